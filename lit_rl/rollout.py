@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from lit_rl.engines.base import Engine
-from lit_rl.execution.checks import Check, ReferenceText, TokenTarget
+from lit_rl.execution.checks import ReferenceText, TokenTarget
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program import extract_program
 from lit_rl.execution.runner import ProgramRunner
@@ -90,10 +90,11 @@ class Judge:
         self._started: dict[tuple[str, str], Future[Outcome]] = {}
 
     def start(self, row: int, text: str) -> None:
-        """Find the program in a finished completion and start it."""
+        """Find the program in a finished completion and start it, if the problem runs programs."""
         problem = self._problems[row]
-        program = self._programs[row] = None if _is_text_only(problem.check) else find_program(problem, text)
-        if program is None:
+        toy = isinstance(problem.check, TokenTarget)
+        program = self._programs[row] = None if toy else find_program(problem, text)
+        if program is None or isinstance(problem.check, ReferenceText):
             self._outcomes[row] = _done(Outcome(Verdict.NO_PROGRAM))
             return
         if self._runner is None:
@@ -152,10 +153,6 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
             f"the first said: {message.strip() or 'nothing'}. Look at docs/sandbox.md, or raise "
             "max_infrastructure_failures if this is expected"
         )
-
-
-def _is_text_only(check: Check) -> bool:
-    return isinstance(check, ReferenceText | TokenTarget)
 
 
 def _done(outcome: Outcome) -> Future[Outcome]:

@@ -8,11 +8,12 @@ import pytest
 from conftest import TINY_QWEN2
 
 from lit_rl.engines.in_process import InProcess
-from lit_rl.execution import AssertTests, Check, Outcome, ProgramRunner, TokenTarget, Verdict
+from lit_rl.execution import AssertTests, Check, Outcome, ProgramRunner, ReferenceText, TokenTarget, Verdict
 from lit_rl.models import CausalLM
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import InfrastructureError, Rollout, collect, find_program, require_infrastructure
+from lit_rl.rollout import InfrastructureError, Judge, Rollout, collect, find_program, require_infrastructure
 from lit_rl.types import Judgement, Problem, Sampling
+from tests.rewards.rows import batch
 
 CHECK = AssertTests("assert f() == 1")
 
@@ -58,6 +59,18 @@ def test_a_prefix_of_imports_stands_on_lines_of_its_own_before_a_fenced_block() 
 @pytest.mark.parametrize("text", ["", "  \n", "```python\n```"])
 def test_a_completion_without_a_program_is_never_run(text: str) -> None:
     assert find_program(Problem("t", "p", CHECK, program_prefix="import math\n"), text) is None
+
+
+def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
+    runner = Recording()
+    problems = [Problem("t", "p", ReferenceText("int x;", "cpp")), Problem("t", "p", TokenTarget())]
+    judge = Judge(runner, problems)
+    text = "Here:\n```cpp\nint x;\n```\n"
+    found, toy = judge.finish(batch([text, text]))
+    assert found.program is not None and found.program.source == "int x;\n"
+    assert found.outcome == Outcome(Verdict.NO_PROGRAM)
+    assert toy.program is None
+    assert runner.programs == []
 
 
 def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokenizer: str) -> None:
