@@ -41,7 +41,10 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a validation batch produced, by the name of the sampling: rollouts, rewards [N], terms [N] by name."""
+    """What a validation batch produced, by the name of the sampling: rollouts, rewards [N], terms [N] by name.
+
+    A reward or term is NaN where there is none: what should have judged the row failed, or cannot judge its problem.
+    """
 
     rollouts: Mapping[str, Rollout]
     rewards: Mapping[str, Tensor]
