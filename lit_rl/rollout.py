@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from lit_rl.engines.base import Engine
-from lit_rl.execution.checks import ReferenceText, TokenTarget
+from lit_rl.execution.checks import InventedWorlds, ReferenceText, RobotWorlds, TokenTarget
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.program import extract_program
+from lit_rl.execution.program import extract_program, program_at
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.simulators.robot_program import code_span
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling
 
 
@@ -121,8 +122,9 @@ class Judge:
 def find_program(problem: Problem, text: str) -> Program | None:
     """The program that a completion stands for.
 
-    The last fenced block counts, or the whole text where no fence opens. The problem's ``program_prefix`` comes
-    before it: in completion form the prompt that the text goes on from, else imports and helpers.
+    The last fenced block counts, or the whole text where no fence opens; of a robot's program the first Python
+    block, as RoboEval reads them. The problem's ``program_prefix`` comes before it: in completion form the prompt
+    that the text goes on from, else imports and helpers.
 
     Args:
         problem: the problem the completion answers.
@@ -131,7 +133,8 @@ def find_program(problem: Problem, text: str) -> Program | None:
     Returns:
         the program and its place in the text, or ``None`` if there is none.
     """
-    found = extract_program(text)
+    robot = isinstance(problem.check, RobotWorlds | InventedWorlds)
+    found = program_at(text, *code_span(text)) if robot else extract_program(text)
     if found is None:
         return None
     prefix = problem.program_prefix
