@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 
-from lit_rl.models.loading import load_tokenizer, resolve
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -159,6 +157,8 @@ class LocalGrader(Grader):
         if self._model is not None:
             return
         from transformers import AutoModelForCausalLM
+
+        from lit_rl.models.loading import load_tokenizer, resolve
 
         self._tokenizer = load_tokenizer(self.path)
         self._tokenizer.padding_side = "left"
