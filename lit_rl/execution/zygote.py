@@ -289,4 +289,6 @@ def _load(settings: dict[str, Any]) -> None:
     sys.path[:] = [path for path in sys.path if path] + import_folders(settings["packages"])
     for name in settings["imports"]:
         import_module(name)
+    # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
+    sys.dont_write_bytecode = True
     sys.modules["random"].seed(0)  # the same for every program, so that verdicts can be repeated
