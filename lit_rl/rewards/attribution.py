@@ -46,6 +46,10 @@ class TokenPlaces:
 
     def credit(self, scores: Sequence[tuple[float, TermScore]]) -> list[float]:
         """T parts of a sum of terms, each ``(weight, score)``; terms without a value count as 0."""
+        return self.spread(*self.placed(scores))
+
+    def placed(self, scores: Sequence[tuple[float, TermScore]]) -> tuple[list[float], float]:
+        """T parts of what has places, and what is left of the sum without one."""
         parts = [0.0] * self._length
         rest: list[float] = []
         for weight, score in scores:
@@ -56,11 +60,12 @@ class TokenPlaces:
                     parts[t] += weight * span.value / len(tokens)
                 rest += [-weight * span.value] if tokens else []
         left = math.fsum(rest)
-        if abs(left) > _ROUNDING * math.fsum(map(abs, rest)):  # else the places cover all of it
-            self.spread(parts, left)
-        return parts
+        covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
+        return parts, 0.0 if covered else left
 
-    def spread(self, parts: list[float], value: float) -> None:
-        """Add ``value``, which has no place, to ``parts``."""
+    def spread(self, parts: Sequence[float], value: float) -> list[float]:
+        """``parts`` and ``value``, which has no place, spread evenly over them."""
+        parts = list(parts)
         for t in self.evenly:
             parts[t] += value / len(self.evenly)
+        return parts

@@ -101,6 +101,7 @@ class RewardOutput:
         rewards: [N] float32, weighted sum of the terms, clipped; before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
+        placed: [N, T] float32; the part of ``credit`` that has places of its own, without what is spread evenly.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
     """
@@ -108,6 +109,7 @@ class RewardOutput:
     rewards: Tensor
     valid: Tensor
     credit: Tensor
+    placed: Tensor
     term_values: Mapping[str, Tensor]
     reasons: Mapping[int, str]
 

@@ -14,7 +14,6 @@ from modules.conftest import EvenBytes, SaveAt, fit
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
 from lit_rl.models.modes import evaluating
 from lit_rl.modules import PPO, Objective, RolloutModule
-from lit_rl.modules.ppo import terminal
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
@@ -147,13 +146,6 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
         fit(second, tmp_path, ckpt_path=str(tmp_path / "half.ckpt"))
         assert second.kl_coef == whole.kl_coef  # type: ignore[attr-defined]
         assert torch.equal(everything(second), everything(whole))
-
-
-def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
-    """Item 25."""
-    mask = torch.tensor([[True, True, False], [True, True, True]])
-    placed = terminal(torch.tensor([0.5, 2.0]), mask)
-    assert placed.tolist() == [[0.0, 0.5, 0.0], [0.0, 0.0, 2.0]]
 
 
 def test_a_large_step_ends_the_updates_of_its_rollout(make_module: Make, tmp_path: Path) -> None:
