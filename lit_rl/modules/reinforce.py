@@ -38,7 +38,7 @@ class REINFORCE(RolloutModule):
     Args:
         policy: what is trained.
         sampling: how training samples.
-        objective: the policy's loss; ``naive`` unless said otherwise.
+        objective: the policy's loss; ``naive`` unless said otherwise. A KL to the reference is taken in the loss.
         baseline: taken off the reward-to-go: ``none``, ``mean`` (of the rollout's rewards, over all ranks) or
             ``exponential`` (a running mean of earlier rollouts' rewards; the first rollout has none).
         baseline_decay: of the exponential baseline, in [0, 1).
@@ -70,6 +70,8 @@ class REINFORCE(RolloutModule):
         **kwargs: Any,
     ) -> None:
         super().__init__(policy, sampling=sampling, objective=objective, **kwargs)
+        if objective.kl_coef and objective.kl_in == "reward":
+            raise ValueError("REINFORCE takes the KL in the loss, got objective.kl_in=reward: set it to loss")
         if deltas is not None and baseline != "none":
             raise ValueError(
                 f"deltas take the place of a baseline, got deltas={deltas} and baseline={baseline}: give one"
