@@ -99,10 +99,11 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     module.policy = lora_policy(byte_tokenizer)
     fit(module, tmp_path)
     policy: CausalLM = module.policy
-    moved = {n for n, p in policy.named_parameters() if p.requires_grad}
-    assert any(".policy." in n for n in moved)
-    assert any(".critic." in n for n in moved)
-    assert all(".policy." in n or ".critic." in n for n in moved)
+    learning = {n: p for n, p in policy.named_parameters() if p.requires_grad}
+    assert all(".policy." in n or ".critic." in n for n in learning)
+    for name in (".policy.", ".critic."):
+        ends = [p for n, p in learning.items() if name in n and "lora_B" in n]  # these start at zero
+        assert ends and all(p.abs().sum() > 0 for p in ends)
     groups = module.parameter_groups()
     assert not {id(p) for p in groups["policy"]} & {id(p) for p in groups["critic"]}
     base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
