@@ -23,12 +23,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lit_rl.execution import AssertTests, Sandbox, StdioTests
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
 
 STDIO = ("print(int(input()) * 2)\n", StdioTests((("4\n", "8\n"),)))
 FUNCTION = "def f(x):\n    return x + 1\n"
 ASSERTS = "assert f(1) == 2\nassert f(2) == 3\n"
 LITERAL = (FUNCTION, AssertTests(ASSERTS))
+CALLS = (FUNCTION, CallTests((((1,), 2), ((2,), 3)), "f"))
 LOOPED = "def check(candidate):\n    for i in range(2):\n        assert candidate(i) == i + 1\n"
 GRADED = (FUNCTION, AssertTests(LOOPED, "f"))
 FORK = multiprocessing.get_context("fork")
@@ -162,13 +163,14 @@ def measure(num_workers, rounds, held_gib, with_runners, tier):
         path = Path(folder) / "program.py"
         path.write_text(STDIO[0])
         number = 150 * num_workers
-        for item in (STDIO, LITERAL, GRADED):
+        for item in (STDIO, LITERAL, CALLS, GRADED):
             rate_of_sandbox(sandbox, item, number)
         for _ in range(rounds):
             if not with_runners:
                 note("subprocess.run", rate_of(plain_subprocess, str(path), number // 3, num_workers))
             note("sandbox stdio", rate_of_sandbox(sandbox, STDIO, number))
             note("sandbox literal asserts", rate_of_sandbox(sandbox, LITERAL, number))
+            note("sandbox calls", rate_of_sandbox(sandbox, CALLS, number))
             note("sandbox graded", rate_of_sandbox(sandbox, GRADED, number))
             if with_runners:
                 few = max(4, number // 20)
@@ -201,7 +203,7 @@ def main():
                         ratio += f", sandbox is {ours / rate:.1f} x this"
                     print(f"  {name:26s} {rate:8.0f}/s  {ratio}")
             if held:
-                for name in ("sandbox stdio", "sandbox literal asserts", "sandbox graded"):
+                for name in ("sandbox stdio", "sandbox literal asserts", "sandbox calls", "sandbox graded"):
                     print(f"  {name:26s} {best[name] / free[name]:.2f} of its rate with nothing held")
             results.append({"num_workers": num_workers, "held_gib": held, **best})
     if options.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class _Tally:
     tokens: int = 0
     truncated: int = 0
     rewards: float = 0.0
+    rewarded: int = 0
     program_bytes: list[int] = field(default_factory=list)
     terms: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -46,7 +48,9 @@ class _Tally:
         self.rows += len(rollout.judgements)
         self.tokens += int(rollout.completions.completion_mask.sum())
         self.truncated += int(rollout.completions.truncated.sum())
-        self.rewards += sum(rewards)
+        known_rewards = [reward for reward in rewards if not math.isnan(reward)]
+        self.rewards += sum(known_rewards)
+        self.rewarded += len(known_rewards)
         for name, values in terms.items():
             known = values[~values.isnan()]
             self._add_term(name, float(known.sum()), len(known))
@@ -61,7 +65,7 @@ class _Tally:
         self.program_bytes += other.program_bytes
         for name, (total, count) in other.terms.items():
             self._add_term(name, total, count)
-        for name in ("rows", "programs", "fenced", "tokens", "truncated", "rewards"):
+        for name in ("rows", "programs", "fenced", "tokens", "truncated", "rewards", "rewarded"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
@@ -149,7 +153,7 @@ class ExecutionEvaluation(pl.Callback):
         metrics["format_rate"] = tally.fenced / rows
         metrics["truncated_fraction"] = tally.truncated / rows
         metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
-        metrics["reward"] = tally.rewards / rows
+        metrics["reward"] = tally.rewards / max(1, tally.rewarded)
         metrics |= {f"reward/{name}": total / count for name, (total, count) in tally.terms.items() if count}
         for verdict in Verdict:
             metrics[f"verdict/{verdict}"] = float(tally.verdicts[verdict])

@@ -31,6 +31,20 @@ TRAINER_DEFAULTS = {
 }
 
 
+_SAYS_NOTHING = (
+    "usage:",
+    "Given value",
+    "Does not validate against any of the",
+    "Subtypes:",
+    "Errors:",
+    "Subclass types expect one of:",
+    "Not a valid subclass of",
+    "a class path (str)",
+    "a dict with",
+    "Expected a <class 'NoneType'>",
+)
+"""How the lines begin in which the parser tells of types it tried besides."""
+
 _DECIDED = (
     ".*args parameter is intended to run from within Python.*",
     ".*does not have many workers.*",
@@ -129,9 +143,9 @@ def fail(message: str, status: int) -> NoReturn:
 
 
 def shorten(message: str) -> str:
-    """The lines of a parser's message that say something: its causes, without the dump of all values."""
-    lines = [line.strip() for line in message.strip().splitlines()]
-    kept = [line for line in lines if line and not line.startswith(("Given value", "usage:"))]
+    """The lines of a parser's message that say something: keys and causes, not each type that was tried."""
+    lines = [line.strip().removeprefix("- ") for line in message.strip().splitlines()]
+    kept = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
     return "\n  ".join(line[:400] for line in kept[:12])
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from lit_rl.engines.base import Engine
-from lit_rl.execution.checks import Check, ReferenceText, TokenTarget
+from lit_rl.execution.checks import InventedWorlds, ReferenceText, RobotWorlds, TokenTarget
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.program import extract_program
+from lit_rl.execution.program import extract_program, program_at
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.simulators.robot_program import code_span
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling
 
 
@@ -41,7 +42,10 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a validation batch produced, by the name of the sampling: rollouts, rewards [N], terms [N] by name."""
+    """What a validation batch produced, by the name of the sampling: rollouts, rewards [N], terms [N] by name.
+
+    A reward or term is NaN where there is none: what should have judged the row failed, or cannot judge its problem.
+    """
 
     rollouts: Mapping[str, Rollout]
     rewards: Mapping[str, Tensor]
@@ -90,10 +94,11 @@ class Judge:
         self._started: dict[tuple[str, str], Future[Outcome]] = {}
 
     def start(self, row: int, text: str) -> None:
-        """Find the program in a finished completion and start it."""
+        """Find the program in a finished completion and start it, if the problem runs programs."""
         problem = self._problems[row]
-        program = self._programs[row] = None if _is_text_only(problem.check) else find_program(problem, text)
-        if program is None:
+        toy = isinstance(problem.check, TokenTarget)
+        program = self._programs[row] = None if toy else find_program(problem, text)
+        if program is None or isinstance(problem.check, ReferenceText):
             self._outcomes[row] = _done(Outcome(Verdict.NO_PROGRAM))
             return
         if self._runner is None:
@@ -117,8 +122,9 @@ class Judge:
 def find_program(problem: Problem, text: str) -> Program | None:
     """The program that a completion stands for.
 
-    The last fenced block counts, or the whole text where no fence opens. The problem's ``program_prefix`` comes
-    before it: in completion form the prompt that the text goes on from, else imports and helpers.
+    The last fenced block counts, or the whole text where no fence opens; of a robot's program the first Python
+    block, as RoboEval reads them. The problem's ``program_prefix`` comes before it: in completion form the prompt
+    that the text goes on from, else imports and helpers.
 
     Args:
         problem: the problem the completion answers.
@@ -127,7 +133,8 @@ def find_program(problem: Problem, text: str) -> Program | None:
     Returns:
         the program and its place in the text, or ``None`` if there is none.
     """
-    found = extract_program(text)
+    robot = isinstance(problem.check, RobotWorlds | InventedWorlds)
+    found = program_at(text, *code_span(text)) if robot else extract_program(text)
     if found is None:
         return None
     prefix = problem.program_prefix
@@ -152,10 +159,6 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
             f"the first said: {message.strip() or 'nothing'}. Look at docs/sandbox.md, or raise "
             "max_infrastructure_failures if this is expected"
         )
-
-
-def _is_text_only(check: Check) -> bool:
-    return isinstance(check, ReferenceText | TokenTarget)
 
 
 def _done(outcome: Outcome) -> Future[Outcome]:

@@ -1,19 +1,23 @@
-"""The documents' experiments run: their own YAML, a tiny policy and small rows of each task's format."""
+"""Every shipped configuration runs: its own YAML, a tiny policy and small rows of each task's format."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from conftest import TINY_QWEN2
+from tiny_judge import write_judge
 
 import lit_rl.commands  # noqa: F401  # short class names
 from lit_rl.cli import Cli
 
+Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]
 CHAT = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
 
@@ -60,6 +64,12 @@ def open_code(i: int) -> dict[str, str]:
     }
 
 
+def pair(i: int) -> dict[str, Any]:
+    chosen, rejected = f"def add(x):\n    return x + {i}", "def add(x):\n    return x"
+    rewards = {"chosen_reward": 1.0, "rejected_reward": 0.0}
+    return {"task_id": f"p/{i}", "prompt": f"Add {i}.\n", "chosen": chosen, "rejected": rejected, **rewards}
+
+
 @pytest.fixture
 def rows(tmp_path: Path) -> dict[str, str]:
     """A file of small rows for each hub id that the configurations name."""
@@ -68,10 +78,13 @@ def rows(tmp_path: Path) -> dict[str, str]:
         "google-research-datasets/mbpp": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602)),
         "evalplus/mbppplus": (mbpp(i) for i in (11, 12)),
         "nvidia/OpenCodeInstruct": (open_code(i) for i in range(40)),
+        "$LIT_RL_DATA/humaneval/HumanEval.jsonl.gz": (human_eval(i) for i in range(4)),
+        "$LIT_RL_DATA/mbpp/mbpp.jsonl.gz": (mbpp(i) for i in (2, 3, 4, 11, 12, 511, 601, 602, 603, 604)),
+        "runs/basics/pairs.jsonl": (pair(i) for i in range(8)),
     }
     files = {}
     for name, content in made.items():
-        file = tmp_path / f"{name.replace('/', '_')}.jsonl"
+        file = tmp_path / f"{re.sub('[^A-Za-z]', '_', name)}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in content))
         files[name] = str(file)
     contests = tmp_path / "contests"
@@ -80,6 +93,13 @@ def rows(tmp_path: Path) -> dict[str, str]:
         (contests / f"{part}.jsonl").write_text("".join(json.dumps(deep_coder(i)) + "\n" for i in range(4)))
     files["agentica-org/DeepCoder-Preview-Dataset"] = str(contests)
     return files
+
+
+FEWER = {
+    "Basics": {"num_train_problems": 64, "num_validation_problems": 26, "validation_batch_size": 4},
+    "CodeCompletion": {"max_validation_problems": 1},
+}
+"""Arguments of the tasks that make their own rows."""
 
 
 def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
@@ -91,9 +111,12 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
     small = {key: shrink(value, rows, tokenizer) for key, value in node.items()}
     if small.get("class_path", "").endswith("CausalLM"):
         given = small["init_args"]
-        kept = {"lora": {"rank": 2, "alpha": 4}} if given.get("lora") or "sft/model" in str(given.get("model")) else {}
+        adapted = given.get("lora") or "humaneval/sft" in str(given.get("model"))
+        kept = {"lora": {"rank": 2, "alpha": 4}} if adapted else {}
         config = TINY_QWEN2 | {"max_position_embeddings": 4096}
         return small | {"init_args": {"config": config, "tokenizer": tokenizer, **kept}}
+    if (task := small.get("class_path", "").rpartition(".")[2]) in FEWER:
+        return small | {"init_args": small.get("init_args", {}) | FEWER[task]}
     for key, value in (("max_tokens", 12), ("num_samples", 2), ("max_rollouts", 1), ("max_updates", 1)):
         if key in small:
             small[key] = min(int(small[key]), value)
@@ -104,24 +127,84 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
 
 
 EXPERIMENTS = ["humaneval_sft", "humaneval_reinforce", "humaneval_ppo", "deepcoder_grpo", "mbpp_ppo_dense"]
+EXPERIMENTS += ["roboeval_ppo_dense"]
+BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics_dpo"]
+DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
+SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
+OTHERS = [*BASICS, *SORTING, "corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"]
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "roboeval_ppo_dense"])
-def test_an_experiment_runs_with_a_tiny_policy(
-    name: str, rows: dict[str, str], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def fit_small(
+    rows: dict[str, str], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Metrics]:
+    """Fits a shipped configuration, made small, in an empty folder; gives its metrics."""
     from transformers import PreTrainedTokenizerFast
 
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     monkeypatch.chdir(tmp_path)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(byte_tokenizer, chat_template=CHAT)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    config = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())
-    config = shrink(config, rows, str(tmp_path / "tokenizer"))
-    config["trainer"] |= {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
-    config["trainer"] |= {"val_check_interval": 1, "check_val_every_n_epoch": None, "limit_val_batches": 1}
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
-    cli = Cli(["fit", "--config", str(tmp_path / "run.yaml")])
-    metrics = cli.trainer.callback_metrics
+
+    def run(name: str, verb: str = "fit", *arguments: str, **given: str) -> Metrics:
+        config = yaml.safe_load((ROOT / "configs" / f"{name}.yaml").read_text())
+        config = shrink(config, rows | given, str(tmp_path / "tokenizer"))
+        config["trainer"] |= {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
+        config["trainer"] |= {"val_check_interval": 1, "check_val_every_n_epoch": None, "limit_val_batches": 1}
+        (tmp_path / "run.yaml").write_text(yaml.safe_dump(config))
+        cli = Cli([verb, "--config", str(tmp_path / "run.yaml"), *arguments])
+        return {name: float(value) for name, value in cli.trainer.callback_metrics.items()}
+
+    return run
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    metrics = fit_small(name)
     assert any(key.endswith("pass@1") for key in metrics), sorted(metrics)
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]) -> None:
+    pytest.importorskip("ruff", reason="reward terms need the extra `rewards`")
+    metrics = fit_small(name)
+    assert metrics.keys() & {"reward/mean", "sft/loss", "dpo/loss"}, sorted(metrics)
+    assert any(key.startswith("val/") for key in metrics), sorted(metrics)
+
+
+def test_every_shipped_configuration_is_run() -> None:
+    run = {*EXPERIMENTS, *OTHERS, "einstein_ppo", "basics_pairs", "humaneval_validate"}
+    assert run == {path.stem for path in (ROOT / "configs").glob("*.yaml")}
+
+
+def test_humaneval_is_measured(fit_small: Callable[..., Metrics]) -> None:
+    metrics = fit_small("humaneval_validate", "validate")
+    assert metrics["val/greedy/num_problems"] == 4
+    assert metrics["val/greedy/pass@1"] == 0.0, "random weights write no program"
+
+
+def test_pairs_are_written(fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
+    fit_small("basics_pairs", "predict", **{"runs/basics/pairs.jsonl": "pairs.jsonl"})
+    assert (tmp_path / "pairs.jsonl").read_text() == "", "no two programs of random weights differ in their reward"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None or shutil.which("make") is None, reason="no g++ or make")
+def test_thorns_are_learned_from_likeness_and_a_judge_and_measured_by_building(
+    fit_small: Callable[..., Metrics], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sacrebleu", reason="reward terms need the extra `rewards`")
+    thorn = tmp_path / "arrangements" / "Made" / "Up"
+    (thorn / "src").mkdir(parents=True)
+    (thorn / "interface.ccl").write_text("implements: up\n")
+    for number in range(3):
+        (thorn / "src" / f"up{number}.c").write_text(f"int up{number}(void) {{ return {number}; }}\n")
+    monkeypatch.setenv("CACTUS_THORNS", str(tmp_path / "arrangements"))
+    judge = write_judge(tmp_path / "judge", byte_tokenizer, "Score: 7")
+    metrics = fit_small("einstein_ppo", "fit", **{"Qwen/Qwen2.5-Coder-1.5B-Instruct": judge})
+    assert metrics["reward/invalid_fraction"] == 0.0
+    assert metrics["reward/judge"] == pytest.approx(0.7)
+    assert 0.0 <= metrics["reward/bleu"] < 0.5
+    assert metrics["reward/mean"] == pytest.approx(0.6 * metrics["reward/bleu"] + 0.4 * 0.7)
+    assert metrics["val/compilation"] < metrics["val/empty/compilation"] <= 1.0, "noise does not even build"
+    assert list(tmp_path.glob("runs/einstein/ppo/last.ckpt")), "the run saved a checkpoint"

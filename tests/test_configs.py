@@ -52,6 +52,35 @@ def test_mistakes_are_one_clear_error(case: str, capsys: pytest.CaptureFixture[s
     assert len(error) < 2500
 
 
+TERM = "--model.rewards=[{{class_path: {}, init_args: {{{}}}}}]"
+BAD_REWARDS = {
+    "an unknown term": (TERM.format("NoReward", ""), ['key "rewards"', "NoReward"]),
+    "a weight that is no number": (TERM.format("TestsReward", "weight: much"), ['key "weight"', "much"]),
+    "a weight that is not finite": (TERM.format("TestsReward", "weight: .nan"), ["TestsReward.weight", "got nan"]),
+    "a mistyped argument": (TERM.format("TestsReward", "wieght: 1"), ["TestsReward", "wieght"]),
+    "a missing argument": (TERM.format("OverlongPenalty", ""), ["OverlongPenalty", "max_tokens"]),
+    "a term of another task": (TERM.format("SimulatorReward", ""), ["Composite.terms[0]", "needs robot worlds"]),
+    "a grader that is not there": (
+        TERM.format("LLMJudgeReward", "grader: {class_path: LocalGrader, init_args: {model: /nowhere/at/all}}"),
+        ["model folder not found", "/nowhere/at/all"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_REWARDS, ids=list(BAD_REWARDS))
+def test_a_bad_reward_fails_before_the_weights_are_loaded_and_names_key_and_reason(
+    case: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argument, named = BAD_REWARDS[case]
+    monkeypatch.chdir(tmp_path)  # where the model's folder is missing: loading it would be the error
+    quiet = ["--trainer.callbacks=null", "--trainer.logger=false", "--data.num_train_problems=64"]
+    with pytest.raises(SystemExit):
+        lit_rl.cli.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *quiet, argument])
+    error = capsys.readouterr().err.partition("lit-rl: error: ")[2]
+    assert all(word in error for word in named), error
+    assert len(error.splitlines()) <= 7
+
+
 def test_pass_at_8_of_4_samples_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "run.yaml"
     text = (ROOT / "configs" / "basics_sft.yaml").read_text()

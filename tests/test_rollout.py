@@ -8,11 +8,21 @@ import pytest
 from conftest import TINY_QWEN2
 
 from lit_rl.engines.in_process import InProcess
-from lit_rl.execution import AssertTests, Check, Outcome, ProgramRunner, TokenTarget, Verdict
+from lit_rl.execution import (
+    AssertTests,
+    Check,
+    Outcome,
+    ProgramRunner,
+    ReferenceText,
+    RobotWorlds,
+    TokenTarget,
+    Verdict,
+)
 from lit_rl.models import CausalLM
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import InfrastructureError, Rollout, collect, find_program, require_infrastructure
+from lit_rl.rollout import InfrastructureError, Judge, Rollout, collect, find_program, require_infrastructure
 from lit_rl.types import Judgement, Problem, Sampling
+from tests.rewards.rows import batch
 
 CHECK = AssertTests("assert f() == 1")
 
@@ -60,6 +70,18 @@ def test_a_completion_without_a_program_is_never_run(text: str) -> None:
     assert find_program(Problem("t", "p", CHECK, program_prefix="import math\n"), text) is None
 
 
+def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
+    runner = Recording()
+    problems = [Problem("t", "p", ReferenceText("int x;", "cpp")), Problem("t", "p", TokenTarget())]
+    judge = Judge(runner, problems)
+    text = "Here:\n```cpp\nint x;\n```\n"
+    found, toy = judge.finish(batch([text, text]))
+    assert found.program is not None and found.program.source == "int x;\n"
+    assert found.outcome == Outcome(Verdict.NO_PROGRAM)
+    assert toy.program is None
+    assert runner.programs == []
+
+
 def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokenizer: str) -> None:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
@@ -94,3 +116,15 @@ def test_a_few_failures_of_ours_go_on_and_many_stop() -> None:
     require_infrastructure(Rollout(completions, (bad, *[good] * 9)), 0.1)  # type: ignore[arg-type]
     with pytest.raises(InfrastructureError, match=r"2 of 10 .* \(at most 10% may fail\).*worker lost"):
         require_infrastructure(Rollout(completions, (bad, bad, *[good] * 8)), 0.1)  # type: ignore[arg-type]
+
+
+def test_of_a_robots_program_the_first_python_block_counts() -> None:
+    task = Problem("t", "p", RobotWorlds(()))
+    program = "def task_program():\r\n    say('é')\r\n"
+    shell, other = "```sh\r\nls\r\n```\r\n", "```python\r\npass\r\n```"
+    found = find_program(task, f"é:\r\n{shell}```python\r\n{program}```\r\nOr:\r\n{other}")
+    assert found is not None
+    assert (found.source, found.fenced) == (program, True)
+    alone = find_program(task, f"{program}```\r\nThat is all.")
+    assert alone is not None and alone.start == 0 and not alone.fenced
+    assert find_program(task, "```python\n```\n```python\nx = 1\n```") is None

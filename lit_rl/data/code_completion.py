@@ -7,6 +7,7 @@ plotfiles as AMReX does.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,7 @@ class CodeCompletion(TaskDataModule):
             raise ValueError("code_completion needs tree and places together: lines of one tree fit no other")
         if min(weights) < 0 or sum(weights) <= 0:
             raise ValueError(f"weights must be at least 0 and not all 0, got {weights}")
-        self.tree = SHIPPED_TREE if tree is None else Path(tree).expanduser().resolve()
+        self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_PLACES if places is None else places)
         self.context_lines = context_lines
         self.form = form

@@ -135,7 +135,8 @@ def contest_check(tests: Sequence[ContestTest], timeout_seconds: float, *, in_cl
         return StdioTests(cases, timeout_seconds=timeout_seconds)
     entry_point = f"Solution.{function}" if in_class else function
     calls = tuple((test.given, test.expected) for test in tests)
-    return CallTests(calls, entry_point, timeout_seconds, FLOAT_TOLERANCE)
+    # JSON knows no tuples, and the graders of these sets take a tuple for the list that they store.
+    return CallTests(calls, entry_point, timeout_seconds, FLOAT_TOLERANCE, tuples_are_lists=True)
 
 
 def problem_timeout_seconds(num_tests: int, test_timeout_seconds: float) -> float:

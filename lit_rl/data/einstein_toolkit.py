@@ -6,6 +6,7 @@ a grader, or both.
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ class EinsteinToolkit(TaskDataModule):
     """One problem for each source file of a tree of Cactus thorns.
 
     Args:
-        path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout.
+        path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
+            ``$VARIABLES``.
         context_chars: characters of the thorn's other code that are shown.
         ccl_chars: characters of each ccl file that are shown.
         max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
@@ -68,7 +70,7 @@ class EinsteinToolkit(TaskDataModule):
         """The files of the split's thorns; validation and test are the same."""
         rows = [
             row
-            for row in read_thorns(Path(self.path).expanduser())
+            for row in read_thorns(Path(os.path.expandvars(self.path)).expanduser())
             if self.max_source_chars is None or len(row.src_code) <= self.max_source_chars
         ]
         thorns = sorted({row.thorn_name for row in rows})

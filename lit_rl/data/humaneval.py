@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from typing import Any, Literal
@@ -101,13 +102,25 @@ class HumanEval(TaskDataModule):
         return Problem(
             task_id=row.text("task_id"),
             prompt=function_prompt(prompt, self.form, self.few_shot),
-            check=AssertTests(row.text("test"), entry_point, self.timeout_seconds),
+            check=AssertTests(with_helpers(row.text("test"), prompt, entry_point), entry_point, self.timeout_seconds),
             program_prefix=before_function(prompt, entry_point) if instruct else prompt,
             starter_code=prompt,
             reference=prompt + row.text("canonical_solution"),
             stop_strings=() if instruct else FUNCTION_STOPS,
             fields={"entry_point": entry_point, "statement": prompt},
         )
+
+
+def with_helpers(test: str, prompt: str, entry_point: str) -> str:
+    """The test, behind the prompt's helper functions if it uses one.
+
+    Three tests judge an answer by a helper that the prompt defines. A program may define it anew, and wrongly:
+    the verdict must not depend on that.
+    """
+    helpers = before_function(prompt, entry_point)
+    defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
+    used = {node.id for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
+    return helpers + test if defined & used else test
 
 
 def before_function(source: str, name: str) -> str:

@@ -14,6 +14,10 @@ class ChannelClosed(Exception):
     """The other end is gone, or wrote what no honest end writes."""
 
 
+class LineTooLong(ChannelClosed):
+    """The other end writes on, but nobody will read it."""
+
+
 class Channel:
     """Blocking lines over one stream-socket descriptor.
 
@@ -62,7 +66,7 @@ class Channel:
             raise ChannelClosed("the other end hung up")
         self._buffer += chunk
         if len(self._buffer) > self._longest:
-            raise ChannelClosed(f"a line of more than {self._longest} bytes")
+            raise LineTooLong(f"a line of more than {self._longest} bytes")
 
     def take_line(self) -> bytes | None:
         """A whole line if the buffer holds one."""

@@ -7,6 +7,7 @@ the program cannot reach. Nothing of a test but the arguments of its calls ever 
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import builtins
 import contextlib
@@ -274,8 +275,7 @@ def _line(text: str) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
-    size = os.fstat(descriptor).st_size
-    return os.pread(descriptor, size, 0)
+    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
 
 
 def _exit_status(error: BaseException) -> int:
@@ -301,7 +301,7 @@ def _leave_traceback(error: BaseException) -> None:
 def _finish_threads_and_exit_functions() -> None:
     """Non-daemon threads, then exit functions, as at the end of any Python program."""
     try:
-        if "threading" in sys.modules:
+        if _thread._count() and "threading" in sys.modules:
             sys.modules["threading"]._shutdown()
     except BaseException as error:
         _leave_traceback(error)

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lit_rl.execution import plain
-from lit_rl.execution.channel import Channel, ChannelClosed
+from lit_rl.execution.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.jobs import Child, JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
@@ -135,6 +135,9 @@ class _Session:
             self._channel.fill()
             while (line := self._channel.take_line()) is not None:
                 self._take(line)
+        except LineTooLong:
+            self._client.stop()  # else it would wait, writing, for its wall limit
+            return False
         except ChannelClosed:
             return False
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):

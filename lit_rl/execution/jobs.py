@@ -84,7 +84,7 @@ class Child:
     @property
     def descriptors(self) -> tuple[int, ...]:
         """In the order in which the zygote expects them."""
-        return (self.job, self.stdin, self.stdout, self.stderr, self.channel)
+        return (self.stdin, self.stdout, self.stderr, self.job, self.channel)
 
     def close_channel(self) -> None:
         """Close this side's copy of the channel's descriptor, once the child has its own."""

@@ -9,7 +9,10 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """How a program ended. All but the last speak of the program; the last speaks of us."""
+    """How a program ended. All but the last speak of the program; the last speaks of us.
+
+    ``no_program`` stands wherever nothing was run: no program, or a task that only compares texts.
+    """
 
     PASSED = "passed"
     WRONG_ANSWER = "wrong_answer"

@@ -38,14 +38,16 @@ def extract_program(text: str) -> ExtractedProgram | None:
     >>> extract_program("x = 1").fenced
     False
     """
-    span = _last_block(text)
-    fenced = span is not None
-    start, end = span if span is not None else (0, len(text))
+    return program_at(text, *(_last_block(text) or (0, len(text))))
+
+
+def program_at(text: str, start: int, end: int) -> ExtractedProgram | None:
+    """The program between two characters of a text, fenced unless it begins it; ``None`` where that is blank."""
     source = text[start:end]
     if not source.strip():
         return None
     first_byte = _num_bytes(text[:start])
-    return ExtractedProgram(source, first_byte, first_byte + _num_bytes(source), fenced)
+    return ExtractedProgram(source, first_byte, first_byte + _num_bytes(source), fenced=start > 0)
 
 
 def _last_block(text: str) -> tuple[int, int] | None:

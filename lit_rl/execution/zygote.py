@@ -39,7 +39,8 @@ REQUEST = struct.Struct("=iiddd")
 # Per child: exit status as of waitpid, CPU seconds, largest resident bytes; for all: what ended them, wall.
 CHILD_REPORT = struct.Struct("=idq")
 REPORT = struct.Struct("=id")
-DESCRIPTORS = 5  # job, stdin, stdout, stderr, channel
+DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
+_ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL = range(5)
 STOP = b"stop"
 _DESCRIPTOR = struct.Struct("=i")
@@ -64,6 +65,7 @@ class Zygote:
             isolation was asked for.
         work_bytes: size at which the work folder is too full, where nothing but looking limits it.
         own_groups: children may make processes; each gets a process group, killed whole.
+        is_first: this is the first process of its namespace; the kernel ends the others with it.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Zygote:
         filters: Sequence[Filter | None],
         work_bytes: int | None,
         own_groups: bool,
+        is_first: bool,
     ) -> None:
         self.control = control
         self.case = mmap.mmap(-1, mmap.PAGESIZE)
@@ -80,6 +83,9 @@ class Zygote:
         self.filters = filters
         self.work_bytes = work_bytes
         self.own_groups = own_groups
+        self.is_first = is_first
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
         """Jobs until the supervisor hangs up."""
@@ -112,6 +118,8 @@ class Zygote:
         for _, kind, data in ancillary:
             if kind == _socket.SCM_RIGHTS:
                 descriptors += [number for (number,) in _DESCRIPTOR.iter_unpack(data)]
+        if descriptors != list(range(len(descriptors))):
+            raise RuntimeError(f"a job's descriptors came as {descriptors}, not in the lowest places")
         return header, descriptors
 
     def _fork(self, descriptors: list[int], cpu_seconds: float, system_calls: Filter | None) -> int:
@@ -124,13 +132,13 @@ class Zygote:
         return pid
 
     def _become_program(self, descriptors: list[int], cpu_seconds: float, system_calls: Filter | None) -> NoReturn:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        job, stdin, stdout, stderr, channel = descriptors
-        # Numbers above all targets first, so that no duplicate overwrites a source.
-        sources = [os.dup2(source, 40 + i) for i, source in enumerate((stdin, stdout, stderr, job, channel))]
-        for target, source in enumerate(sources):
-            os.dup2(source, target)
-        os.closerange(5, 1 << 16)
+        # Every page of memory touched here is copied: what is left out makes programs start sooner.
+        if not self.is_first:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if descriptors[0]:  # of a second child; a first one's are in their places
+            for target, source in enumerate(descriptors):
+                os.dup2(source, target)
+        os.closerange(DESCRIPTORS, 1 << 16)
         whole = int(cpu_seconds) + 2
         resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
         if self.own_groups:
@@ -148,8 +156,7 @@ class Zygote:
         self, pids: list[int], case_seconds: float, cpu_seconds: float, deadline: float, started: float
     ) -> bytes:
         """Wait for the first child; kill all at a limit or a hang-up. Returns the report."""
-        poll = select.poll()
-        poll.register(self.control, select.POLLIN)
+        poll = self._poll
         watched = os.pidfd_open(pids[0])
         poll.register(watched, select.POLLIN)
         cause, pause = FINISHED, min(case_seconds, cpu_seconds)
@@ -173,6 +180,7 @@ class Zygote:
             if time.monotonic() >= deadline:
                 cause = OUT_OF_WALL
                 break
+        poll.unregister(watched)
         os.close(watched)
         return self._reap(pids, cause, started)
 
@@ -241,19 +249,30 @@ def main() -> None:
         return
     # Credentials changed: the kernel forgot it.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    polled = settings["tier"] < 1
+    in_namespaces = settings["tier"] >= 1
     zygote = Zygote(
-        control,
+        _moved_up(control),
         os.getcwd(),
         filters,
-        settings["work_bytes"] if polled else None,
+        None if in_namespaces else settings["work_bytes"],
         bool(settings["executables"]),
+        in_namespaces,
     )
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
-    if _tell(control, b"ready"):
-        zygote.serve()
+    errors = os.dup2(2, _ABOVE_JOBS + 1, inheritable=False)
+    os.closerange(0, _ABOVE_JOBS)
+    try:
+        if _tell(zygote.control, b"ready"):
+            zygote.serve()
+    except Exception as error:  # by now 2 is a program's standard error
+        os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+
+
+def _moved_up(control: _socket.socket) -> _socket.socket:
+    return _socket.socket(fileno=os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False))
 
 
 def _load(settings: dict[str, Any]) -> None:

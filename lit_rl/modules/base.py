@@ -206,7 +206,7 @@ class PolicyModule(pl.LightningModule):
                 rollouts[name] = rollout
                 if self.rewards is not None:
                     output = self.rewards(rollout.completions, rollout.judgements)
-                    rewards[name], terms[name] = output.rewards, output.term_values
+                    rewards[name], terms[name] = output.known_rewards(), output.term_values
         return Evaluated(rollouts, rewards, terms)
 
     def test_step(  # type: ignore[override]
@@ -227,8 +227,7 @@ class PolicyModule(pl.LightningModule):
             rollout = self.collect(batch, self.predict_sampling, StreamKey(self.seed, "predict", 0))
         require_infrastructure(rollout, LARGEST_FAILED_SHARE)
         scored = self.rewards(rollout.completions, rollout.judgements)
-        rewards = scored.rewards.masked_fill(~scored.valid, float("nan"))
-        return Evaluated({"predict": rollout}, {"predict": rewards})
+        return Evaluated({"predict": rollout}, {"predict": scored.known_rewards()})
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions and run their programs."""

@@ -24,6 +24,7 @@ def rollout_metrics(means: Means, rollout: Rollout, rewards: RewardOutput) -> No
     rows = len(rollout.judgements)
     completions, valid = rollout.completions, rewards.valid
     means.add_sum("reward/mean", rewards.rewards[valid].sum(), valid.sum())
+    means.add_sum("reward/invalid_fraction", (~valid).sum(), rows)
     for name, values in rewards.term_values.items():
         known = ~values.isnan()
         means.add_sum(f"reward/{name}", values[known].sum(), known.sum())

@@ -27,8 +27,11 @@ from lit_rl.modules.metrics import rollout_metrics
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.reduction import Means, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rewards.base import RewardOutput
-from lit_rl.rollout import Rollout, require_infrastructure
+from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
 from lit_rl.types import Completions, Experience, Problem, Sampling
+
+MOST_ROLLOUTS_WITHOUT_REWARD = 5
+"""A grader may fail on all of one small rollout; when it fails on so many in a row it does not work."""
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
@@ -92,6 +95,7 @@ class RolloutModule(PolicyModule):
         self.max_rollouts = max_rollouts
         self.max_infrastructure_failures = max_infrastructure_failures
         self.rollout_step = 0
+        self._rollouts_without_reward = 0
         self.micro_at_hand: Experience | None = None
         self.logprobs_at_hand: Tensor | None = None
 
@@ -128,6 +132,7 @@ class RolloutModule(PolicyModule):
                 rollout = self.collect_training(batch)
                 require_infrastructure(rollout, self.max_infrastructure_failures)
                 rewards = self.reward(rollout)
+                self.require_rewards(rewards)
                 collected = time.perf_counter()
                 experience = self.make_experience(rollout, rewards)
             means = self.update(experience)
@@ -143,6 +148,21 @@ class RolloutModule(PolicyModule):
         """Rewards of a rollout; rows that could not be judged are not valid."""
         assert self.rewards is not None
         return self.rewards(rollout.completions, rollout.judgements)
+
+    def require_rewards(self, rewards: RewardOutput) -> None:
+        """Stop when a reward term fails on everything, rollout after rollout: nothing would be learned.
+
+        Raises:
+            InfrastructureError: the last rollouts had not one row with a reward; the message has a reason.
+        """
+        if not len(rewards.valid):
+            return
+        self._rollouts_without_reward = 0 if rewards.valid.any() else self._rollouts_without_reward + 1
+        if self._rollouts_without_reward >= MOST_ROLLOUTS_WITHOUT_REWARD:
+            raise InfrastructureError(
+                f"no completion of the last {self._rollouts_without_reward} rollouts got a reward; the last one said: "
+                f"{next(iter(rewards.reasons.values()))}. Look whether that term's model, server or program works"
+            )
 
     def update(self, experience: Experience) -> Means:
         """Several passes over the experience, each in random minibatches, each one optimizer step."""

@@ -113,6 +113,10 @@ class RewardOutput:
     term_values: Mapping[str, Tensor]
     reasons: Mapping[int, str]
 
+    def known_rewards(self) -> Tensor:
+        """[N] float32, NaN where not ``valid``."""
+        return self.rewards.masked_fill(~self.valid, math.nan)
+
     def term_means(self) -> dict[str, float]:
         """Mean of each term over rows where it has a value; terms that failed everywhere are left out."""
         means = {name: values.nanmean().item() for name, values in self.term_values.items()}

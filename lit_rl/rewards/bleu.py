@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lit_rl.rewards.base import RewardTerm, TermScore, load_extra
-from lit_rl.rewards.reference import check_reference, program_and_reference
+from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.types import Completions, Judgement, Problem
 
 TOKENIZERS = ("13a", "char", "intl", "none")
@@ -57,10 +57,11 @@ class BleuReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
         self.setup()
-        return [TermScore(self._score(*program_and_reference(j, "BleuReward"))) for j in judgements]
+        return [self._score(judgement) if has_reference(judgement) else NO_REFERENCE for judgement in judgements]
 
-    def _score(self, program: str, reference: str) -> float:
+    def _score(self, judgement: Judgement) -> TermScore:
+        program, reference = program_and_reference(judgement, "BleuReward")
         if not program.strip():
-            return 0.0
+            return TermScore(0.0)
         # sacrebleu's rounding can leave 100.00000000000004 for equal texts
-        return min(1.0, float(self._bleu.sentence_score(program, [reference]).score) / 100)
+        return TermScore(min(1.0, float(self._bleu.sentence_score(program, [reference]).score) / 100))

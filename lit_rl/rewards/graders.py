@@ -29,6 +29,10 @@ class Grader(ABC):
 
     identity: str
 
+    def setup(self) -> None:
+        """Look whether answers can be had; called before the first rollout."""
+        return
+
     @abstractmethod
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         """One answer per prompt, in order; never raises for a single prompt that failed."""
@@ -109,10 +113,10 @@ class ServerGrader(Grader):
 
 
 class LocalGrader(Grader):
-    """A causal language model in this process, answering greedily. Loaded at its first question.
+    """A causal language model in this process, answering greedily. Loaded before the first rollout.
 
     Args:
-        model: folder or hub id, loaded by ``transformers``.
+        model: folder or hub id, loaded by ``transformers``; may hold ``$VARIABLES``.
         max_new_tokens: longest answer.
         batch_size: prompts at a time.
         device: where it lives, e.g. ``cuda``; ``None`` for an accelerator if there is one.
@@ -138,21 +142,29 @@ class LocalGrader(Grader):
 
     def answer(self, prompts: Sequence[str]) -> list[Answer]:
         """One answer per prompt, in order."""
-        self._load()
+        self.setup()
         answers: list[Answer] = []
         for start in range(0, len(prompts), self.batch_size):
             answers += [Answer(text) for text in self._generate(list(prompts[start : start + self.batch_size]))]
         return answers
 
-    def _load(self) -> None:
+    def setup(self) -> None:
+        """Load model and tokenizer, once.
+
+        Raises:
+            FileNotFoundError: ``model`` looks like a folder and is none.
+        """
         if self._model is not None:
             return
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM
 
-        self._tokenizer = AutoTokenizer.from_pretrained(self.path, padding_side="left")
+        from lit_rl.models.loading import load_tokenizer, resolve
+
+        self._tokenizer = load_tokenizer(self.path)
+        self._tokenizer.padding_side = "left"
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
-        model = AutoModelForCausalLM.from_pretrained(self.path, dtype=getattr(torch, self.dtype))
+        model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=getattr(torch, self.dtype))
         self._model = model.to(self.device).eval()
 
     @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from string import Formatter
 
 from lit_rl.rewards.base import RewardTerm, TermScore, check_number
 from lit_rl.rewards.graders import Answer, Grader
-from lit_rl.rewards.reference import check_reference, program_and_reference
+from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.types import Completions, Judgement, Problem
 
 TEMPLATE = """\
@@ -79,8 +80,14 @@ class LLMJudgeReward(RewardTerm):
             raise ValueError(f"LLMJudgeReward.pattern is no regular expression: {error}") from error
         if self.pattern.groups != 1:
             raise ValueError(f"LLMJudgeReward.pattern needs one group, the score, got {self.pattern.groups}")
-        self._file = None if cache_file is None else Path(cache_file)
+        self._file = None if cache_file is None else Path(os.path.expandvars(cache_file)).expanduser()
         self._scores = _read_cache(self._file)
+
+    def setup(self) -> None:
+        """Get the grader ready, and a folder for the cache."""
+        self.grader.setup()
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the template shows a reference and the problem has none."""
@@ -89,13 +96,17 @@ class LLMJudgeReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
-        prompts = [self._prompt(*row) for row in zip(completions.texts, judgements, strict=True)]
+        compares = "reference" in self._fields
+        gradable = [has_reference(judgement) or not compares for judgement in judgements]
+        rows = zip(completions.texts, judgements, gradable, strict=True)
+        prompts = [self._prompt(text, judgement) if can else None for text, judgement, can in rows]
         keys = [None if prompt is None else self._key(prompt) for prompt in prompts]
         pairs = zip(keys, prompts, strict=True)
         asked = {key: prompt for key, prompt in pairs if key and prompt and key not in self._scores}
         failed = self._ask(asked)
-        zero = TermScore(0.0)
-        return [zero if not key else failed.get(key) or TermScore(self._scores[key]) for key in keys]
+        unasked = [TermScore(0.0) if can else NO_REFERENCE for can in gradable]
+        scored = zip(keys, unasked, strict=True)
+        return [failed.get(key) or TermScore(self._scores[key]) if key else score for key, score in scored]
 
     def _ask(self, asked: dict[str, str]) -> dict[str, TermScore]:
         """Put the prompts to the grader and keep its scores; those that got none, with the reason."""

@@ -84,7 +84,8 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
         return None
     found = lexemes(source)
     tested = found[:-1] if prefix and found and _may_grow(source, found[-1]) else found
-    index = bisect_left(tested, True, key=lambda lexeme: not _viable(source, lexeme))
+    viable = not tested or _viable(source, tested[-1])  # then all before it are
+    index = len(tested) if viable else bisect_left(tested, True, key=lambda lexeme: not _viable(source, lexeme))
     before = index - 1
     while before >= 0 and tested[before].kind == "string":
         before -= 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from lit_rl.execution.checks import ReferenceText
+from lit_rl.rewards.base import TermScore
 from lit_rl.types import Judgement, Problem
+
+NO_REFERENCE = TermScore(None, reason="the problem has no reference")
 
 
 def reference_of(problem: Problem) -> str | None:
@@ -23,6 +26,11 @@ def check_reference(term: str, problem: Problem) -> str:
     if reference is None:
         raise ValueError(f"{term} compares with a reference, and this problem has none")
     return reference
+
+
+def has_reference(judgement: Judgement) -> bool:
+    """Whether there is something to compare with: always in training, not for every problem of a validation task."""
+    return reference_of(judgement.problem) is not None
 
 
 def program_and_reference(judgement: Judgement, term: str) -> tuple[str, str]:

@@ -16,8 +16,9 @@ DEFINITION = "def task_program():\n"
 FENCE = "```"
 
 _DOUBLE_QUOTED = re.compile(r'".*?"')
-_PYTHON_FENCE = re.compile(r"```(?:python|py)[ \t]*\n")
-_BARE_FENCE = re.compile(r"```[ \t]*\n")
+_PYTHON_FENCE = re.compile(r"```(?:python|py)[ \t]*\r?\n")
+_BARE_FENCE = re.compile(r"```[ \t]*\r?\n")
+_DEFINED = re.compile(r"def task_program\(\):\r?\n")
 _COLUMN_ZERO = re.compile(r"\n(?=\S)")
 
 
@@ -44,19 +45,32 @@ def prepare(text: str) -> RobotProgram:
         >>> prepare('    go_to("Kitchen")\nthat is all')
         RobotProgram(source='def task_program():\n    go_to("kitchen")', line_offset=-1)
     """
-    code = text.replace("\r\n", "\n")
-    offset = 0
-    # A bare fence opens a block only before the program; after it, it closes one.
-    fence = _PYTHON_FENCE.search(code) or _BARE_FENCE.search(code.split(DEFINITION)[0])
-    if fence is not None:
-        offset = code[: fence.end()].count("\n")
-        code = code[fence.end() :].split(FENCE, maxsplit=1)[0]
+    start, end = code_span(text)
+    offset = text[:start].count("\n")
+    code = text[start:end].replace("\r\n", "\n")
     if DEFINITION not in code:
         code, offset = DEFINITION + code, offset - 1
     body = code.index(DEFINITION) + len(DEFINITION)
-    end = _COLUMN_ZERO.search(code, body - 1)
-    code = code if end is None else code[: end.start()]
+    left = _COLUMN_ZERO.search(code, body - 1)
+    code = code if left is None else code[: left.start()]
     return RobotProgram(lower_double_quoted(code), offset)
+
+
+def code_span(text: str) -> tuple[int, int]:
+    r"""Characters of the inside of the first Python fence, or of the whole text if there is none.
+
+    A bare fence opens a block only before the program; after it, it closes one.
+
+    Example:
+        >>> code_span("So:\n```python\nsay('hi')\n```\n")
+        (14, 24)
+    """
+    head = _DEFINED.split(text, maxsplit=1)[0]
+    fence = _PYTHON_FENCE.search(text) or _BARE_FENCE.search(head)
+    if fence is None:
+        return 0, len(text)
+    end = text.find(FENCE, fence.end())
+    return fence.end(), len(text) if end < 0 else end
 
 
 def lower_double_quoted(source: str) -> str:

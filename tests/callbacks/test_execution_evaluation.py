@@ -62,7 +62,9 @@ def evaluate(
     callback.on_validation_epoch_start(trainer, module)
     for i, batch in enumerate(batches):
         terms = {"sampled": {"even": torch.tensor([1.0, float("nan")])}}
-        evaluated = Evaluated({"sampled": batch}, {"sampled": torch.ones(len(batch.judgements))}, terms)
+        lost = torch.tensor([judgement.outcome.verdict is LOST for judgement in batch.judgements])
+        rewards = torch.ones(len(batch.judgements)).masked_fill(lost, float("nan"))
+        evaluated = Evaluated({"sampled": batch}, {"sampled": rewards}, terms)
         callback.on_validation_batch_end(trainer, module, evaluated, None, i, i % len(tasks))
     callback.on_validation_epoch_end(trainer, module)
     return module.logged
@@ -88,6 +90,7 @@ def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [W, W], "b": [P, LOST], "c": [LOST, LOST]}), num_samples=2)
     assert logged["val/sampled/pass@1"] == pytest.approx((0 + 1) / 2)
     assert logged["val/sampled/verdict/infrastructure_failure"] == 3
+    assert logged["val/sampled/reward"] == 1, "the mean of the three rows that have a reward"
 
 
 def test_lengths_formats_and_terms() -> None:

@@ -16,6 +16,7 @@ from lit_rl.data.contest_tests import (
     problem_timeout_seconds,
     read_hidden_tests,
 )
+from lit_rl.execution.answers import matches
 from lit_rl.execution.checks import CallTests, StdioTests
 
 STDIN = [ContestTest("1 2\n", "3\n")]
@@ -85,6 +86,14 @@ def test_checks_are_calls_or_stdio():
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0
     assert contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
+
+
+def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
+    tests = normalise_tests([{"input": "1", "output": "[[1, 2], [3]]", "fn_name": "pairs"}])
+    check = contest_check(tests, 6.0, in_class=False)
+    assert matches(((1, 2), [3]), check.cases[0][1], check)
+    assert not matches(((1, 2), (4,)), check.cases[0][1], check)
+    assert not matches(({1, 2}, [3]), check.cases[0][1], check)
 
 
 def test_tests_of_two_kinds_are_refused():

@@ -118,6 +118,11 @@ def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):
     assert text.endswith("The code of 'Boundary.h':\n```\n")
 
 
+def test_the_tree_may_be_named_by_a_variable(tree, monkeypatch):
+    monkeypatch.setenv("THORNS", str(tree))
+    assert EinsteinToolkit("$THORNS/CactusBase").problems("train")
+
+
 def test_a_thorn_is_on_one_side_of_the_split(tree):
     data = EinsteinToolkit(str(tree), validation_share=0.4)
     train = {p.fields["thorn_name"] for p in data.problems("train")}

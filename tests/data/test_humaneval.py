@@ -45,6 +45,15 @@ def test_instruct_form_keeps_imports_and_helper_functions_as_prefix(path):
     assert problem.stop_strings == ()
 
 
+def test_a_test_that_uses_a_helper_of_the_prompt_brings_it_along(tmp_path):
+    """Only such a test: the others stay as they are."""
+    test = "def check(candidate):\n    assert half(candidate(1)) == 0.5\n"
+    (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"test": test}) + "\n" + json.dumps(row(1)))
+    with_helper, without = HumanEval(str(tmp_path / "own.jsonl")).problems("test")
+    assert with_helper.check.test == "import math\n\n\ndef half(x):\n    return x / 2\n\n\n" + test
+    assert without.check.test == row(1)["test"]
+
+
 def test_solved_examples_stand_before_the_problem_in_both_forms(path):
     head, body = SOLVED_FUNCTIONS[0]
     completion = HumanEval(path, few_shot=1).problems("test")[0]

@@ -88,6 +88,61 @@ def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_da
     assert all(outcome.passed for outcome in sandbox.judge_many(programs))
 
 
+# Three tests judge by a helper of the prompt. A wrong answer that its own helper makes look right, then a right
+# answer beside a wrong helper.
+WITH_WRONG_HELPER = {
+    "HumanEval/32": (
+        "def poly(xs, x):\n    return 0.0\n\ndef find_zero(xs):\n    return 0.0\n",
+        """\
+def value(xs, x):
+    return sum(factor * x**power for power, factor in enumerate(xs))
+
+def find_zero(xs):
+    low, high = -1.0, 1.0
+    while value(xs, low) * value(xs, high) > 0:
+        low, high = 2 * low, 2 * high
+    while high - low > 1e-10:
+        middle = (low + high) / 2
+        low, high = (middle, high) if value(xs, middle) * value(xs, low) > 0 else (low, middle)
+    return low
+
+def poly(xs, x):
+    return 1.0
+""",
+    ),
+    "HumanEval/38": (
+        "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n",
+        """\
+def decode_cyclic(s):
+    groups = (s[i : i + 3] for i in range(0, len(s), 3))
+    return "".join(group[2] + group[:2] if len(group) == 3 else group for group in groups)
+
+def encode_cyclic(s):
+    return s
+""",
+    ),
+    "HumanEval/50": (
+        "def encode_shift(s):\n    return s\n\ndef decode_shift(s):\n    return s\n",
+        """\
+def decode_shift(s):
+    return "".join(chr((ord(sign) - ord("a") - 5) % 26 + ord("a")) for sign in s)
+
+def encode_shift(s):
+    return s
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("task_id", WITH_WRONG_HELPER)
+def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandbox, task_id):
+    problems = {problem.task_id: problem for problem in HumanEval(str(real_data / HUMANEVAL)).problems("test")}
+    check, reference = problems[task_id].check, problems[task_id].reference
+    programs = [*WITH_WRONG_HELPER[task_id], reference]
+    outcomes = sandbox.judge_many([(program, check) for program in programs])
+    assert [outcome.passed for outcome in outcomes] == [False, True, True]
+
+
 def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_data, sandbox):
     tasks = [
         MBPP(str(real_data / FULL), test_split="all"),

@@ -134,9 +134,9 @@ CHEATS = {
     """),
     "looks_for_tests_with_ctypes": attack("""
         import ctypes, re
-        needle = b'assert ' + b'add(1, 2)'
-        here = id(needle) & ~0xFFFFF
-        return needle in ctypes.string_at(here, 1 << 16)
+        pattern = rb'asser[t] add'  # does not find itself
+        here = id(pattern) & ~0xFFFFF
+        return re.search(pattern, ctypes.string_at(here, 1 << 16)) is not None
     """),
     "reads_its_descriptors": attack("""
         import os

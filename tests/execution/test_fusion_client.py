@@ -142,6 +142,14 @@ def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
             client.submit("int main(){}", StdioTests((), language="c"))
 
 
+def test_an_answer_too_long_for_the_server_is_not_held_against_the_program():
+    """The server takes output over 150 kB for a time-out (seen on the real one)."""
+    with SandboxFusionClient("http://127.0.0.1:9", num_tries=1) as client:
+        (outcome,) = client.judge_many([("print('x' * 200_000)", StdioTests((("", "x" * 200_000),)))])
+    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
+    assert "200000 bytes" in outcome.stderr
+
+
 @pytest.mark.skipif(not os.environ.get("SANDBOX_URL"), reason="no Sandbox Fusion server: set SANDBOX_URL")
 def test_the_real_server():
     with SandboxFusionClient() as client:

@@ -101,3 +101,10 @@ def test_a_program_that_abuses_the_channel_is_ended_and_has_not_passed(client, b
     result, _ = run(client, body)
     assert result.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT)
     assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
+
+
+def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):
+    """Else it would stand there, writing, until its wall limit: ``timed_out``."""
+    result, trace = run(client, "go_to('a')\ngo_to('x' * (4 << 20))")
+    assert result.verdict is Verdict.EXCEPTION
+    assert trace == [["go_to", "a"]]

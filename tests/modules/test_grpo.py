@@ -141,6 +141,29 @@ def test_too_many_infrastructure_failures_stop_the_run(make_module: Make, tmp_pa
         fit(module, tmp_path)
 
 
+class Unparsable(EvenBytes):
+    """A grader whose answers have no score in them; from the third batch on it is well again, if it recovers."""
+
+    def __init__(self, recovers: bool) -> None:
+        super().__init__()
+        self.batches, self.recovers = 0, recovers
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        self.batches += 1
+        if self.recovers and self.batches >= 3:
+            return super().score(completions, judgements)
+        return [TermScore(None, reason="no score in the answer") for _ in judgements]
+
+
+def test_a_term_that_never_has_a_value_stops_the_run_and_one_that_recovers_does_not(
+    make_module: Make, tmp_path: Path
+) -> None:
+    with pytest.raises(InfrastructureError, match=r"of the last 5 rollouts got a reward.*even: no score in the answer"):
+        fit(make_module(rewards=[Unparsable(recovers=False)], max_rollouts=6), tmp_path)
+    recovered = make_module(rewards=[Unparsable(recovers=True)], max_rollouts=6)
+    assert fit(recovered, tmp_path).global_step == 4, "two rollouts without a reward were skipped"
+
+
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
     """Items 55 to 57: five rollouts, resume, five more; mid-epoch (an epoch has four)."""
 

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.rewards import Composite, RewardTerm, Span, TermScore
+from lit_rl.rewards import (
+    BleuReward,
+    Composite,
+    DataflowReward,
+    LLMJudgeReward,
+    RewardTerm,
+    ServerGrader,
+    Span,
+    TermScore,
+)
 from lit_rl.types import Completions, Judgement, Problem, Program
 from tests.rewards.rows import batch, judged, problem
 
@@ -171,3 +180,13 @@ def test_a_term_that_gives_no_finite_number_stops_the_run() -> None:
 def test_a_term_that_forgets_rows_stops_the_run() -> None:
     with pytest.raises(ValueError, match="Fixed gave 0 scores for 1 completions"):
         one_row([Fixed([])])
+
+
+@pytest.mark.parametrize("term", [BleuReward(), DataflowReward(), LLMJudgeReward(ServerGrader("unasked"))])
+def test_a_problem_without_reference_has_no_value_instead_of_a_zero(term: RewardTerm) -> None:
+    """In training it is refused; a validation task may have some."""
+    texts = ["x = 1", ""]
+    output = Composite([term])(batch(texts), [judged(text) for text in texts])
+    assert output.valid.tolist() == [False, False]
+    assert output.reasons[0] == f"{term.name}: the problem has no reference"
+    assert output.known_rewards().isnan().all()

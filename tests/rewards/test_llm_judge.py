@@ -5,6 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tiny_judge import write_judge
 
 from lit_rl.rewards import Composite, Grader, LLMJudgeReward, LocalGrader, RewardOutput, ServerGrader
 from lit_rl.rewards.graders import Answer
@@ -188,6 +189,23 @@ def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
     together = grader.answer(prompts)
     assert together == [grader.answer([prompt])[0] for prompt in prompts]
     assert all(answer.text for answer in together)
+
+
+def test_a_local_model_that_is_not_there_is_missed_before_the_first_rollout(tmp_path: Path) -> None:
+    term = LLMJudgeReward(LocalGrader(str(tmp_path / "nowhere")))
+    with pytest.raises(FileNotFoundError, match=r"model folder not found: .*nowhere"):
+        Composite([term]).setup()
+
+
+def test_a_local_model_is_found_by_a_variable_and_its_score_is_cached_in_a_new_folder(
+    tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_judge(tmp_path / "judge", byte_tokenizer, "Score: 7")
+    monkeypatch.setenv("JUDGES", str(tmp_path))
+    term = LLMJudgeReward(LocalGrader("$JUDGES/judge", max_new_tokens=12), cache_file="$JUDGES/made/scores.jsonl")
+    term.setup()
+    assert grade(term, "a = 1", "b = é").rewards.tolist() == pytest.approx([0.7, 0.7])
+    assert len((tmp_path / "made" / "scores.jsonl").read_text().splitlines()) == 2
 
 
 def test_wrong_grader_arguments_are_named() -> None:

@@ -1,0 +1,86 @@
+"""The grammar watched while a model samples."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch import Tensor
+
+from lit_rl.execution.program import extract_program
+from lit_rl.models.token_bytes import token_byte_spans
+from lit_rl.rewards.attribution import TokenPlaces
+from lit_rl.rewards.places import Places
+from lit_rl.rewards.python_prefix import first_rejected
+from lit_rl.types import Program
+
+# What the next token may still turn into something else: a closing fence that has begun, part of a character.
+_UNFINISHED = re.compile(r"(?:^[ \t]*[`~]+|\N{REPLACEMENT CHARACTER}+)\Z", re.MULTILINE)
+
+
+class SyntaxFlagger:
+    """A logits processor that notes at which sampled token each row leaves Python's grammar.
+
+    For ``generate(..., logits_processor=LogitsProcessorList([flagger]))`` of transformers. It reads ids only and
+    hands the scores back as they came, so sampling is not disturbed. ``flags`` has one entry a row: the index of
+    the first token that :class:`~lit_rl.rewards.SyntaxReward` would flag in what is sampled so far, or ``None``. The
+    last token of all is never seen here, and a program that merely ends too early is flagged once its block is closed.
+    One parse a row and token.
+
+    Args:
+        tokenizer: the model's.
+        prompt_length: columns of ``input_ids`` that are prompt, padding included.
+        fenced: look only inside fenced blocks (of which the last counts); without it text that opens no fence is
+            a program too.
+        program_prefix: source before the completion, in completion form.
+    """
+
+    def __init__(self, tokenizer: Any, prompt_length: int, fenced: bool = True, program_prefix: str = "") -> None:
+        self.tokenizer = tokenizer
+        self.prompt_length = prompt_length
+        self.fenced = fenced
+        self.program_prefix = program_prefix
+        self.flags: list[int | None] = []
+        self._starts: list[int] = []
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Look at what each row has so far.
+
+        Args:
+            input_ids: [N, P + t] prompt and the t tokens sampled so far.
+            scores: [N, V].
+
+        Returns:
+            ``scores``.
+        """
+        rows = input_ids[:, self.prompt_length :].tolist()
+        if len(self.flags) != len(rows):
+            self.flags, self._starts = [None] * len(rows), [-1] * len(rows)
+        for row, ids in enumerate(rows):
+            self._look(row, ids)
+        return scores
+
+    def _look(self, row: int, ids: list[int]) -> None:
+        """Bring one row's flag up to date."""
+        text, spans = token_byte_spans(self.tokenizer, ids)
+        found = extract_program(text)
+        if found is None or (self.fenced and not found.fenced):
+            self.flags[row], self._starts[row] = None, -1
+            return
+        if self._starts[row] != found.start:  # another block: the one before does not count
+            self.flags[row], self._starts[row] = None, found.start
+        if self.flags[row] is not None:  # viability is never won back
+            return
+        behind = text.encode()[found.end :]
+        written = found.source if behind else _UNFINISHED.sub("", found.source)
+        source = self.program_prefix + written
+        # A closing fence with no line end behind it may still become the opening one of another block.
+        place = first_rejected(source, prefix=b"\n" not in behind)
+        if place is None:
+            return
+        end = found.start + len(written.encode())
+        start, stop = (len(source[:offset].encode()) for offset in place)
+        span = Places(text, Program(source, found.start, end)).span(start, stop, 0.0)
+        if span is not None:
+            tokens = TokenPlaces(spans, [True] * len(ids), None).flagged(span.start, span.end)
+            self.flags[row] = tokens[0] if tokens else None
