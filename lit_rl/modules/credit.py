@@ -2,8 +2,8 @@
 
 A token learns from the rewards from it on. Without a discount that is the gradient of the expected reward as long
 as each reward stands where it was decided or later: what stands before a token does not teach it. A place in the
-text (a syntax error, the line that failed) is decided once it is written, the outcome of the whole program only by
-the last token, EOS, which says that nothing more follows.
+text (the line that failed) is decided by the token after it, until which it might have gone on; the outcome of the
+whole program only by the last token, EOS, which says that nothing more follows.
 
 Letters: N completions, T completion tokens.
 """
@@ -24,13 +24,13 @@ Credit = Literal["spans", "tokens", "terminal"]
 def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
     """Each completion's reward on its tokens, before any KL.
 
-        spans:     what has a place on the tokens of that place, the rest on the last token
+        spans:     what has a place on the token that decided it, the rest on the last token
         tokens:    what has a place on the tokens of that place, the rest spread evenly over the program
         terminal:  all of it on the last token
 
     Each row sums to its reward. ``tokens`` is the credit that is reported. To learn from it is biased: a late
-    token sees less of the outcome than an early one, and EOS none, so that where a program passes it pays to
-    write on; programs grow.
+    token sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to write on;
+    and the end of a line that fails sees less of its loss than the beginning.
 
     Args:
         rewards: of N completions.
@@ -42,8 +42,8 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
     """
     match credit:
         case "spans":
-            placed = rewards.placed * mask
-            return placed + terminal(rewards.rewards - placed.sum(-1), mask)
+            decided = rewards.decided * mask
+            return decided + terminal(rewards.rewards - decided.sum(-1), mask)
         case "tokens":
             return rewards.credit * mask
         case "terminal":

@@ -6,8 +6,8 @@
     4. whiten the advantages over all ranks, once                            make_experience
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
-Differences from common practice: reward with a place in the text stands on the tokens of that place, only the rest
-on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped
+Differences from common practice: reward with a place in the text stands on the token that decided it, only the
+rest on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped
 by norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
@@ -45,9 +45,9 @@ class PPO(RolloutModule):
         critic: what values its states.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. ``kl_in`` is ``reward`` here: KL is part of what the critic predicts.
-        credit: ``spans`` puts what has a place in the text on the tokens of that place and the rest on the last
-            token; ``tokens`` spreads the rest evenly over the program, which makes programs longer; ``terminal``
-            puts all of it on the last token.
+        credit: ``spans`` puts what has a place in the text on the token that decided it and the rest on the last
+            token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
+            make programs longer; ``terminal`` puts all of it on the last token.
         gamma: discount per token.
         gae_lambda: 1 trusts the rewards alone, 0 the next value. With ``credit: terminal``, gamma and lambda 1
             and no KL the critic's target is the reward itself at every token, and its loss plain ½ · MSE to it.

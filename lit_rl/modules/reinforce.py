@@ -44,9 +44,9 @@ class REINFORCE(RolloutModule):
         baseline_decay: of the exponential baseline, in [0, 1).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
-            credited with all of it; ``spans`` puts what has a place in the text on the tokens of that place and the
-            rest on the last token; ``tokens`` spreads the rest evenly over the program, so that later tokens are
-            credited with less of it.
+            credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
+            rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
+            program, so that later tokens are credited with less of it.
         deltas: instead of reward-to-go and baseline, one number per completion: the bare ``rewards``,
             ``centered_rewards`` and ``normalized_rewards`` of a problem's completions, or ``max_rewards`` (rewards
             that are not the largest of their problem become 0).

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.modules.credit import Credit, place_rewards, terminal
-from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore, TestsReward
 from lit_rl.types import Completions, Judgement
 from tests.rewards.rows import batch, judged
 
@@ -47,17 +48,34 @@ def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
 
 
 def test_a_place_keeps_its_part_and_the_rest_stands_where_the_option_says() -> None:
-    """A program of four letters that earned 0, of which its second letter lost 1."""
-    rewards, mask = scored(["abcd", "a"], [TermScore(0.0, (Span(1, 2, -1.0),)), TermScore(0.5)])
-    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -1, 0, 0, 1], [0, 0.5, 0, 0, 0]]
-    assert place_rewards(rewards, mask, "tokens").tolist() == [[0.25, -0.75, 0.25, 0.25, 0], [0.5, 0, 0, 0, 0]]
+    """A program of four letters that earned 0, of which the first two lost 1: that is decided by the third."""
+    rewards, mask = scored(["abcd", "a"], [TermScore(0.0, (Span(0, 2, -1.0),)), TermScore(0.5)])
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, 0, -1, 0, 1], [0, 0.5, 0, 0, 0]]
+    assert place_rewards(rewards, mask, "tokens").tolist() == [[-0.25, -0.25, 0.25, 0.25, 0], [0.5, 0, 0, 0, 0]]
     assert place_rewards(rewards, mask, "terminal").tolist() == [[0, 0, 0, 0, 0], [0, 0.5, 0, 0, 0]]
 
 
+def test_a_place_at_the_end_or_one_that_could_be_undone_is_decided_by_the_last_token() -> None:
+    places = Span(3, 4, -1.0), Span(4, 4, -1.0), Span(0, 1, -1.0, undecided=True)
+    for place in places:
+        rewards, mask = scored(["abcd", "abcdefg"], [TermScore(-1.0, (place,)), TermScore(0.0)])
+        assert place_rewards(rewards, mask, "spans")[0].tolist() == [0, 0, 0, 0, -1, 0, 0, 0]
+
+
+def test_a_bracket_that_is_never_closed_is_lost_by_the_token_that_ends_the_program() -> None:
+    """Python reports it in line 1, which is what the tests' term blames; an exception there is decided in line 2."""
+    text = "f(\nx"
+    for verdict, expected in ((Verdict.SYNTAX_ERROR, [0, 0, 0, 0, 0]), (Verdict.EXCEPTION, [0, 0, -1, 0, 1])):
+        judgement = judged(text, Outcome(verdict, line=1))
+        completions = batch([text])
+        rewards = Composite([TestsReward()])(completions, [judgement])
+        assert place_rewards(rewards, completions.completion_mask, "spans")[0].tolist() == expected
+
+
 def test_a_clipped_reward_scales_its_places_too() -> None:
-    """-4 of which -3 has a place, clipped to -1: -3/4 stays there, -1/4 is the rest."""
+    """-4 of which -3 has a place, clipped to -1: -3/4 stays with it, -1/4 is the rest."""
     rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
-    assert place_rewards(rewards, mask, "spans").tolist() == [[-0.75, 0, 0, 0, -0.25]]
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -0.75, 0, 0, -0.25]]
 
 
 numbers = st.floats(-10, 10, allow_nan=False)
@@ -109,10 +127,10 @@ def expected_gradients(scores: Mapping[str, TermScore], credit: Credit) -> tuple
 
 @pytest.mark.parametrize("credit", ["spans", "terminal"])
 def test_the_expected_gradient_is_that_of_the_expected_reward(credit: Credit) -> None:
-    """Each b is a fault known where it stands; the rest is known at the end."""
+    """A b after an a makes a fault of both, a first b of itself; the rest is known at the end."""
     outcome = dict(zip(TEXTS, [0.0, 0.5, 1.0, 0.25, 1.0, 0.0, 0.75], strict=True))
     scores = {
-        text: TermScore(value, tuple(Span(i, i + 1, -0.5) for i, sign in enumerate(text) if sign == "b"))
+        text: TermScore(value, tuple(Span(0, i + 1, -0.5) for i, sign in enumerate(text) if sign == "b"))
         for text, value in outcome.items()
     }
     surrogate, reward, _ = expected_gradients(scores, credit)

@@ -127,13 +127,13 @@ def test_advantages_and_returns_are_those_of_the_formulas(
         if credit == "terminal":
             tokens[-1] = total
         else:
-            flagged = rewards.placed[i].nonzero()[:, 0]  # the first character's tokens; none if EOS comes first
-            lost = 0.25 if len(flagged) else 0.0
-            tokens[flagged] -= lost / max(len(flagged), 1)
-            if credit == "spans":
-                tokens[-1] += total + lost
-            else:
-                tokens += (rewards.credit[i] - rewards.placed[i])[:length].double()
+            decided = rewards.decided[i].nonzero()[
+                :, 0
+            ]  # one token, after the first character; none if EOS comes first
+            tokens[decided] -= 0.25
+            tokens[-1] += total + 0.25 * len(decided)
+            if credit == "tokens":
+                tokens = rewards.credit[i, :length].double()
         tokens -= KL_COEF * kl[i, :length]
         after = float(tails[i]) if truncation == "bootstrap" and rows.truncated[i] else 0.0
         of_row = expected_row(tokens.tolist(), values[i, :length].tolist(), after)
