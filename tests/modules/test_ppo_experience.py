@@ -127,9 +127,7 @@ def test_advantages_and_returns_are_those_of_the_formulas(
         if credit == "terminal":
             tokens[-1] = total
         else:
-            decided = rewards.decided[i].nonzero()[
-                :, 0
-            ]  # one token, after the first character; none if EOS comes first
+            decided = rewards.decided[i].nonzero()[:, 0]  # one token; none where EOS comes first
             tokens[decided] -= 0.25
             tokens[-1] += total + 0.25 * len(decided)
             if credit == "tokens":
