@@ -50,7 +50,7 @@ def start_process(module: str, arguments: list[str], connection: socket.socket) 
     code = _BOOTSTRAP.format(root=_ROOT, module=module)
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return subprocess.Popen(
-        [interpreter, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", code, *arguments],
+        [interpreter, "-s", "-S", "-P", "-X", "utf8", "-c", code, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         env={"PYTHONHASHSEED": "0" if module == "zygote" else "random"},

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import array
 import math
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -143,3 +145,20 @@ def test_another_shape_scores_nothing():
 def test_a_reference_of_zeros_is_met_by_zeros_alone():
     assert similarity(variable(0, 0), variable(0, 0)) == 1.0
     assert similarity(variable(0, 1), variable(0, 0)) == 0.0
+
+
+@pytest.mark.parametrize(("folder", "kind"), [("plt_double", "d"), ("plt_float", "f")])
+def test_plotfiles_that_amrex_itself_wrote(folder, kind):
+    """Written by AMReX 24.10 (92679babfc) with the program beside them; what it computed is computed again here."""
+    root = Path(__file__).parent / "amrex_plotfiles" / folder
+    density = read_variable(lambda path: (root / path).read_bytes(), "density")
+    pressure = read_variable(lambda path: (root / path).read_bytes(), "pressure")
+    corners = [[(0, 0), (8, 0), (0, 8), (8, 8)], [(8, 8), (16, 8)]]  # boxes of 8 x 8, level by level
+    assert [[box.low for box in level] for level in density.boxes] == corners
+    for level, boxes in enumerate(density.boxes):
+        for index, box in enumerate(boxes):
+            cells = [(i, j) for j in range(box.low[1], box.high[1] + 1) for i in range(box.low[0], box.high[0] + 1)]
+            assert list(density.values[level][index]) == [(level + 1) * (i + 10.0 * j) for i, j in cells]
+            expected = array.array(kind, [-1.0 / (1 + i + j) for i, j in cells])
+            assert pressure.values[level][index] == expected
+    assert similarity(density, density) == 1.0
