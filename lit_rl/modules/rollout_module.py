@@ -190,11 +190,12 @@ class RolloutModule(PolicyModule):
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
-                of_update.add_sum("loss", loss, 1 / len(micros))
+                of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
         if not micros:
             return None
         of_update.add(self.optimizer_step())
+        of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
         self.micro_at_hand = self.logprobs_at_hand = None
         means.merge(of_update)
         if self.largest_kl is None:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+from modules.conftest import fit
 
 from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.models import OwnTrunk
+from lit_rl.modules import PPO, RolloutModule
 from lit_rl.modules.metrics import rollout_metrics
 from lit_rl.modules.reduction import Means
 from lit_rl.rewards.base import RewardOutput
@@ -44,3 +51,22 @@ def test_the_pass_rate_is_that_of_the_programs_that_were_judged() -> None:
     assert logged["execution/pass_rate"] == pytest.approx(2 / 3)
     assert logged["execution/passed_fraction"] == 2 / 4
     assert logged["execution/infrastructure_failure_fraction"] == 1 / 4
+
+
+@pytest.mark.parametrize("microbatch_size", [None, 2])
+def test_the_logged_loss_is_what_went_backward(
+    make_module: Callable[..., RolloutModule], tmp_path: Path, microbatch_size: int | None
+) -> None:
+    """Policy's and critic's losses of an update add up; they are not averaged over the two."""
+    backward: list[float] = []
+
+    class Watched(PPO):
+        def manual_backward(self, loss: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+            backward.append(float(loss.detach()))
+            super().manual_backward(loss, *args, **kwargs)
+
+    module = make_module(Watched, critic=OwnTrunk(), max_rollouts=1, microbatch_size=microbatch_size)
+    trainer = fit(module, tmp_path)
+    assert len(backward) == (2 if microbatch_size is None else 12)
+    assert abs(sum(backward)) > 1e-3
+    assert float(trainer.callback_metrics["loss"]) == pytest.approx(sum(backward), rel=1e-5)
