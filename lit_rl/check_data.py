@@ -35,7 +35,7 @@ def check_data(arguments: Sequence[str]) -> None:
 
     Leaves with status 1 if a reference does not pass.
     """
-    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__)
+    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
     parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
     parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task to check")
     parser.add_argument("--splits", type=list[Split], default=["train", "validation", "test"])

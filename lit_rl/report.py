@@ -17,7 +17,7 @@ def report(arguments: Sequence[str]) -> None:
 
     Folders of TensorBoard event files are looked for below each RUN.
     """
-    parser = ArgumentParser(prog="lit-rl report", description=report.__doc__)
+    parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
     parser.add_argument("--metrics", type=list[str], help="names, or beginnings of names that end with *")
     parser.add_argument("--picture", type=str, help="write the curves to this PNG file (needs the extra `plots`)")
