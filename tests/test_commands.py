@@ -10,6 +10,7 @@ import pytest
 import lit_rl.cli
 from lit_rl.commands import VERBS
 
+BASICS = Path(__file__).parents[1] / "configs" / "basics_sft.yaml"
 OWN_TASK = '''
 from lit_rl.data import TaskDataModule
 from lit_rl.execution import AssertTests
@@ -45,6 +46,8 @@ BAD = {
     "no task": (["check-data"], "--config FILE or --data TASK"),
     "a missing folder": (["export"], "checkpoint"),
     "a mistyped option": (["report", "runs", "--pictures", "x.png"], "pictures"),
+    "a dtype that is none": (["export", "runs/x", "y", "--dtype", "bf16"], "bf16"),
+    "a policy's dtype": (["fit", f"--config={BASICS}", "--model.policy.dtype=bf16"], "bf16"),
 }
 
 
