@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 import lit_rl.cli
+from lit_rl.check_data import problems_of
 from lit_rl.commands import VERBS
+from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.execution import AssertTests
+from lit_rl.types import Problem
 
 BASICS = Path(__file__).parents[1] / "configs" / "basics_sft.yaml"
 OWN_TASK = '''
@@ -55,6 +59,20 @@ BAD = {
 def test_a_mistake_is_one_clear_error(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, named = BAD[case]
     assert named in error_of(arguments, capsys)
+
+
+def test_problems_of_two_splits_with_one_name_are_both_checked() -> None:
+    """Rows of two files are often counted from 0 in both; only equal problems are the same one."""
+
+    class Counted(TaskDataModule):
+        def load_problems(self, split: Split) -> list[Problem]:
+            number = 1 if split == "train" else 2
+            return [Problem("0", "p", AssertTests(f"assert f() == {number}"), reference=f"def f(): return {number}")]
+
+    assert [p.reference for p in problems_of(Counted(), ["train", "validation", "test"])] == [
+        "def f(): return 1",
+        "def f(): return 2",
+    ]
 
 
 def test_a_class_in_a_file_beside_the_configuration_is_found(
