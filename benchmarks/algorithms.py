@@ -5,9 +5,15 @@
 For each seed a tiny policy first imitates demonstrations of which 60% carry a bug (SFT, 500 updates); each algorithm
 goes on from there. Every rollout is 16 problems x 8 completions. Measured on 260 held-out problems: pass@1 of greedy
 and of sampled completions (temperature 1, two each), mean length of the greedy ones in tokens, and when pass@1 first
-reached 0.9 greedily, looked at every 20 rollouts: rollouts, and seconds of training alone.
+reached 0.9 greedily, looked at every 20 rollouts: rollouts, and seconds of training alone. CPU seconds are those of
+the training process, without the programs that it has run: the clock to look at on a machine that others use too.
+
+PPO comes with its reward on the last token (sparse), with what has a place on that place and the rest spread evenly
+(tokens), and with the rest on the last token (spans).
 
 DPO learns from 512 x 8 completions of the warm start, made once (32 rollouts' worth), and 150 updates of 32 pairs.
+
+Each finished (algorithm, seed) is a line of ``results.jsonl``; a run with the same settings goes on after the last one.
 """
 
 from __future__ import annotations
@@ -33,6 +39,7 @@ from lit_rl.data.base import TaskDataModule
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule
+from lit_rl.modules.credit import Credit
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
 
@@ -48,6 +55,8 @@ MODEL = {
     "tie_word_embeddings": True,
     "initializer_range": 0.04,
 }
+PPO_CREDIT: dict[str, Credit] = {"PPO sparse": "terminal", "PPO tokens": "tokens", "PPO spans": "spans"}
+ALGORITHMS = ("SFT", "REINFORCE", *PPO_CREDIT, "GRPO", "DPO")
 MAX_TOKENS = 40
 WANTED = 0.9
 SAMPLED = {
@@ -68,29 +77,52 @@ class Result:
     rollouts_to_wanted: int | None
     seconds_to_wanted: float | None
     seconds: float
+    cpu_seconds: float
+
+
+@dataclass
+class Spent:
+    """Time that something took: on the clock, and of this process's CPU."""
+
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.seconds + other.seconds, self.cpu_seconds + other.cpu_seconds)
+
+    @classmethod
+    def since(cls, started: Spent) -> Spent:
+        """From a moment to now."""
+        now = cls.now()
+        return cls(now.seconds - started.seconds, now.cpu_seconds - started.cpu_seconds)
+
+    @classmethod
+    def now(cls) -> Spent:
+        """A moment, to measure from."""
+        return cls(time.perf_counter(), time.process_time())
 
 
 class Clock(pl.Callback):
     """Seconds of training without evaluation, and when the greedy pass@1 was first good enough."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self.started = 0.0
+        self.spent = Spent()
+        self.started = Spent()
         self.rollouts = 0
         self.reached: tuple[int, float] | None = None
 
     def on_train_batch_start(self, *args: Any) -> None:
-        self.started = time.perf_counter()
+        self.started = Spent.now()
 
     def on_train_batch_end(self, *args: Any) -> None:
-        self.seconds += time.perf_counter() - self.started
+        self.spent += Spent.since(self.started)
         self.rollouts += 1
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         greedy = float(trainer.callback_metrics.get("val/greedy/pass@1", 0.0))
-        print(f"    {self.rollouts:4d} steps {self.seconds:6.1f} s  greedy {greedy:.3f}", flush=True)
+        print(f"    {self.rollouts:4d} steps {self.spent.seconds:6.1f} s  greedy {greedy:.3f}", flush=True)
         if greedy >= WANTED - 1e-6 and self.reached is None:
-            self.reached = self.rollouts, self.seconds
+            self.reached = self.rollouts, self.spent.seconds
 
 
 def adamw(lr: float, weight_decay: float = 0.0) -> Callable[[Any], torch.optim.Optimizer]:
@@ -125,8 +157,11 @@ def trainer(folder: Path, callbacks: list[pl.Callback], every: int | None = None
     )
 
 
-def warm_start(seed: int, folder: Path, updates: int) -> float:
-    """Imitate; leave the policy in a folder. Seconds."""
+def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
+    """Imitate, unless an earlier run has. The policy's folder, and the time it took."""
+    start, noted = folder / f"sft_{updates}", folder / f"sft_{updates}.json"
+    if noted.exists():
+        return str(start), Spent(**json.loads(noted.read_text()))
     clock = Clock()
     module = SFT(
         CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed),
@@ -143,8 +178,9 @@ def warm_start(seed: int, folder: Path, updates: int) -> float:
     )
     trainer(folder, [clock]).fit(module, task(seed, batch_size=64))
     policy: Any = module.policy
-    policy.save_pretrained(folder / "sft")
-    return clock.seconds
+    policy.save_pretrained(start)
+    noted.write_text(json.dumps(asdict(clock.spent)))
+    return str(start), clock.spent
 
 
 def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyModule:
@@ -163,12 +199,11 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyMod
         return GRPO(policy, **shared)
     if name == "REINFORCE":
         return REINFORCE(policy, baseline="mean", **shared)
-    credit: Any = "terminal" if name == "PPO sparse" else "tokens"
-    return PPO(policy, critic=OwnTrunk(), credit=credit, critic_lr=1e-3, critic_warmup_rollouts=5, **shared)
+    return PPO(policy, critic=OwnTrunk(), credit=PPO_CREDIT[name], critic_lr=1e-3, critic_warmup_rollouts=5, **shared)
 
 
-def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, float]:
-    """Pairs from completions of the warm start. Their file, and seconds."""
+def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, Spent]:
+    """Pairs from completions of the warm start. Their file, and the time it took."""
     path = folder / "pairs.jsonl"
     module = DPO(
         CausalLM(start),
@@ -179,10 +214,10 @@ def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path
     )
     data = task(seed)
     data.max_train_problems = problems
-    started = time.perf_counter()
+    started = Spent.now()
     writer = PreferenceWriter(str(path), margin=0.5, max_pairs=4)
     trainer(folder, [writer]).predict(module, data, return_predictions=False)
-    return path, time.perf_counter() - started
+    return path, Spent.since(started)
 
 
 def measure(module: PolicyModule, seed: int, folder: Path) -> dict[str, float]:
@@ -195,15 +230,15 @@ def measure(module: PolicyModule, seed: int, folder: Path) -> dict[str, float]:
     return {name: float(value) for name, value in metrics[0].items()}
 
 
-def run(name: str, seed: int, folder: Path, options: argparse.Namespace, sft_seconds: float) -> Result:
+def run(name: str, seed: int, folder: Path, options: argparse.Namespace) -> Result:
     """Train one algorithm from the warm start and measure it."""
-    start = str(folder / "sft")
+    start, of_start = warm_start(seed, folder, options.sft_updates)
     clock, callbacks = Clock(), [ExecutionEvaluation()]
-    before = 0.0
+    before = Spent()
     if name == "SFT":
         module: PolicyModule = SFT(CausalLM(start), max_updates=0)
         module.policy.load()
-        clock.seconds = sft_seconds
+        clock.spent = of_start
     elif name == "DPO":
         pairs, before = make_pairs(start, seed, folder, options.pair_problems)
         module = DPO(
@@ -223,6 +258,7 @@ def run(name: str, seed: int, folder: Path, options: argparse.Namespace, sft_sec
         trainer(folder, [*callbacks, clock], every=20).fit(module, task(seed))
     metrics = measure(module, seed, folder)
     rollouts, seconds = clock.reached or (None, None)
+    spent = clock.spent + before
     if name == "DPO" and rollouts is not None:
         rollouts = options.pair_problems * 8 // 128
     return Result(
@@ -232,8 +268,9 @@ def run(name: str, seed: int, folder: Path, options: argparse.Namespace, sft_sec
         sampled=metrics["val/sampled/pass@1"],
         mean_length=metrics["val/greedy/mean_length"],
         rollouts_to_wanted=rollouts,
-        seconds_to_wanted=None if seconds is None else seconds + before,
-        seconds=clock.seconds + before,
+        seconds_to_wanted=None if seconds is None else seconds + before.seconds,
+        seconds=spent.seconds,
+        cpu_seconds=spent.cpu_seconds,
     )
 
 
@@ -251,10 +288,10 @@ def shown(values: list[float | int | None], digits: int) -> str:
 def table(results: list[Result]) -> str:
     """Markdown."""
     lines = [
-        f"| algorithm | greedy | sampled | tokens | rollouts to {WANTED} | seconds to {WANTED} | seconds |",
-        "|---|---|---|---|---|---|---|",
+        f"| algorithm | greedy | sampled | tokens | rollouts to {WANTED} | seconds to {WANTED} | seconds | CPU s |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for name in dict.fromkeys(result.algorithm for result in results):
+    for name in (name for name in ALGORITHMS if any(result.algorithm == name for result in results)):
         rows = [result for result in results if result.algorithm == name]
         cells = [
             shown([row.greedy for row in rows], 3),
@@ -263,12 +300,16 @@ def table(results: list[Result]) -> str:
             shown([row.rollouts_to_wanted for row in rows], 0),
             shown([row.seconds_to_wanted for row in rows], 0),
             shown([row.seconds for row in rows], 0),
+            shown([row.cpu_seconds for row in rows], 0),
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-ALGORITHMS = ("SFT", "REINFORCE", "PPO sparse", "PPO tokens", "GRPO", "DPO")
+def finished(path: Path, settings: dict[str, Any]) -> list[Result]:
+    """Results of earlier runs with these settings."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [Result(**line["result"]) for line in lines if line["settings"] == settings]
 
 
 def main() -> None:
@@ -285,19 +326,21 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    results = []
+    path = options.folder / "results.jsonl"
+    settings = {key: value for key, value in vars(options).items() if key not in ("seeds", "algorithms", "folder")}
+    results = finished(path, settings)
     for seed in options.seeds:
         folder = options.folder / str(seed)
         folder.mkdir(parents=True, exist_ok=True)
-        noted = folder / "sft_seconds.json"
-        if not noted.exists():
-            noted.write_text(json.dumps(warm_start(seed, folder, options.sft_updates)))
-        for name in options.algorithms:
-            result = run(name, seed, folder, options, json.loads(noted.read_text()))
+        done = {result.algorithm for result in results if result.seed == seed}
+        for name in (name for name in options.algorithms if name not in done):
+            print(f"{name}, seed {seed}", flush=True)
+            result = run(name, seed, folder, options)
             print(result, flush=True)
             results.append(result)
-            (options.folder / "results.json").write_text(json.dumps([asdict(r) for r in results], indent=1))
-    print(table(results))
+            with path.open("a") as lines:
+                lines.write(json.dumps({"settings": settings, "result": asdict(result)}) + "\n")
+    print(table([r for r in results if r.seed in options.seeds and r.algorithm in options.algorithms]))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from lit_rl.execution.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
 from lit_rl.execution.kernel import libc
 from lit_rl.execution.seccomp import Filter
 from lit_rl.execution.visible_files import import_folders
+from lit_rl.execution.warm_up import warm_up
 from lit_rl.execution.work_folder import empty_folder, folder_is_full
 
 # Children, whether they execute a compiled program, CPU seconds of a case and in all, wall seconds.
@@ -291,4 +292,5 @@ def _load(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
     sys.dont_write_bytecode = True
+    warm_up()
     sys.modules["random"].seed(0)  # the same for every program, so that verdicts can be repeated

@@ -99,7 +99,10 @@ class OwnTrunk(Critic):
         tied = output is self.trunk.model.get_input_embeddings().weight
         if not tied:
             output.requires_grad_(False)
-        self.head = ValueHead(self.trunk.model.config.hidden_size, output.dtype).to(output.device)
+        # Adapters are float32 on a bfloat16 trunk, and so is the head beside them; else it is of the trunk's own type,
+        # since sharding takes one type at a time.
+        dtype = torch.promote_types(output.dtype, torch.float32) if self.lora else output.dtype
+        self.head = ValueHead(self.trunk.model.config.hidden_size, dtype).to(output.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""

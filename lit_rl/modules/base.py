@@ -145,7 +145,7 @@ class PolicyModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": self.lr_scheduler(optimizer)}
 
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
-        """Clip each group's gradient, look whether it is finite, step, clear it.
+        """Look whether each group's gradient is finite, clip it, step, clear it.
 
         Returns:
             norm of each group's gradient before clipping, by metric name.
@@ -154,10 +154,13 @@ class PolicyModule(pl.LightningModule):
         norms = {}
         for group in optimizer.param_groups:
             limit = self.clip_norm(group["name"])
-            norm = torch.nn.utils.clip_grad_norm_(group["params"], float("inf") if limit is None else limit)
+            norm: Any = torch.nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
             value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+            # Before clipping, which would spread one bad number over all gradients that are written down.
             self.require_finite(f"gradient norm of the {group['name']}", value)
             norms[f"{group['name']}/gradient_norm"] = value
+            if limit is not None:
+                torch.nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
         optimizer.step()
         optimizer.zero_grad()
         self.engine.after_update(self.policy)

@@ -6,8 +6,9 @@
     4. whiten the advantages over all ranks, once                            make_experience
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
-Differences from common practice: credit is placed on the tokens that earned it (``credit: tokens``) or on the
-last one (``terminal``); policy and critic go backward one after the other and are clipped by norms of their own.
+Differences from common practice: reward with a place in the text stands on the token that decided it, only the
+rest on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped
+by norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
 """
@@ -15,7 +16,7 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from lit_rl.functional.value_losses import clipped_value_loss, explained_varianc
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.models.strategy import allow_unused_parameters
+from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.reduction import Means, sum_over_ranks
 from lit_rl.modules.rollout_module import Losses, RolloutModule
@@ -43,10 +45,12 @@ class PPO(RolloutModule):
         critic: what values its states.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. ``kl_in`` is ``reward`` here: KL is part of what the critic predicts.
-        credit: ``tokens`` puts reward where it was earned, ``terminal`` all of it on the last token.
+        credit: ``spans`` puts what has a place in the text on the token that decided it and the rest on the last
+            token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
+            make programs longer; ``terminal`` puts all of it on the last token.
         gamma: discount per token.
-        gae_lambda: 1 trusts the rewards alone, 0 the next value. With gamma and lambda 1 and no KL the critic's
-            target is the reward itself at every token, and its loss plain ½ · MSE to it.
+        gae_lambda: 1 trusts the rewards alone, 0 the next value. With ``credit: terminal``, gamma and lambda 1
+            and no KL the critic's target is the reward itself at every token, and its loss plain ½ · MSE to it.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         value_coef: weight of the critic's loss.
         critic_lr: learning rate of the critic; ``None`` for the policy's.
@@ -71,7 +75,7 @@ class PPO(RolloutModule):
         critic: Critic,
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008  # frozen
         objective: Objective = Objective(kl_in="reward", kl_kind="k1"),  # noqa: B008
-        credit: Literal["tokens", "terminal"] = "tokens",
+        credit: Credit = "spans",
         gamma: float = 1.0,
         gae_lambda: float = 0.95,
         value_clip: float | None = None,
@@ -92,7 +96,7 @@ class PPO(RolloutModule):
                 f"{objective.kl_in}: set objective.kl_coef above 0 and objective.kl_in to reward"
             )
         self.critic = critic
-        self.credit = credit
+        self.credit: Credit = credit
         self.gamma, self.gae_lambda = gamma, gae_lambda
         self.value_clip, self.value_coef = value_clip, value_coef
         self.critic_lr = critic_lr
@@ -143,9 +147,7 @@ class PPO(RolloutModule):
 
     def token_rewards(self, experience: Experience, rewards: RewardOutput, mask: Tensor) -> Tensor:
         """[N, T] credit minus the KL penalty, reward units."""
-        credit = rewards.credit
-        if self.credit == "terminal":
-            credit = terminal(rewards.rewards, experience.completions.completion_mask)
+        credit = place_rewards(rewards, experience.completions.completion_mask, self.credit)
         credit = credit.to(experience.old_logprobs.dtype)
         if experience.ref_logprobs is None or self.objective.kl_in != "reward":
             return credit * mask
@@ -250,10 +252,3 @@ class PPO(RolloutModule):
         """Go on with it."""
         super().on_load_checkpoint(checkpoint)
         self.kl_coef = checkpoint["kl_coef"]
-
-
-def terminal(rewards: Tensor, mask: Tensor) -> Tensor:
-    """[N, T] with each reward [N] on its row's last token."""
-    last = mask.sum(-1, keepdim=True) - 1
-    placed = torch.zeros(mask.shape, dtype=rewards.dtype, device=rewards.device)
-    return placed.scatter(1, last.clamp(min=0), rewards[:, None]) * mask

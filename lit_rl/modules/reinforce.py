@@ -21,8 +21,8 @@ from torch import Tensor
 from lit_rl.functional.advantages import exponential_baseline, group_advantages, max_rewards
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.models.policy import Policy
+from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.ppo import terminal
 from lit_rl.modules.reduction import sum_over_ranks
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards.base import RewardOutput
@@ -38,14 +38,15 @@ class REINFORCE(RolloutModule):
     Args:
         policy: what is trained.
         sampling: how training samples.
-        objective: the policy's loss; ``naive`` unless said otherwise.
+        objective: the policy's loss; ``naive`` unless said otherwise. A KL to the reference is taken in the loss.
         baseline: taken off the reward-to-go: ``none``, ``mean`` (of the rollout's rewards, over all ranks) or
             ``exponential`` (a running mean of earlier rollouts' rewards; the first rollout has none).
         baseline_decay: of the exponential baseline, in [0, 1).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
-            credited with all of it; ``tokens`` puts it where it was earned. Reward that has no place of its own is
-            spread over the tokens then, and later ones are credited with less of it.
+            credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
+            rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
+            program, so that later tokens are credited with less of it.
         deltas: instead of reward-to-go and baseline, one number per completion: the bare ``rewards``,
             ``centered_rewards`` and ``normalized_rewards`` of a problem's completions, or ``max_rewards`` (rewards
             that are not the largest of their problem become 0).
@@ -64,11 +65,13 @@ class REINFORCE(RolloutModule):
         baseline: Literal["none", "mean", "exponential"] = "none",
         baseline_decay: float = 0.9,
         gamma: float = 1.0,
-        credit: Literal["terminal", "tokens"] = "terminal",
+        credit: Credit = "terminal",
         deltas: Deltas | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(policy, sampling=sampling, objective=objective, **kwargs)
+        if objective.kl_coef and objective.kl_in == "reward":
+            raise ValueError("REINFORCE takes the KL in the loss, got objective.kl_in=reward: set it to loss")
         if deltas is not None and baseline != "none":
             raise ValueError(
                 f"deltas take the place of a baseline, got deltas={deltas} and baseline={baseline}: give one"
@@ -80,7 +83,7 @@ class REINFORCE(RolloutModule):
         self.baseline = baseline
         self.baseline_decay = baseline_decay
         self.gamma = gamma
-        self.credit = credit
+        self.credit: Credit = credit
         self.deltas = deltas
         self.running_baseline: float | None = None
 
@@ -92,8 +95,8 @@ class REINFORCE(RolloutModule):
         if self.deltas is not None:
             advantages = self.delta(rewards, completions.group_size)[:, None] * mask
         else:
-            credit = rewards.credit if self.credit == "tokens" else terminal(rewards.rewards, mask)
-            to_go = reward_to_go(credit, experience.loss_mask, gamma=self.gamma)
+            token_rewards = place_rewards(rewards, mask, self.credit)
+            to_go = reward_to_go(token_rewards, experience.loss_mask, gamma=self.gamma)
             advantages = (to_go - self.baseline_value(rewards)) * experience.loss_mask
         return self.with_logprobs(replace(experience, advantages=advantages))
 

@@ -258,12 +258,17 @@ class RolloutModule(PolicyModule):
         return self.num_epochs == 1 and self.num_minibatches == 1
 
     def with_logprobs(self, experience: Experience) -> Experience:
-        """Add log-probabilities of the old policy and of the reference, where something reads them."""
+        """Add log-probabilities of the old policy and of the reference, where something reads them.
+
+        An experience that has those of the reference already has both: its rewards were made from them.
+        """
+        if experience.ref_logprobs is not None:
+            return experience
         rows = self.rows_to_train(experience).nonzero()[:, 0].cpu()
         penalised = self.objective.kl_coef != 0 and self.objective.kl_in == "reward"
         if penalised or not self.is_on_policy:
             experience = replace(experience, old_logprobs=self.score(experience.completions, rows))
-        if self.objective.kl_coef and experience.ref_logprobs is None:
+        if self.objective.kl_coef:
             experience = replace(experience, ref_logprobs=self.score_reference(experience.completions, rows))
         return experience
 

@@ -10,12 +10,33 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from lit_rl.rewards.base import TermScore
 from lit_rl.types import Program
 
 ByteSpan = tuple[int, int]
 _ROUNDING = 1e-12
+
+
+class Parts(NamedTuple):
+    """A completion's reward before it is put on tokens.
+
+    Args:
+        flagged: T parts of what has places, each evenly over the tokens of its place.
+        decided: T parts of the same, each on the token by which its place was decided.
+        rest: what has no place.
+    """
+
+    flagged: list[float]
+    decided: list[float]
+    rest: float
+
+    def scaled(self, factor: float) -> Parts:
+        """All of it times a factor."""
+        return Parts(
+            [part * factor for part in self.flagged], [part * factor for part in self.decided], self.rest * factor
+        )
 
 
 class TokenPlaces:
@@ -35,9 +56,9 @@ class TokenPlaces:
         self._starts = [token_bytes[t][0] for t in self._tokens]
         self._ends = [token_bytes[t][1] for t in self._tokens]
         self._length = len(mask)
-        everywhere = [t for t, counts in enumerate(mask) if counts]
+        self._everywhere = [t for t, counts in enumerate(mask) if counts]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else []
-        self.evenly: list[int] = inside or everywhere
+        self.evenly: list[int] = inside or self._everywhere
 
     def flagged(self, start: int, end: int) -> list[int]:
         """Tokens that overlap bytes ``start`` to ``end``; for an empty place the token that has its byte."""
@@ -46,21 +67,33 @@ class TokenPlaces:
 
     def credit(self, scores: Sequence[tuple[float, TermScore]]) -> list[float]:
         """T parts of a sum of terms, each ``(weight, score)``; terms without a value count as 0."""
-        parts = [0.0] * self._length
+        return self.spread(self.parts(scores))
+
+    def parts(self, scores: Sequence[tuple[float, TermScore]]) -> Parts:
+        """What of a sum of terms has places, on their tokens and on those that decided them, and what has none."""
+        flagged, decided = [0.0] * self._length, [0.0] * self._length
         rest: list[float] = []
         for weight, score in scores:
             rest.append(weight * (score.value or 0.0))
             for span in score.spans:
                 tokens = self.flagged(span.start, span.end)
                 for t in tokens:
-                    parts[t] += weight * span.value / len(tokens)
-                rest += [-weight * span.value] if tokens else []
+                    flagged[t] += weight * span.value / len(tokens)
+                if tokens:
+                    decided[self.deciding(tokens[-1], span.undecided)] += weight * span.value
+                    rest.append(-weight * span.value)
         left = math.fsum(rest)
-        if abs(left) > _ROUNDING * math.fsum(map(abs, rest)):  # else the places cover all of it
-            self.spread(parts, left)
-        return parts
+        covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
+        return Parts(flagged, decided, 0.0 if covered else left)
 
-    def spread(self, parts: list[float], value: float) -> None:
-        """Add ``value``, which has no place, to ``parts``."""
+    def deciding(self, last: int, undecided: bool) -> int:
+        """The token that decided a place which ends with token ``last``: the next one, since a place may go on."""
+        following = bisect_right(self._everywhere, last)
+        return self._everywhere[-1 if undecided else min(following, len(self._everywhere) - 1)]
+
+    def spread(self, parts: Parts) -> list[float]:
+        """What has places on their tokens, and the rest evenly over the program."""
+        credit = list(parts.flagged)
         for t in self.evenly:
-            parts[t] += value / len(self.evenly)
+            credit[t] += parts.rest / len(self.evenly)
+        return credit

@@ -27,11 +27,14 @@ class Span:
         end: byte after its last. Equal to ``start`` for a place between two signs: then the token that
             begins or goes on there is meant.
         value: reward of this place, in the units of the term.
+        undecided: whether all that follows could still have undone it, as a bracket can be closed later; else the
+            place was decided when it ended.
     """
 
     start: int
     end: int
     value: float
+    undecided: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class RewardOutput:
         rewards: [N] float32, weighted sum of the terms, clipped; before any KL. 0 where not ``valid``.
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
+        decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: the one
+            after the place, where something follows. Without what is spread evenly.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
     """
@@ -108,6 +113,7 @@ class RewardOutput:
     rewards: Tensor
     valid: Tensor
     credit: Tensor
+    decided: Tensor
     term_values: Mapping[str, Tensor]
     reasons: Mapping[int, str]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lit_rl.rewards.attribution import TokenPlaces
+from lit_rl.rewards.attribution import Parts, TokenPlaces
 from lit_rl.rewards.base import RewardOutput, RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -88,21 +88,23 @@ class Composite:
             raise ValueError(f"got {len(completions)} completions but {len(judgements)} judgements")
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask
-        rewards, parts, reasons = [], [], {}
+        rewards, credit, decided, reasons = [], [], [], {}
         for i, row in enumerate(mask.tolist()):
             of_row = [of_term[i] for of_term in scores]
             places = TokenPlaces(completions.token_bytes[i], row, judgements[i].program)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason
-            reward, row_parts = self._row(of_row, places) if reason is None else (0.0, [0.0] * len(row))
+            reward, parts = self._row(of_row, places) if reason is None else (0.0, places.parts([]))
             rewards.append(reward)
-            parts.append(row_parts)
+            credit.append(places.spread(parts))
+            decided.append(parts.decided)
         valid = [i not in reasons for i in range(len(rewards))]
         return RewardOutput(
             rewards=torch.tensor(rewards, dtype=torch.float32, device=mask.device),
             valid=torch.tensor(valid, dtype=torch.bool, device=mask.device),
-            credit=torch.tensor(parts, dtype=torch.float32, device=mask.device).view(mask.shape),
+            credit=torch.tensor(credit, dtype=torch.float32, device=mask.device).view(mask.shape),
+            decided=torch.tensor(decided, dtype=torch.float32, device=mask.device).view(mask.shape),
             term_values={t.name: _values(s).to(mask.device) for t, s in zip(self.terms, scores, strict=True)},
             reasons=reasons,
         )
@@ -114,20 +116,19 @@ class Composite:
                 return f"{term.name}: {score.reason or 'no value'}"
         return None
 
-    def _row(self, scores: list[TermScore], places: TokenPlaces) -> tuple[float, list[float]]:
-        """Clipped reward of one row and its T parts."""
+    def _row(self, scores: list[TermScore], places: TokenPlaces) -> tuple[float, Parts]:
+        """Clipped reward of one row and its parts."""
         counted = [(t.weight, s) for t, s in zip(self.terms, scores, strict=True) if t.weight and s.value is not None]
         # The reward is summed from the values, never from the parts: equal values must give equal rewards to
         # the last bit, since groups of equal rewards are recognised by equality.
         total = math.fsum(weight * (score.value or 0.0) for weight, score in counted)
-        parts = places.credit(counted)
+        parts = places.parts(counted)
         reward = min(max(total, self.low), self.high)
         if reward == total:
             return total, parts
         if total and 0.0 <= reward / total <= 1.0:
-            return reward, [part * (reward / total) for part in parts]
-        places.spread(parts, reward - total)
-        return reward, parts
+            return reward, parts.scaled(reward / total)
+        return reward, parts._replace(rest=parts.rest + (reward - total))
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

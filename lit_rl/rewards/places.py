@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from lit_rl.execution.checks import BuildAndRun, Language, ReferenceText, StdioTests
+from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.base import Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program
 
@@ -73,7 +75,10 @@ def blame_line(text: str, judgement: Judgement, value: float, full: float) -> Te
     if value >= full or judgement.program is None or judgement.outcome.line is None:
         return TermScore(value)
     span = Places(text, judgement.program).line_span(judgement.outcome.line, value - full)
-    return TermScore(value, () if span is None else (span,))
+    if span is None:
+        return TermScore(value)
+    # A syntax error is reported where it begins: a bracket that the rest of the program never closed.
+    return TermScore(value, (replace(span, undecided=judgement.outcome.verdict is Verdict.SYNTAX_ERROR),))
 
 
 def language_of(problem: Problem) -> str:

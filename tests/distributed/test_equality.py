@@ -14,9 +14,9 @@ from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weig
 from modules.conftest import Words
 
 import lit_rl.modules.rollout_module as rollout_module
-from lit_rl.models import FSDP2Strategy
+from lit_rl.models import FSDP2Strategy, OwnTrunk
 from lit_rl.models.sharding import unsharded
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, PPO
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> float:
@@ -45,6 +45,21 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
         assert idled + idled_too > 0  # a rank had less to do than the other
         assert difference(first, second) == 0.0
         assert difference(first, alone) < 1e-8
+
+
+def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_path: Path) -> None:
+    """The KL that ends them is that of all ranks: one that decided by its own would leave the other waiting."""
+
+    def run(strategy: str, devices: int) -> tuple[dict[str, Any], int]:
+        module = build(PPO, policy(byte_tokenizer), critic=OwnTrunk(), num_epochs=6, largest_kl=5e-4)
+        found = fit(module, strategy, tmp_path, devices=devices)
+        return found, module.trainer.global_step
+
+    alone, updates = run("auto", 1)
+    assert 5 < updates < 5 * 6
+    for weights, steps in on_ranks(lambda: run("ddp", 2)):
+        assert steps == updates
+        assert difference(weights, alone) < 1e-8
 
 
 @pytest.mark.parametrize("kind", ["ppo", "ppo-shared"])

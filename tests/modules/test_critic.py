@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import fit
+from modules.conftest import Words, fit
 
 from lit_rl.models import LoRA, OwnTrunk, SharedBase
-from lit_rl.modules import PPO, RolloutModule
+from lit_rl.modules import PPO, Objective, RolloutModule
 
 Make = Callable[..., RolloutModule]
+KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 
 @pytest.mark.parametrize("critic", [OwnTrunk, SharedBase])
@@ -28,6 +29,47 @@ def test_the_value_head_starts_at_zero_learns_and_is_saved(make_module: Make, tm
     assert module.critic.head.weight.abs().sum() > 0
     assert any(parameter is module.critic.head.weight for parameter in module.parameter_groups()["critic"])
     assert torch.equal(module.state_dict()["critic.head.weight"], module.critic.head.weight)
+
+
+@pytest.mark.parametrize("critic", [OwnTrunk, SharedBase])
+def test_checkpoints_hold_the_same_whatever_adapter_is_on(make_module: Make, tmp_path: Path, critic: Any) -> None:
+    """Policy, critic and reference take turns; what trains and what a checkpoint holds stay as they are."""
+    module: Any = make_module(PPO, critic=critic(), objective=KL, max_rollouts=1)
+    module.policy.lora = LoRA(rank=2)
+    fit(module, tmp_path)
+
+    def state() -> tuple[set[str], set[str]]:
+        return {name for name, p in module.named_parameters() if p.requires_grad}, set(module.state_dict())
+
+    learning, held = before = state()
+    assert learning <= held
+    for part in ("policy", "critic"):
+        ids = {id(p) for p in module.parameter_groups()[part]}
+        assert ids and ids <= {id(p) for name, p in module.named_parameters() if name in held}
+    problems = module.trainer.datamodule.problems("train")[:1]
+    rows = module.policy.as_completions(problems, ["abc"])
+    module.critic(rows)
+    assert state() == before
+    with module.critic.active():
+        assert state() == before
+    with pytest.raises(KeyError), module.policy.reference() as reference:
+        reference.logprobs(rows)
+        assert state() == before
+        raise KeyError("on the way")
+    module.policy.logprobs(rows)
+    assert state() == before
+
+
+def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make) -> None:
+    """At a learning rate of 1e-5 a head in bfloat16 would hardly move."""
+    for critic in (OwnTrunk(lora=LoRA(rank=2), dtype="bfloat16"), SharedBase()):
+        policy: Any = make_module().policy
+        policy.dtype, policy.lora = "bfloat16", LoRA(rank=2)
+        policy.load()
+        critic.load(policy)
+        assert critic.head.weight.dtype is torch.float32
+        values, tails = critic(policy.as_completions(Words().load_problems("train")[:2], ["abc", "d"]))
+        assert values.dtype is tails.dtype is torch.float32
 
 
 def test_the_reference_of_a_shared_base_is_the_base_without_any_adapter_or_head(

@@ -262,10 +262,13 @@ def test_kl_in_the_loss_adds_its_estimate_to_each_token(make_module: Make, tmp_p
 def test_kl_in_the_reward_is_taken_off_before_the_baseline(make_module: Make, tmp_path: Path, kind: Any) -> None:
     """Item 32: the reward that is logged is that of the task alone."""
     objective = Objective(loss="naive", kl_coef=0.3, kl_kind=kind, kl_in="reward")
-    module = make_module(Drifted, objective=objective, scale_by="none", max_rollouts=1, optimizer=sgd)
+    module: Any = make_module(Drifted, objective=objective, scale_by="none", max_rollouts=1, optimizer=sgd)
+    scored, score = [], module.score
+    module.score = lambda *args: scored.append(args) or score(*args)
     policy, rows, mask, ref = after_one_update(module, tmp_path)
+    assert len(scored) == 2, "once under the policy and once under the reference"
     new = policy.logprobs(rows)
-    rewards = module.output.rewards  # type: ignore[attr-defined]
+    rewards = module.output.rewards
     scores = rewards.double() - 0.3 * (KINDS[kind](new.detach(), ref) * mask).sum(-1)
     a = advantages("centred", scores.tolist())
     step_down(policy, AGGREGATES["token_mean"](-new * a, mask))

@@ -206,6 +206,11 @@ def test_deltas_and_a_baseline_are_not_both_taken() -> None:
         REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas="rewards", baseline="mean")
 
 
+def test_a_kl_in_the_reward_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"got objective\.kl_in=reward: set it to loss"):
+        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], objective=Objective(kl_coef=0.1, kl_in="reward"))
+
+
 def test_deltas_of_a_group_of_one_are_refused() -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
         REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas="centered_rewards")

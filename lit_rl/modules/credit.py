@@ -1,0 +1,59 @@
+"""Which tokens a completion's reward is put on before anything is learned from it.
+
+A token learns from the rewards from it on. Without a discount that is the gradient of the expected reward as long
+as each reward stands where it was decided or later: what stands before a token does not teach it. A place in the
+text (the line that failed) is decided by the token after it, until which it might have gone on; the outcome of the
+whole program only by the last token, EOS, which says that nothing more follows.
+
+Letters: N completions, T completion tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+import torch
+from torch import Tensor
+
+from lit_rl.rewards.base import RewardOutput
+
+Credit = Literal["spans", "tokens", "terminal"]
+"""Where rewards stand; see :func:`place_rewards`."""
+
+
+def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
+    """Each completion's reward on its tokens, before any KL.
+
+        spans:     what has a place on the token that decided it, the rest on the last token
+        tokens:    what has a place on the tokens of that place, the rest spread evenly over the program
+        terminal:  all of it on the last token
+
+    Each row sums to its reward. ``tokens`` is the credit that is reported. To learn from it is biased: a late
+    token sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to write on;
+    and the end of a line that fails sees less of its loss than the beginning.
+
+    Args:
+        rewards: of N completions.
+        mask: [N, T] bool, the tokens of each completion.
+        credit: see above.
+
+    Returns:
+        [N, T] reward units, 0 outside the mask.
+    """
+    match credit:
+        case "spans":
+            decided = rewards.decided * mask
+            return decided + terminal(rewards.rewards - decided.sum(-1), mask)
+        case "tokens":
+            return rewards.credit * mask
+        case "terminal":
+            return terminal(rewards.rewards, mask)
+        case _:
+            assert_never(credit)
+
+
+def terminal(rewards: Tensor, mask: Tensor) -> Tensor:
+    """[N, T] with each reward [N] on its row's last token."""
+    last = mask.sum(-1, keepdim=True) - 1
+    placed = torch.zeros(mask.shape, dtype=rewards.dtype, device=rewards.device)
+    return placed.scatter(1, last.clamp(min=0), rewards[:, None]) * mask

@@ -1,0 +1,148 @@
+"""Where a completion's reward stands, and what its tokens learn from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.functional.returns import reward_to_go
+from lit_rl.modules.credit import Credit, place_rewards, terminal
+from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore, TestsReward
+from lit_rl.types import Completions, Judgement
+from tests.rewards.rows import batch, judged
+
+ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
+
+
+class Fixed(RewardTerm):
+    """Gives the scores it was built with."""
+
+    default_name = "fixed"
+
+    def __init__(self, scores: list[TermScore]) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        return self.scores
+
+
+def scored(texts: list[str], scores: list[TermScore], low: float | None = None) -> tuple[RewardOutput, Tensor]:
+    """Rewards and mask of completions, a letter a token, then EOS."""
+    completions = batch(texts)
+    return Composite([Fixed(scores)], low)(completions, [judged(t) for t in texts]), completions.completion_mask
+
+
+def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
+    """Item 25."""
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    placed = terminal(torch.tensor([0.5, 2.0]), mask)
+    assert placed.tolist() == [[0.0, 0.5, 0.0], [0.0, 0.0, 2.0]]
+
+
+def test_a_place_keeps_its_part_and_the_rest_stands_where_the_option_says() -> None:
+    """A program of four letters that earned 0, of which the first two lost 1: that is decided by the third."""
+    rewards, mask = scored(["abcd", "a"], [TermScore(0.0, (Span(0, 2, -1.0),)), TermScore(0.5)])
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, 0, -1, 0, 1], [0, 0.5, 0, 0, 0]]
+    assert place_rewards(rewards, mask, "tokens").tolist() == [[-0.25, -0.25, 0.25, 0.25, 0], [0.5, 0, 0, 0, 0]]
+    assert place_rewards(rewards, mask, "terminal").tolist() == [[0, 0, 0, 0, 0], [0, 0.5, 0, 0, 0]]
+
+
+def test_a_place_at_the_end_or_one_that_could_be_undone_is_decided_by_the_last_token() -> None:
+    places = Span(3, 4, -1.0), Span(4, 4, -1.0), Span(0, 1, -1.0, undecided=True)
+    for place in places:
+        rewards, mask = scored(["abcd", "abcdefg"], [TermScore(-1.0, (place,)), TermScore(0.0)])
+        assert place_rewards(rewards, mask, "spans")[0].tolist() == [0, 0, 0, 0, -1, 0, 0, 0]
+
+
+def test_a_bracket_that_is_never_closed_is_lost_by_the_token_that_ends_the_program() -> None:
+    """Python reports it in line 1, which is what the tests' term blames; an exception there is decided in line 2."""
+    text = "f(\nx"
+    for verdict, expected in ((Verdict.SYNTAX_ERROR, [0, 0, 0, 0, 0]), (Verdict.EXCEPTION, [0, 0, -1, 0, 1])):
+        judgement = judged(text, Outcome(verdict, line=1))
+        completions = batch([text])
+        rewards = Composite([TestsReward()])(completions, [judgement])
+        assert place_rewards(rewards, completions.completion_mask, "spans")[0].tolist() == expected
+
+
+def test_a_clipped_reward_scales_its_places_too() -> None:
+    """-4 of which -3 has a place, clipped to -1: -3/4 stays with it, -1/4 is the rest."""
+    rewards, mask = scored(["abcd"], [TermScore(-4.0, (Span(0, 1, -3.0),))], low=-1.0)
+    assert place_rewards(rewards, mask, "spans").tolist() == [[0, -0.75, 0, 0, -0.25]]
+
+
+numbers = st.floats(-10, 10, allow_nan=False)
+places = st.lists(st.builds(Span, st.integers(0, 14), st.integers(0, 14), numbers), max_size=4)
+
+
+@ALL_CREDIT
+@given(
+    texts=st.lists(st.text("aé\n", max_size=8), min_size=1, max_size=3),
+    values=st.lists(st.tuples(numbers, places), min_size=3, max_size=3),
+    low=st.none() | numbers,
+)
+def test_every_option_sums_to_the_reward_and_leaves_padding_alone(
+    credit: Credit, texts: list[str], values: list[tuple[float, list[Span]]], low: float | None
+) -> None:
+    scores = [TermScore(value, tuple(spans)) for value, spans in values[: len(texts)]]
+    rewards, mask = scored(texts, scores, low)
+    tokens = place_rewards(rewards, mask, credit)
+    scale = max(1.0, tokens.abs().sum().item())
+    assert (tokens.double().sum(-1) - rewards.rewards.double()).abs().max() <= 1e-6 * scale
+    assert (tokens[~mask] == 0).all()
+
+
+TEXTS = ["", "a", "b", "aa", "ab", "ba", "bb"]
+"""All that a policy writes which may stop before each of two letters and must stop after them."""
+
+
+def expected_gradients(scores: Mapping[str, TermScore], credit: Credit) -> tuple[Tensor, Tensor, Tensor]:
+    """By enumeration: gradient of the surrogate, of the expected reward, and of the expected length."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 3, dtype=torch.float64, generator=generator).requires_grad_()  # after "", "a", "b"
+    table = logits.log_softmax(-1)
+    rewards, mask = scored(TEXTS, [scores[text] for text in TEXTS])
+    logprobs = torch.zeros(mask.shape, dtype=torch.float64)
+    for row, text in enumerate(TEXTS):
+        for t, sign in enumerate([*text, "."][:2]):
+            logprobs[row, t] = table[" ab".index(text[t - 1] if t else " "), "ab.".index(sign)]
+    probability = logprobs.sum(-1).exp()
+    assert probability.sum().item() == pytest.approx(1.0)
+    to_go = reward_to_go(place_rewards(rewards, mask, credit).double(), mask)
+    surrogate = (probability.detach() * (logprobs * to_go).sum(-1)).sum()
+    reward = (probability * rewards.rewards.double()).sum()
+    length = (probability * mask.sum(-1)).sum()
+    surrogate_gradient, reward_gradient, length_gradient = (
+        torch.autograd.grad(number, logits, retain_graph=True)[0].flatten() for number in (surrogate, reward, length)
+    )
+    return surrogate_gradient, reward_gradient, length_gradient
+
+
+@pytest.mark.parametrize("credit", ["spans", "terminal"])
+def test_the_expected_gradient_is_that_of_the_expected_reward(credit: Credit) -> None:
+    """A b after an a makes a fault of both, a first b of itself; the rest is known at the end."""
+    outcome = dict(zip(TEXTS, [0.0, 0.5, 1.0, 0.25, 1.0, 0.0, 0.75], strict=True))
+    scores = {
+        text: TermScore(value, tuple(Span(0, i + 1, -0.5) for i, sign in enumerate(text) if sign == "b"))
+        for text, value in outcome.items()
+    }
+    surrogate, reward, _ = expected_gradients(scores, credit)
+    assert reward.norm() > 0.1
+    torch.testing.assert_close(surrogate, reward, rtol=1e-6, atol=1e-6)
+
+
+def test_an_outcome_spread_evenly_pays_for_longer_programs() -> None:
+    """All programs earn 1, nothing is to be learned. But after one letter another has 1/2 still to come, EOS 0."""
+    scores = dict.fromkeys(TEXTS, TermScore(1.0))
+    on_the_last, reward, _ = expected_gradients(scores, "spans")
+    assert max(reward.norm(), on_the_last.norm()) < 1e-12
+    spread, _, length = expected_gradients(scores, "tokens")
+    torch.testing.assert_close(spread[3:], length[3:] / 2)
+    assert length[3:].norm() > 0.1
