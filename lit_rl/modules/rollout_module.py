@@ -55,7 +55,8 @@ class RolloutModule(PolicyModule):
             from where it sampled; ``None`` never does.
         refresh_reference_every: make the policy the new reference every so many rollouts; ``None`` never does.
         max_rollouts: the run ends after so many rollouts; ``None`` leaves it to the trainer.
-        max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons.
+        max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
+            single one may, unless this is 0.
         **kwargs: see :class:`PolicyModule`.
     """
 
