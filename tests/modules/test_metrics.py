@@ -35,7 +35,9 @@ def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
     rewards = torch.tensor([float(verdict is P) for verdict in verdicts])
     valid = torch.tensor([verdict is not LOST for verdict in verdicts])
     means = Means()
-    rollout_metrics(means, Rollout(completions, judgements), RewardOutput(rewards, valid, rewards[:, None], {}, {}))
+    credit = rewards[:, None]
+    output = RewardOutput(rewards, valid, credit=credit, decided=credit, term_values={}, reasons={})
+    rollout_metrics(means, Rollout(completions, judgements), output)
     return means.reduce(torch.device("cpu"))
 
 
