@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -172,9 +173,10 @@ class Checkpointing(Checkpoint):
         """Save what is due, and what is better than all before."""
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
+        before = self.best_value
         better = self._is_better(trainer)
-        if self._wanted or better:
-            self._save(trainer, pl_module, best=better)
+        if (self._wanted or better) and not self._save(trainer, pl_module, best=better):
+            self.best_value = before  # what is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Save what the trainer's own limits ended."""
@@ -208,6 +210,8 @@ class Checkpointing(Checkpoint):
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
             raise ValueError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
+        if math.isnan(value):  # no number is above it: it would stay the best for ever
+            return False
         better = self.best_value is None or (value > self.best_value if self.mode == "max" else value < self.best_value)
         if better:
             self.best_value = value
@@ -217,7 +221,8 @@ class Checkpointing(Checkpoint):
 
     def _save(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: bool = False, last_chance: bool = False
-    ) -> None:
+    ) -> bool:
+        """Save what is there now. Returns whether it is on the disk."""
         count = _count(trainer, pl_module)
         word = "rollout" if hasattr(pl_module, "rollout_step") else "update"
         part, final = self.run.place(f"{word}_{count:06d}")
@@ -226,13 +231,14 @@ class Checkpointing(Checkpoint):
             fault = fault or _agree(trainer, self._publish(trainer, part, final))
             if fault is not None:
                 self._could_not_save(trainer, part, count, fault, last_chance or trainer.should_stop)
-                return
+                return False
         self._wanted, self._saved, self._saved_time = False, count, time.monotonic()
         if trainer.is_global_zero:
             self.run.link("last", final)
             if best:
                 self.run.link("best", final)
             self.run.prune(self.keep)
+        return True
 
     def _write(self, trainer: pl.Trainer, part: Path) -> str | None:
         """Write a checkpoint; all ranks take part. Returns what went wrong, if anything."""

@@ -153,7 +153,8 @@ class ExecutionEvaluation(pl.Callback):
         metrics["format_rate"] = tally.fenced / rows
         metrics["truncated_fraction"] = tally.truncated / rows
         metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
-        metrics["reward"] = tally.rewards / max(1, tally.rewarded)
+        if tally.rewarded:
+            metrics["reward"] = tally.rewards / tally.rewarded
         metrics |= {f"reward/{name}": total / count for name, (total, count) in tally.terms.items() if count}
         for verdict in Verdict:
             metrics[f"verdict/{verdict}"] = float(tally.verdicts[verdict])

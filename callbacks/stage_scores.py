@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 import torch.distributed as dist
 
 from lit_rl.execution.checks import BuildAndRun
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Problem
 
@@ -22,8 +22,8 @@ class StageScores(pl.Callback):
     Runs at the end of each validation. Logs ``val/<score>`` for the first sampling of the module and
     ``val/<sampling>/<score>`` for the others, where ``<score>`` is ``compilation``, ``execution``,
     ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A completion without a program
-    scores 0. Beside them ``val/empty/<score>`` has what filling in nothing earns, judged once per problem:
-    a score below it is worse than silence.
+    scores 0; one that could not be judged for our own reasons is left out. Beside them ``val/empty/<score>`` has what
+    filling in nothing earns, judged once per problem: a score below it is worse than silence.
 
     Args:
         prefix: first part of the metrics' names.
@@ -69,6 +69,8 @@ class StageScores(pl.Callback):
     on_test_epoch_end = on_validation_epoch_end
 
     def _add(self, start: str, outcome: Outcome) -> None:
+        if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
+            return
         for stage in ("compilation", "execution", "header_bleu", "density", "total"):
             total, count = self._sums.get(start + stage, (0.0, 0))
             self._sums[start + stage] = (total + outcome.scores.get(stage, 0.0), count + 1)
@@ -76,7 +78,10 @@ class StageScores(pl.Callback):
     def _empty_outcome(self, pl_module: Any, problem: Problem) -> Outcome:
         if problem.task_id not in self._empty:
             self._empty[problem.task_id] = pl_module.runner.submit("", problem.check)
-        return self._empty[problem.task_id].result()
+        outcome = self._empty[problem.task_id].result()
+        if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
+            del self._empty[problem.task_id]  # asked again at the next evaluation
+        return outcome
 
 
 def _gather(sums: _Sums) -> _Sums:

@@ -35,7 +35,7 @@ def check_data(arguments: Sequence[str]) -> None:
 
     Leaves with status 1 if a reference does not pass.
     """
-    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__)
+    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
     parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
     parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task to check")
     parser.add_argument("--splits", type=list[Split], default=["train", "validation", "test"])
@@ -58,11 +58,15 @@ def check_data(arguments: Sequence[str]) -> None:
 
 def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
     """The problems of several splits and of the validation tasks, each once."""
-    found: dict[str, Problem] = {}
+    found: dict[tuple[str, str], list[Problem]] = {}
     for one in (task, *(task.validation_tasks or ())):
         for split in splits:
-            found.update({f"{one.name}/{p.task_id}": p for p in one.problems(split)})
-    return list(found.values())
+            for problem in one.problems(split):
+                # Splits may share problems, or only names: rows of two files are often counted from 0 in both.
+                of_name = found.setdefault((one.name, problem.task_id), [])
+                if problem not in of_name:
+                    of_name.append(problem)
+    return [problem for of_name in found.values() for problem in of_name]
 
 
 def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from lit_rl.callbacks.checkpointing import Checkpointing
@@ -30,6 +31,9 @@ TRAINER_DEFAULTS = {
     "default_root_dir": "runs",
 }
 
+
+AROUND_A_RUN = "check-data | export | report"
+"""The verbs of :mod:`lit_rl.commands`, for the help."""
 
 _SAYS_NOTHING = (
     "usage:",
@@ -85,8 +89,12 @@ class Cli(LightningCLI):
         )
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser whose errors are one line."""
-        parser = OneLineParser(**kwargs)
+        """A parser whose errors are one line, and whose help knows the verbs that are not Lightning's."""
+        about = {
+            "description": "Train and measure language models that write code.",
+            "epilog": f"Around a run, each with a --help of its own: lit-rl {AROUND_A_RUN}.",
+        }
+        parser = OneLineParser(**{**kwargs, **about})
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
         )
@@ -121,6 +129,9 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     import lit_rl.commands as commands  # also registers classes under their short names
 
+    # A task or reward in a file beside the configuration is found; last, so that it hides no package.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     verb = commands.VERBS.get(arguments[0]) if arguments else None
     try:
         if verb is not None:
@@ -129,6 +140,8 @@ def main(args: Sequence[str] | None = None) -> None:
             Cli(arguments)
     except KeyboardInterrupt:
         fail("interrupted", status=130)
+    except ArgumentError as error:
+        fail(str(error), status=2)
     except (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError) as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

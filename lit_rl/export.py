@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.export import load_weights, read_checkpoint, write_model
+from lit_rl.models.loading import torch_dtype
 from lit_rl.models.policy import Policy
 
 _SHOWN = ("policy", "sampling", "validation_sampling", "objective", "rewards", "optimizer")
@@ -20,20 +20,20 @@ _SHOWN = ("policy", "sampling", "validation_sampling", "objective", "rewards", "
 
 def export(arguments: Sequence[str]) -> None:
     """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
-    parser = ArgumentParser(prog="lit-rl export", description=export.__doc__)
+    parser = ArgumentParser(prog="lit-rl export", description=export.__doc__, exit_on_error=False)
     parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
     parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
     parser.add_argument("-c", "--config", type=str, help="of the run, for checkpoints that do not hold it")
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
     parsed = parser.parse_args(list(arguments))
+    dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = resolve(Path(parsed.checkpoint)), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config)
     policy = policy_of(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
-    dtype = None if parsed.dtype is None else getattr(torch, parsed.dtype)
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype)
     (folder / "README.md").write_text(card(checkpoint, config, path.resolve().name, kind))
     print(f"{kind} of {path} written to {folder}")

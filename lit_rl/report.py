@@ -15,14 +15,14 @@ Curve = list[tuple[int, float]]
 def report(arguments: Sequence[str]) -> None:
     """Print first, best and last value of a run's metrics; draw learning curves.
 
-    Folders of TensorBoard event files are looked for below each RUN.
+    Folders of TensorBoard event files are looked for below each RUN; several are several runs.
     """
-    parser = ArgumentParser(prog="lit-rl report", description=report.__doc__)
+    parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
     parser.add_argument("--metrics", type=list[str], help="names, or beginnings of names that end with *")
     parser.add_argument("--picture", type=str, help="write the curves to this PNG file (needs the extra `plots`)")
     parsed = parser.parse_args(list(arguments))
-    curves = {run: read_curves(run) for run in parsed.runs}
+    curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
     wanted = parsed.metrics or ["val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length"]
     chosen = {run: select(of_run, wanted) for run, of_run in curves.items()}
     print(as_table(chosen))
@@ -31,19 +31,28 @@ def report(arguments: Sequence[str]) -> None:
         print(f"picture: {parsed.picture}")
 
 
+def folders_of(run: str | Path) -> list[Path]:
+    """Folders of event files at or below a folder, one for each run: a run that goes on stays in its own.
+
+    Raises:
+        FileNotFoundError: there is no event file.
+    """
+    files = sorted(Path(run).rglob("events.out.tfevents.*"))
+    if not files:
+        raise FileNotFoundError(f"no TensorBoard event files below {run}: give the folder that a run logged to")
+    return list(dict.fromkeys(file.parent for file in files))
+
+
 def read_curves(run: str | Path) -> dict[str, Curve]:
-    """All scalar metrics below a folder.
+    """All scalar metrics of the run that logged below a folder.
 
     Raises:
         FileNotFoundError: there is no event file.
     """
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    files = sorted(Path(run).rglob("events.out.tfevents.*"))
-    if not files:
-        raise FileNotFoundError(f"no TensorBoard event files below {run}: give the folder that a run logged to")
     curves: dict[str, dict[int, float]] = {}
-    for folder in dict.fromkeys(file.parent for file in files):
+    for folder in folders_of(run):
         accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
         accumulator.Reload()
         for name in accumulator.Tags()["scalars"]:

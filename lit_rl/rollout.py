@@ -146,11 +146,13 @@ def find_program(problem: Problem, text: str) -> Program | None:
 def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     """Stop when too many programs could not be judged: learning from what is left would be learning from us.
 
+    A single one never is too many, unless ``largest_share`` is 0: in a small rollout it would be a large share.
+
     Raises:
         InfrastructureError: the share of infrastructure failures is above ``largest_share``.
     """
     failures, rows = rollout.infrastructure_failures, len(rollout.judgements)
-    if failures > largest_share * rows:
+    if failures > max(largest_share * rows, 1 if largest_share else 0):
         message = next(
             j.outcome.stderr for j in rollout.judgements if j.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
         )

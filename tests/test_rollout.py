@@ -118,6 +118,17 @@ def test_a_few_failures_of_ours_go_on_and_many_stop() -> None:
         require_infrastructure(Rollout(completions, (bad, bad, *[good] * 8)), 0.1)  # type: ignore[arg-type]
 
 
+def test_one_failure_of_ours_ends_no_run_of_small_rollouts() -> None:
+    """A rollout of four rows, as the configurations on HumanEval have: one of them is more than a tenth."""
+    problem = Problem("a", "a", CHECK)
+    bad = Judgement(problem, None, Outcome(Verdict.INFRASTRUCTURE_FAILURE))
+    good = Judgement(problem, None, Outcome(Verdict.PASSED))
+    require_infrastructure(Rollout(None, (bad, good, good, good)), 0.1)  # type: ignore[arg-type]
+    for judgements, share in (((bad, bad, good, good), 0.1), ((bad, good, good, good), 0.0)):
+        with pytest.raises(InfrastructureError, match="could not be judged"):
+            require_infrastructure(Rollout(None, judgements), share)  # type: ignore[arg-type]
+
+
 def test_of_a_robots_program_the_first_python_block_counts() -> None:
     task = Problem("t", "p", RobotWorlds(()))
     program = "def task_program():\r\n    say('é')\r\n"

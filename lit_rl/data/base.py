@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -158,10 +159,15 @@ class TaskDataModule(pl.LightningDataModule):
         raise NotImplementedError
 
     def problems(self, split: Split) -> list[Problem]:
-        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum."""
+        """The problems of a split: loaded once, those that do not fit left out, cut to the maximum.
+
+        Raises:
+            ValueError: two problems have one ``task_id``.
+        """
         if split not in self._problems:
             limit = {"train": self.max_train_problems, "validation": self.max_validation_problems}.get(split)
             loaded = self.load_problems(split)
+            self._require_names(loaded, split)
             kept = loaded if self._keep is None else [p for p in loaded if self._keep(p)]
             self.left_out[split] = len(loaded) - len(kept)
             if self.left_out[split]:
@@ -171,6 +177,14 @@ class TaskDataModule(pl.LightningDataModule):
                 )
             self._problems[split] = kept[:limit]
         return self._problems[split]
+
+    def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
+        """Each problem needs a name of its own: it names random streams, and verdicts and pass@k are kept by it."""
+        for task_id, count in Counter(problem.task_id for problem in problems).most_common(1):
+            if count > 1:
+                raise ValueError(
+                    f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
+                )
 
     def keep_only(self, fits: Callable[[Problem], bool]) -> None:
         """Leave out problems that do not fit, such as prompts that are too long, and count them."""

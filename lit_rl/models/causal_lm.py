@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models.adapters import POLICY, REFERENCE, LoRA, copy_adapter, using_adapter
-from lit_rl.models.loading import load_model, load_tokenizer, lora_config, warn_of_another_tokenizer
+from lit_rl.models.loading import load_model, load_tokenizer, lora_config, torch_dtype, warn_of_another_tokenizer
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
 from lit_rl.models.projection import check_projection, project
@@ -67,6 +67,7 @@ class CausalLM(Policy):
             raise ValueError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
             raise ValueError("quantization freezes the base of a given model under new adapters: give model and lora")
+        torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = model
         self.config = config
         self.tokenizer_source = tokenizer or model

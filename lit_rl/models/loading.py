@@ -38,6 +38,18 @@ def resolve(source: str) -> str:
     return str(Path(source).expanduser()) if looks_local else source
 
 
+def torch_dtype(name: str) -> torch.dtype:
+    """The dtype of a name.
+
+    Raises:
+        ValueError: torch has none of this name.
+    """
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
+    return found
+
+
 def load_tokenizer(source: str) -> Any:
     """The tokenizer of a hub id or folder, as its own files describe it.
 
@@ -86,14 +98,14 @@ def _from_config(spec: CausalLM) -> Any:
         **dict(spec.config or {}),
     }
     config = AutoConfig.for_model(**fields)
-    dtype = getattr(torch, spec.dtype)
+    dtype = torch_dtype(spec.dtype)
     return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
 def _from_pretrained(spec: CausalLM, source: str) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": getattr(torch, spec.dtype)}
+    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source), **options)
         with suppress(OSError):  # not every model has a generation config

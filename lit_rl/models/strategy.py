@@ -23,6 +23,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.optim import Optimizer
 
+from lit_rl.models.loading import torch_dtype
 from lit_rl.models.phase import where
 from lit_rl.models.sharding import layers_of, shard
 
@@ -59,9 +60,9 @@ class FSDP2Strategy(ModelParallelStrategy):
         process_group_backend: str | None = None,
     ) -> None:
         super().__init__("auto", 1, True, process_group_backend, timedelta(minutes=timeout_minutes))
-        self.param_dtype = None if param_dtype is None else getattr(torch, param_dtype)
+        self.param_dtype = None if param_dtype is None else torch_dtype(param_dtype)
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
-        self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else getattr(torch, reduce_dtype)
+        self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
         self.activation_checkpointing = activation_checkpointing
         self.load_on_rank_zero = load_on_rank_zero
         self.timeout_minutes = timeout_minutes

@@ -91,8 +91,17 @@ class PolicyModule(pl.LightningModule):
             datamodule.keep_only(self.policy.fits)
 
     def setup(self, stage: str) -> None:
-        """Start the sandbox; look whether strategy and rewards have what they need."""
+        """Start the sandbox; look whether strategy, precision and rewards have what they need.
+
+        Raises:
+            ValueError: a strategy or a precision that cannot work here.
+        """
         check_strategy(self.trainer.strategy)
+        if getattr(self.trainer.precision_plugin, "scaler", None) is not None:
+            raise ValueError(
+                "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
+                "use bf16-mixed or 32-true"
+            )
         if self.runner is None and self.sandbox is not None:
             self.runner = self.sandbox()
         if self.rewards is not None:

@@ -23,6 +23,7 @@ from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.preference_losses import PreferenceLoss, implicit_rewards, preference_loss
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
+from lit_rl.modules.reduction import max_over_ranks
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Completions, Problem
@@ -105,6 +106,6 @@ class DPO(TextModule):
     def evaluate(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Run what the policy writes; pairs have no program to judge, only texts."""
         tasks = [problem for problem in batch if "pair" not in problem.fields]
-        if batch and not tasks:
+        if not max_over_ranks(len(tasks), self.device):  # all ranks sample, or none
             return Evaluated({}, {})
         return super().evaluate(tasks, batch_idx, dataloader_idx)

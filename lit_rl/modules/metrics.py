@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lit_rl.execution.outcome import Verdict
+from lit_rl.functional.advantages import degenerate_groups
 from lit_rl.modules.reduction import Means
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
@@ -31,13 +32,13 @@ def rollout_metrics(means: Means, rollout: Rollout, rewards: RewardOutput) -> No
     verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
     for verdict in Verdict:
         means.add_sum(f"execution/{_SHORT.get(verdict, verdict)}_fraction", verdicts.count(verdict), rows)
-    means.add_sum("execution/pass_rate", verdicts.count(Verdict.PASSED), rows)
+    judged = rows - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+    means.add_sum("execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
     means.add_sum("completion/length", completions.lengths.sum(), rows)
     means.add_sum("completion/truncated_fraction", completions.truncated.sum(), rows)
     group_size = completions.group_size
     if group_size > 1 and rows:
-        grouped = rewards.rewards.view(-1, group_size)
-        equal = (grouped == grouped[:, :1]).all(-1)
+        equal = degenerate_groups(rewards.rewards.view(-1, group_size), valid.view(-1, group_size))
         means.add_sum("group/zero_advantage_fraction", equal.sum(), len(equal))
     elif group_size > 1:
         means.add_sum("group/zero_advantage_fraction", 0, 0)

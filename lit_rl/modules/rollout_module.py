@@ -55,7 +55,8 @@ class RolloutModule(PolicyModule):
             from where it sampled; ``None`` never does.
         refresh_reference_every: make the policy the new reference every so many rollouts; ``None`` never does.
         max_rollouts: the run ends after so many rollouts; ``None`` leaves it to the trainer.
-        max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons.
+        max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
+            single one may, unless this is 0.
         **kwargs: see :class:`PolicyModule`.
     """
 
@@ -190,11 +191,12 @@ class RolloutModule(PolicyModule):
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
-                of_update.add_sum("loss", loss, 1 / len(micros))
+                of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
         if not micros:
             return None
         of_update.add(self.optimizer_step())
+        of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
         self.micro_at_hand = self.logprobs_at_hand = None
         means.merge(of_update)
         if self.largest_kl is None:

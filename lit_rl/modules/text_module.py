@@ -9,7 +9,7 @@ Letters: B problems of one rank, G given texts per problem, N = B * G rows (prom
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_completions
-from lit_rl.modules.reduction import Means, sum_over_ranks, world_size
+from lit_rl.modules.reduction import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Completions, Problem
 
@@ -134,13 +134,24 @@ class TextModule(PolicyModule):
         """Loss on given texts of validation problems, then evaluation by execution."""
         means = self.validation_means.setdefault(dataloader_idx, Means())
         shown = [problem for problem in batch if self.texts(problem)]
-        if shown:
-            with torch.no_grad(), evaluating(self.policy):
-                for piece in self.pieces(*self.given(shown)):
-                    count = self.share(piece)
-                    loss, metrics = self.loss(piece, count)
+        with torch.no_grad(), evaluating(self.policy):
+            for piece, counts in self.validation_pieces(shown):
+                count = self.share(piece)
+                loss, metrics = self.loss(piece, count)
+                if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
         return self.evaluate(batch, batch_idx, dataloader_idx)
+
+    def validation_pieces(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
+        """Micro-batches of given texts and whether they count, as many on every rank.
+
+        A rank that has fewer goes along with a text of another: a sharded policy is gathered by all ranks together.
+        """
+        pieces = self.pieces(*self.given(shown)) if shown else []
+        texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
+        missing = max_over_ranks(len(pieces), self.device) - len(pieces)
+        yield from ((piece, True) for piece in pieces)
+        yield from ((self.given(texts[:1])[0], False) for _ in range(missing))
 
     def evaluate(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Evaluation by execution, as every module does it."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.data_flow import Flow, data_flow
 from lit_rl.rewards.grammars import parser
-from lit_rl.rewards.places import check_language, language_of
+from lit_rl.rewards.places import check_language, language_of, unread
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -39,7 +39,11 @@ class DataflowReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        return [TermScore(_match(judgement)) if has_reference(judgement) else NO_REFERENCE for judgement in judgements]
+        return [unread(judgement) or _score(judgement) for judgement in judgements]
+
+
+def _score(judgement: Judgement) -> TermScore:
+    return TermScore(_match(judgement)) if has_reference(judgement) else NO_REFERENCE
 
 
 def _match(judgement: Judgement) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.rewards.base import RewardTerm, Span, TermScore, check_number, load_extra
-from lit_rl.rewards.places import Places, check_language, rows
+from lit_rl.rewards.places import Places, check_language, rows, unread
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -87,13 +87,16 @@ class LintReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, by one run of ruff; none for the batch if that fails."""
-        sources = dict.fromkeys(j.program.source for j in judgements if j.program is not None)
+        known = [unread(judgement, ("python",)) for judgement in judgements]
+        read = (j for j, score in zip(judgements, known, strict=True) if score is None)
+        sources = dict.fromkeys(j.program.source for j in read if j.program is not None)
         try:
             findings = self._lint(list(sources))
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             reason = f"ruff failed: {' '.join(str(error).split())}"
             return [TermScore(None, reason=reason)] * len(completions)
-        return [self._score(text, judgement, findings) for text, judgement in rows(completions, judgements)]
+        pairs = zip(known, rows(completions, judgements), strict=True)
+        return [score or self._score(text, judgement, findings) for score, (text, judgement) in pairs]
 
     def _lint(self, sources: list[str]) -> dict[str, list[Finding]]:
         """Findings of each source, in order of their places."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.grammars import first_error, parser
-from lit_rl.rewards.places import Places, check_language, language_of, rows
+from lit_rl.rewards.places import Places, check_language, language_of, rows, unread
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
@@ -39,7 +39,7 @@ class SyntaxReward(RewardTerm):
             warnings.simplefilter("ignore")  # about escapes in the policy's strings
             cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
             pairs = zip(rows(completions, judgements), cut, strict=True)
-            return [_score(text, judgement, truncated) for (text, judgement), truncated in pairs]
+            return [unread(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs]
 
 
 def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:

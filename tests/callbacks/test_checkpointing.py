@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning.pytorch as pl
 import pytest
@@ -152,6 +152,48 @@ def test_the_newest_checkpoints_and_the_best_are_kept_and_linked(build: Make, tm
     run(build(Peak, max_rollouts=7), later, **validation)
     assert later.best_value == 0.0
     assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
+
+
+class Scores(GRPO):
+    """A metric with a given value after each rollout."""
+
+    of_rollout: ClassVar[list[float]] = []
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/score", self.of_rollout[self.rollout_step])
+
+
+ALGORITHMS[Scores] = dict
+EACH = {"limit_val_batches": 1.0, "val_check_interval": 1, "check_val_every_n_epoch": None}
+
+
+def test_a_metric_that_is_no_number_is_never_the_best(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No number is above NaN: taken as the best, it would stay it for ever."""
+    nan = float("nan")
+    monkeypatch.setattr(Scores, "of_rollout", [0, nan, 0.5, 0.25, nan])
+    callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
+    run(build(Scores, max_rollouts=4), callback, **EACH)
+    assert callback.best_value == 0.5
+    assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
+
+
+def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at rollout 2 alone; of what is on it, rollout 3 is the best."""
+    monkeypatch.setattr(Scores, "of_rollout", [0, 0.25, 1.0, 0.5, 0.0])
+    write = Checkpointing._write
+
+    def full_at_two(self: Checkpointing, trainer: pl.Trainer, part: Path) -> str | None:
+        return "no space left" if "000002" in part.name else write(self, trainer, part)
+
+    monkeypatch.setattr(Checkpointing, "_write", full_at_two)
+    callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
+    with pytest.warns(UserWarning, match="rollout 2 could not be saved"):
+        run(build(Scores, max_rollouts=4), callback, **EACH)
+    assert (callback.best_value, (tmp_path / "best.ckpt").resolve().name) == (0.5, "rollout_000003.ckpt")
 
 
 def test_a_monitor_that_nobody_logs_is_named_with_those_that_are_there(build: Make, tmp_path: Path) -> None:

@@ -93,6 +93,13 @@ def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:
     assert logged["val/sampled/reward"] == 1, "the mean of the three rows that have a reward"
 
 
+def test_without_a_reward_none_is_logged() -> None:
+    """SFT has no reward terms: a 0 in the curves would be a number that nothing gave."""
+    logged = evaluate(ExecutionEvaluation(), rollout({"a": [LOST], "b": [LOST]}), num_samples=1)
+    assert not {"val/sampled/reward", "val/sampled/pass@1"} & logged.keys()
+    assert logged["val/sampled/verdict/infrastructure_failure"] == 2
+
+
 def test_lengths_formats_and_terms() -> None:
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [P], "b": [W]}, fenced=False), num_samples=1)
     assert logged["val/sampled/mean_length"] == (1 + 2) / 2

@@ -28,14 +28,15 @@ def outcome(*values: float) -> Outcome:
 
 @dataclass
 class Runner:
-    """Answers every program with the same outcome and counts what it was given."""
+    """Answers programs with the given outcomes, then always with the same, and counts what it was given."""
 
     given: list[str] = field(default_factory=list)
+    answers: list[Outcome] = field(default_factory=list)
 
     def submit(self, program: str, check: Any) -> Future[Outcome]:
         self.given.append(program)
         future: Future[Outcome] = Future()
-        future.set_result(outcome(1.0, 1.0, 0.8, 0.2, 0.75))
+        future.set_result(self.answers.pop() if self.answers else outcome(1.0, 1.0, 0.8, 0.2, 0.75))
         return future
 
 
@@ -54,7 +55,7 @@ def evaluate(callback, module, batches):
     callback.on_validation_epoch_start(None, module)
     for index, (problems, outcomes) in enumerate(batches):
         rollouts = {
-            name: Rollout(None, tuple(Judgement(p, None, o) for p, o in zip(problems, row, strict=True)))
+            name: Rollout(None, tuple(Judgement(problems[i % len(problems)], None, o) for i, o in enumerate(row)))
             for name, row in outcomes.items()
         }
         callback.on_validation_batch_end(None, module, Evaluated(rollouts, {}), problems, index)
@@ -81,6 +82,20 @@ def test_the_empty_completion_is_judged_once():
     for _ in range(3):
         evaluate(callback, module, [((problem,), {"greedy": [outcome(1, 1, 1, 1, 1)]})])
     assert module.runner.given == [""]
+
+
+def test_failures_of_ours_are_no_scores():
+    """Item 58: a lost worker says nothing about a completion; nor about the empty one, which is asked again."""
+    (problem,) = CodeCompletion().problems("test")[:1]
+    module, callback = Module(), StageScores()
+    module.runner.answers = [Outcome(Verdict.INFRASTRUCTURE_FAILURE)]
+    good, lost = outcome(1.0, 1.0, 0.5, 0.5, 0.75), Outcome(Verdict.INFRASTRUCTURE_FAILURE)
+    batches = [((problem,), {"greedy": [good, lost]})]
+    logged = evaluate(callback, module, batches)
+    assert logged["val/total"] == 0.75
+    assert not any("empty" in name for name in logged)
+    assert evaluate(callback, module, batches)["val/empty/density"] == pytest.approx(0.2)
+    assert module.runner.given == ["", ""]
 
 
 def test_other_tasks_are_left_alone():

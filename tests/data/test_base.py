@@ -89,3 +89,16 @@ def test_problems_that_do_not_fit_are_counted_and_left_out_before_the_limit() ->
     assert task.left_out["train"] == 2
     assert task.validation_tasks is not None
     assert len(task.validation_tasks[0].problems("validation")) == 3
+
+
+def test_problems_that_share_a_name_are_refused() -> None:
+    """The name is that of a random stream, of a verdict that is looked up, and of a row in pass@k."""
+
+    class Twins(TaskDataModule):
+        name = "twins"
+
+        def load_problems(self, split: Split) -> list[Problem]:
+            return [Problem(task_id, "p", TokenTarget()) for task_id in ("a", "b", "a", "a")]
+
+    with pytest.raises(ValueError, match=r"twins: 'a' is the task_id of 3 train problems.*give each its own"):
+        Twins().problems("train")

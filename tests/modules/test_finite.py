@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 from modules.conftest import fit, weights
 
 from lit_rl.modules import GRPO, SFT, RolloutModule
@@ -107,3 +108,10 @@ def test_supervised_runs_stop_too(make_module: Make, tmp_path: Path) -> None:
     with pytest.raises(NotFiniteError, match=r"loss is nan at update 0"):
         fit(module, tmp_path)
     assert read(tmp_path, 0)["texts"] == ["abc"] * 3
+
+
+def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:
+    """Gradients of a scaled loss are clipped and looked at in their scaled size: training would stand almost still."""
+    module = make_module(max_rollouts=1, gradient_clip_norm=1.0)
+    with pytest.raises(ValueError, match=r"precision 16-mixed scales losses.*bf16-mixed"):
+        fit(module, tmp_path, plugins=[MixedPrecision("16-mixed", "cpu")])

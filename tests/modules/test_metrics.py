@@ -1,0 +1,74 @@
+"""What is logged of a rollout, on hand-made rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from modules.conftest import fit
+
+from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.models import OwnTrunk
+from lit_rl.modules import PPO, RolloutModule
+from lit_rl.modules.metrics import rollout_metrics
+from lit_rl.modules.reduction import Means
+from lit_rl.rewards.base import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.types import Completions, Judgement, Problem, StopReason
+
+P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
+
+
+def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
+    """Metrics of groups of one token each; the reward is 1 for a pass, else 0, and none where judging failed."""
+    verdicts = [verdict for group in groups for verdict in group]
+    n = len(verdicts)
+    problem, ids, mask = Problem("p", "p", TokenTarget()), torch.zeros(n, 1).long(), torch.ones(n, 1).bool()
+    stops = (StopReason.EOS,) * n
+    completions = Completions(
+        (problem,) * n, ids, mask, ids, mask, ids.float(), stops, ("",) * n, ((),) * n, len(groups[0])
+    )
+    judgements = tuple(Judgement(problem, None, Outcome(verdict)) for verdict in verdicts)
+    rewards = torch.tensor([float(verdict is P) for verdict in verdicts])
+    valid = torch.tensor([verdict is not LOST for verdict in verdicts])
+    means = Means()
+    credit = rewards[:, None]
+    output = RewardOutput(rewards, valid, credit=credit, decided=credit, term_values={}, reasons={})
+    rollout_metrics(means, Rollout(completions, judgements), output)
+    return means.reduce(torch.device("cpu"))
+
+
+def test_a_group_whose_judged_rows_are_equal_has_no_advantage() -> None:
+    """Item 58: the 0 that stands for a row without a reward makes no group unequal."""
+    logged = metrics_of([[P, P, LOST], [P, W, LOST], [W, W, W], [LOST, LOST, P]])
+    assert logged["group/zero_advantage_fraction"] == 3 / 4
+
+
+def test_the_pass_rate_is_that_of_the_programs_that_were_judged() -> None:
+    """Item 58: 2 of 3; the fractions by verdict are of all rows."""
+    logged = metrics_of([[P, LOST], [W, P]])
+    assert logged["execution/pass_rate"] == pytest.approx(2 / 3)
+    assert logged["execution/passed_fraction"] == 2 / 4
+    assert logged["execution/infrastructure_failure_fraction"] == 1 / 4
+
+
+@pytest.mark.parametrize("microbatch_size", [None, 2])
+def test_the_logged_loss_is_what_went_backward(
+    make_module: Callable[..., RolloutModule], tmp_path: Path, microbatch_size: int | None
+) -> None:
+    """Policy's and critic's losses of an update add up; they are not averaged over the two."""
+    backward: list[float] = []
+
+    class Watched(PPO):
+        def manual_backward(self, loss: torch.Tensor, *args: Any, **kwargs: Any) -> None:
+            backward.append(float(loss.detach()))
+            super().manual_backward(loss, *args, **kwargs)
+
+    module = make_module(Watched, critic=OwnTrunk(), max_rollouts=1, microbatch_size=microbatch_size)
+    trainer = fit(module, tmp_path)
+    assert len(backward) == (2 if microbatch_size is None else 12)
+    assert abs(sum(backward)) > 1e-3
+    assert float(trainer.callback_metrics["loss"]) == pytest.approx(sum(backward), rel=1e-5)

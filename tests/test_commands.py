@@ -1,0 +1,85 @@
+"""The command line beside the configurations: verbs, help, one line for a mistake, classes of one's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import lit_rl.cli
+from lit_rl.check_data import problems_of
+from lit_rl.commands import VERBS
+from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.execution import AssertTests
+from lit_rl.types import Problem
+
+BASICS = Path(__file__).parents[1] / "configs" / "basics_sft.yaml"
+OWN_TASK = '''
+from lit_rl.data import TaskDataModule
+from lit_rl.execution import AssertTests
+from lit_rl.types import Problem
+
+
+class Ones(TaskDataModule):
+    """Write 1."""
+
+    def load_problems(self, split):
+        return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
+'''
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(arguments)
+    assert left.value.code in (1, 2)
+    error = capsys.readouterr().err
+    assert error.startswith("lit-rl: error: ") and error.count("error") == 1, error
+    return error
+
+
+def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        lit_rl.cli.main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(verb in printed for verb in (*VERBS, "fit", "validate", "test", "predict"))
+
+
+BAD = {
+    "an unknown task": (["check-data", "--data", "NoSuchTask"], "NoSuchTask"),
+    "no task": (["check-data"], "--config FILE or --data TASK"),
+    "a missing folder": (["export"], "checkpoint"),
+    "a mistyped option": (["report", "runs", "--pictures", "x.png"], "pictures"),
+    "a dtype that is none": (["export", "runs/x", "y", "--dtype", "bf16"], "bf16"),
+    "a policy's dtype": (["fit", f"--config={BASICS}", "--model.policy.dtype=bf16"], "bf16"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_mistake_is_one_clear_error(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, named = BAD[case]
+    assert named in error_of(arguments, capsys)
+
+
+def test_problems_of_two_splits_with_one_name_are_both_checked() -> None:
+    """Rows of two files are often counted from 0 in both; only equal problems are the same one."""
+
+    class Counted(TaskDataModule):
+        def load_problems(self, split: Split) -> list[Problem]:
+            number = 1 if split == "train" else 2
+            return [Problem("0", "p", AssertTests(f"assert f() == {number}"), reference=f"def f(): return {number}")]
+
+    assert [p.reference for p in problems_of(Counted(), ["train", "validation", "test"])] == [
+        "def f(): return 1",
+        "def f(): return 2",
+    ]
+
+
+def test_a_class_in_a_file_beside_the_configuration_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ones_of_my_own.py").write_text(OWN_TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", ".")])
+    lit_rl.cli.main(["check-data", "--data", "ones_of_my_own.Ones"])
+    assert "1 of 1 references pass" in capsys.readouterr().out

@@ -1,0 +1,43 @@
+"""`lit-rl report` on written event files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torch.utils.tensorboard import SummaryWriter
+
+from lit_rl.report import read_curves, report
+
+
+def write(folder: Path, values: dict[int, float]) -> None:
+    writer = SummaryWriter(str(folder))
+    for step, value in values.items():
+        writer.add_scalar("reward/mean", value, step)
+    writer.close()
+
+
+def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their steps are equal: put together they would be a curve of neither."""
+    write(tmp_path / "grpo" / "version_0", {1: 0.25, 2: 0.5})
+    write(tmp_path / "ppo" / "version_0", {1: 0.75, 3: 1.0})
+    report([str(tmp_path), "--picture", str(tmp_path / "curves.png")])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:3]]
+    assert [row[1:] for row in rows] == [
+        ["reward/mean", "2", "0.25", "0.5", "0.5"],
+        ["reward/mean", "2", "0.75", "1", "1"],
+    ]
+    assert rows[0][0].endswith("grpo/version_0")
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:
+    """Two files in one folder; the step that was run again counts as it was last."""
+    write(tmp_path / "version_0", {1: 1.0, 2: 2.0})
+    write(tmp_path / "version_0", {2: 3.0, 3: 4.0})
+    assert read_curves(tmp_path)["reward/mean"] == [(1, 1.0), (2, 3.0), (3, 4.0)]
+
+
+def test_a_folder_without_events_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
+        report([str(tmp_path)])
