@@ -46,7 +46,10 @@ def imports_foreign(problem: Problem) -> bool:
 
 
 def wrong_once(problem: Problem) -> str:
-    """The reference, with an entry point that lies at its first call and is right ever after."""
+    """The reference, with an entry point that lies at its first call and is right ever after.
+
+    A match of a regular expression stands for true, and no tests look closer: there the lie is ``None``.
+    """
     target = getattr(problem.check, "entry_point", None) or problem.fields["entry_point"]
     return f"""{problem.reference}
 
@@ -55,7 +58,7 @@ def lie_once(function, called=[]):
         first = not called  # a recursive function calls itself through here
         called.append(1)
         value = function(*arguments, **options)
-        lie = not value if isinstance(value, bool) else "no such value"
+        lie = not value if isinstance(value, bool) else None if hasattr(value, "span") else "no such value"
         return lie if first else value
     return lying
 
@@ -179,10 +182,9 @@ def test_every_leetcode_reference_passes_but_those_with_a_foreign_import(real_da
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", [FULL, ORIGIN, PLUS])
-def test_200_mbpp_references_fail_when_they_lie_once(real_data, sandbox, file):
+def test_every_mbpp_reference_fails_when_it_lies_once(real_data, sandbox, file):
     problems = MBPP(str(real_data / file), test_split="all").problems("test")
-    step = len(problems) // 200
-    assert passing_once_wrong(sandbox, problems[: 200 * step : step]) == []
+    assert passing_once_wrong(sandbox, problems) == []
 
 
 @pytest.mark.slow
