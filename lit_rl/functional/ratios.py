@@ -41,7 +41,8 @@ def log_ratio(
     With ``sequence`` the gradient of entry t runs through token t alone (straight through): with one
     advantage per row this sums to GSPO's own gradient, and it allows advantages per token. With
     ``sequence_product`` every entry carries the gradient of the whole row, so reduce it with
-    ``sequence_mean``, which makes one term per completion. A clamped entry has no gradient.
+    ``sequence_mean``, which makes one term per completion (``sequence_sum`` where the ratio is only a weight that
+    carries no gradient: CISPO, importance sampling). A clamped entry has no gradient.
 
     Args:
         logprobs: [N, T] nats. Carries the gradient.

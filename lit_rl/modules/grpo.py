@@ -75,6 +75,11 @@ class GRPO(RolloutModule):
                 f"baseline {baseline} compares completions of one problem: num_samples must be 2 or more, "
                 f"got {sampling.num_samples}"
             )
+        if sampling.num_samples < 2 and max_resamples:
+            raise ValueError(
+                f"max_resamples={max_resamples} replaces groups in which all completions do alike, and groups of "
+                f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
+            )
         self.baseline = baseline
         self.scale_by = scale_by
         self.token_weights = token_weights

@@ -34,7 +34,8 @@ class Objective:
             ratio), ``cispo`` (clipped weight, every token keeps its gradient) or ``importance_sampling``
             (p / q with the sampler's own log-probabilities).
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
-            (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``).
+            (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
+            with ``sequence_sum`` where ``loss`` is ``cispo`` or ``importance_sampling``).
         clip_low: distance of the ratio's lower bound from 1.
         clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
         dual_clip: bound of the ratio where the advantage is negative (two-sided); ``None`` for none.

@@ -205,3 +205,5 @@ def test_the_reward_rises(make_module: Make, tmp_path: Path) -> None:
 def test_a_group_of_one_is_refused(make_module: Make) -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
         make_module(sampling=Sampling(num_samples=1))
+    with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
+        make_module(sampling=Sampling(num_samples=1), baseline="batch_mean", max_resamples=2)
