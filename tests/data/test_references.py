@@ -9,6 +9,7 @@ import pytest
 from lit_rl.data.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP, MBPPPlus
+from lit_rl.execution.assert_plan import plan_asserts
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -77,6 +78,11 @@ def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data,
     assert len(problems) == 164
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
+
+
+def test_nearly_all_humaneval_tests_are_literal_calls_that_need_no_grader(real_data):
+    checks = [problem.check for problem in HumanEval(str(real_data / HUMANEVAL)).problems("test")]
+    assert sum(plan_asserts(check.test, check.entry_point) is not None for check in checks) == 157
 
 
 def test_the_instruct_prefix_and_the_function_alone_make_a_whole_program(real_data, sandbox):
