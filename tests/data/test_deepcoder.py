@@ -176,8 +176,10 @@ def test_enough_problems_are_not_repeated_and_come_round_over_epochs(tmp_path):
     assert {task_id for epoch in seen for task_id in epoch} == {f"rows/{n}" for n in range(5)}
 
 
-def test_constructing_loads_nothing():
-    DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
+def test_rows_are_read_when_they_are_asked_for_not_before():
+    data = DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
+    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
+        data.problems("train")
 
 
 def test_every_real_functional_row_is_read(real_data):

@@ -109,8 +109,10 @@ def test_a_name_that_begins_like_the_function_is_not_the_function():
     assert before_function(source, "add") == "def add_all():\n    pass\n"
 
 
-def test_constructing_loads_nothing():
-    HumanEval("/nowhere/at/all.jsonl")
+def test_rows_are_read_when_they_are_asked_for_not_before():
+    data = HumanEval("/nowhere/at/all.jsonl")
+    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
+        data.problems("test")
 
 
 def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):

@@ -106,7 +106,8 @@ def test_problems_hold_what_a_policy_and_a_judge_need():
 
 def test_the_interface_is_python():
     completion = RobotTasks(num_train=1, num_validation=0, form="completion").problems("train")[0]
-    ast.parse(completion.prompt + "    pass")
+    *_, last = ast.parse(completion.prompt + "    pass").body
+    assert isinstance(last, ast.FunctionDef) and last.name == "task_program"
 
 
 def test_names_do_not_occur_in_the_benchmark():
