@@ -32,6 +32,13 @@ LARGEST_FAILED_SHARE = 0.1
 RunnerFactory = Callable[[], ProgramRunner]
 
 
+class _TearDownOnException(pl.Callback):
+    """In a notebook the process lives on after an exception, and the sandbox would with it."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        pl_module.teardown("exception")
+
+
 class PolicyModule(pl.LightningModule):
     """A policy with an optimizer, evaluated by running what it writes.
 
@@ -110,6 +117,10 @@ class PolicyModule(pl.LightningModule):
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Have the sandbox ended by an exception too, after which Lightning tears no module down."""
+        return [_TearDownOnException()]
 
     def teardown(self, stage: str) -> None:
         """End the sandbox's processes."""

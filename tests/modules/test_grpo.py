@@ -11,7 +11,7 @@ import pytest
 import torch
 from modules.conftest import EvenBytes, SaveAt, fit, weights
 
-from lit_rl.execution import Outcome, Verdict
+from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.objective import Objective
@@ -207,3 +207,24 @@ def test_a_group_of_one_is_refused(make_module: Make) -> None:
         make_module(sampling=Sampling(num_samples=1))
     with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
         make_module(sampling=Sampling(num_samples=1), baseline="batch_mean", max_resamples=2)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("in the middle"), KeyboardInterrupt()])
+def test_an_exception_ends_the_sandbox(make_module: Make, tmp_path: Path, error: BaseException) -> None:
+    """Lightning tears the module down after a run that ended by itself, and after no other."""
+    sandboxes: list[Sandbox] = []
+
+    def sandbox() -> Sandbox:
+        sandboxes.append(Sandbox(num_workers=1))
+        return sandboxes[-1]
+
+    class Fails(GRPO):
+        def make_experience(self, rollout: Any, rewards: Any) -> Any:
+            raise error
+
+    module = make_module(Fails, sandbox=sandbox)
+    with pytest.raises((RuntimeError, KeyboardInterrupt, SystemExit)):
+        fit(module, tmp_path)
+    assert len(sandboxes) == 1
+    with pytest.raises(SandboxError, match="closed"):
+        sandboxes[0].submit("x = 1", StdioTests(()))
