@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from bisect import bisect_left
 from codeop import PyCF_ALLOW_INCOMPLETE_INPUT, PyCF_DONT_IMPLY_DEDENT  # type: ignore[attr-defined]
 from dataclasses import dataclass
@@ -112,7 +113,9 @@ def _viable(source: str, lexeme: Lexeme) -> bool:
 def _error(source: str, flags: int) -> Exception | None:
     """What the parser says; nesting beyond its limits (memory, recursion) is an error of the source too."""
     try:
-        compile(source, "<program>", "exec", flags, dont_inherit=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes in the policy's text: they would fill a log
+            compile(source, "<program>", "exec", flags, dont_inherit=True)
     except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError) as error:
         return error
     return None

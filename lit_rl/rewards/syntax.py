@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from lit_rl.rewards.base import RewardTerm, TermScore
@@ -35,11 +34,9 @@ class SyntaxReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about escapes in the policy's strings
-            cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
-            pairs = zip(rows(completions, judgements), cut, strict=True)
-            return [unread(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs]
+        cut = [reason is StopReason.LENGTH for reason in completions.stop_reasons]
+        pairs = zip(rows(completions, judgements), cut, strict=True)
+        return [unread(judgement) or _score(text, judgement, truncated) for (text, judgement), truncated in pairs]
 
 
 def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:

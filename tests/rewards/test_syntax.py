@@ -1,4 +1,5 @@
 import keyword
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -170,3 +171,9 @@ def test_an_unknown_language_is_refused() -> None:
     ):
         SyntaxReward().check_problem(problem(ReferenceText("x", "fortran")))
     SyntaxReward().check_problem(problem(CPP))
+
+
+def test_the_parsers_warnings_about_a_policys_text_fill_no_log(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    assert first_rejected("x = '\\d' if 1or 0 else 2\nprint(x\n") is not None
+    assert [str(warning.message) for warning in recwarn] == []
