@@ -135,7 +135,7 @@ class SandboxFusionClient:
             return _failure(f"{type(error).__name__}: {error}")
 
     def _judge_stdio(self, program: str, check: StdioTests) -> Outcome:
-        longest = max((len(expected.encode()) for _, expected in check.cases), default=0)
+        longest = max((len(expected.encode("utf-8", "surrogateescape")) for _, expected in check.cases), default=0)
         if longest > LONGEST_ANSWER:
             # The right answer would come back as a time-out.
             return _failure(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
