@@ -32,6 +32,13 @@ PROGRAM = 40  # a compiled program's; above what the program itself can open, se
 Note = Callable[[int], None]
 Namespace = dict[str, Any]
 
+# Looked up once, for all forks. To follow a name to its object in a child writes to memory, which the kernel
+# then copies: each object that a small program does not need makes it start sooner.
+_loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
+_SEEK_END = os.SEEK_END
+_modules, _shown_lines = sys.modules, linecache.cache
+_num_threads, _run_exit_functions = _thread._count, atexit._run_exitfuncs
+
 
 def run_job(note_case: Note) -> NoReturn:
     """Read the job from its descriptor, do it, and leave without the zygote's clean-up.
@@ -41,33 +48,39 @@ def run_job(note_case: Note) -> NoReturn:
     """
     status = 1
     try:
-        job = marshal.loads(_read_all(JOB))
-        os.close(JOB)
+        job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
+        _close(JOB)
         status = _MODES[job["mode"]](job, note_case)
     except BaseException as error:
         _leave_traceback(error)
     finally:
-        _flush()
-        os._exit(status)
+        flush()
+        _exit(status)
 
 
 def _stdio(job: dict[str, Any], note_case: Note) -> int:
     """A whole program between its stdin and stdout, ended as the interpreter would end it."""
     status = 0
     try:
-        _execute(job, "__main__")
+        execute(job, "__main__")
     except BaseException as error:
         status = _exit_status(error)
         if status:
             os.write(CHANNEL, json.dumps(describe(error)).encode())
-    _finish_threads_and_exit_functions()
+    # Non-daemon threads, then exit functions, as at the end of any Python program.
+    try:
+        if _num_threads() and "threading" in _modules:
+            _modules["threading"]._shutdown()
+        _run_exit_functions()
+    except BaseException as error:
+        _leave_traceback(error)
     return status
 
 
 def _calls(job: dict[str, Any], note_case: Note) -> int:
     """Calls with plain arguments; one line a call with what came back."""
     try:
-        namespace = _execute(job, "program")
+        namespace = execute(job, "program")
     except BaseException as error:
         _line(json.dumps(describe(error)))
         return 1
@@ -105,7 +118,7 @@ def _host(job: dict[str, Any], note_case: Note) -> int:
     try:
         if job.get("no_sleep"):
             time.sleep = lambda seconds: None
-        namespace = _execute(job, "program", {name: bind(name) for name in job["functions"]})
+        namespace = execute(job, "program", {name: bind(name) for name in job["functions"]})
         if job["entry_point"]:
             find(namespace, job["entry_point"])()
     except BaseException as error:
@@ -171,21 +184,20 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
     The module is registered, so that pickle and dataclasses find the program's classes.
     """
     module = ModuleType(name)
-    sys.modules[name] = sys.modules["__main__"] = module
-    module.__dict__.update(bound or {}, __file__=FILE_NAME, __builtins__=builtins)
-    source = job["source"].removeprefix("\ufeff")
+    _modules[name] = _modules["__main__"] = module
+    namespace = module.__dict__
+    namespace["__file__"], namespace["__builtins__"] = FILE_NAME, builtins
+    if bound:
+        namespace.update(bound)
+    source = job["source"]
     try:
-        code = compile(source, FILE_NAME, "exec", dont_inherit=True)
+        code = compile(source, FILE_NAME, "exec", 0, True)  # nothing of this file's future imports
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, UnicodeError) as error:
         raise NotCompiled(error) from error
     # So that inspect.getsource and tracebacks of the program show its lines.
-    lines = source.splitlines(keepends=True)
-    linecache.cache[FILE_NAME] = (len(source), None, lines, FILE_NAME)
-    exec(code, module.__dict__)
-    return module.__dict__
-
-
-_execute = execute
+    _shown_lines[FILE_NAME] = (len(source), None, source.splitlines(True), FILE_NAME)
+    exec(code, namespace)
+    return namespace
 
 
 class NotCompiled(Exception):
@@ -274,10 +286,6 @@ def _line(text: str) -> None:
         view = view[os.write(CHANNEL, view) :]
 
 
-def _read_all(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
-
-
 def _exit_status(error: BaseException) -> int:
     """The exit status that the interpreter would give; the traceback goes to stderr."""
     if isinstance(error, SystemExit):
@@ -298,20 +306,8 @@ def _leave_traceback(error: BaseException) -> None:
         sys.excepthook(type(shown), shown.with_traceback(trace), trace)
 
 
-def _finish_threads_and_exit_functions() -> None:
-    """Non-daemon threads, then exit functions, as at the end of any Python program."""
-    try:
-        if _thread._count() and "threading" in sys.modules:
-            sys.modules["threading"]._shutdown()
-    except BaseException as error:
-        _leave_traceback(error)
-    try:
-        atexit._run_exitfuncs()
-    except BaseException as error:
-        _leave_traceback(error)
-
-
-def _flush() -> None:
+def flush() -> None:
+    """Write out what the program printed."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
             if stream is not None:

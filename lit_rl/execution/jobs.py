@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lit_rl.execution.channel import Channel
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.zygote import (
-    CHILD_REPORT,
     FINISHED,
+    LOOK_SECONDS,
     OUT_OF_CPU,
     OUT_OF_WALL,
     REPORT,
@@ -146,7 +146,8 @@ class ZygoteClient:
         """Have the children forked. Returns the monotonic time by which they are all dead."""
         cpu_seconds = case_seconds * num_cases
         wall_seconds = cpu_seconds * WALL_FACTOR + 1.0
-        header = REQUEST.pack(len(children), compiled, case_seconds, cpu_seconds, wall_seconds)
+        first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
+        header = REQUEST.pack(len(children), compiled, first_look, case_seconds, cpu_seconds, wall_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
         try:
             self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -197,9 +198,9 @@ class ZygoteClient:
         data = self.control.recv(4096)
         if len(data) < REPORT.size:
             raise ZygoteLost("the zygote is gone")
-        cause, wall = REPORT.unpack_from(data)
-        spent = tuple(Spent(*part) for part in CHILD_REPORT.iter_unpack(data[REPORT.size :]))
-        return JobReport(cause, wall, spent)
+        parts = list(REPORT.iter_unpack(data))
+        spent = tuple(Spent(status, cpu, peak * 1024) for _, _, status, cpu, peak in parts)
+        return JobReport(parts[0][0], parts[0][1], spent)
 
 
 def memfd(content: bytes | None = None) -> int:

@@ -19,6 +19,7 @@ def judge(client: ZygoteClient, program: str, check: Check) -> Outcome:
     Raises:
         TypeError: for a check that is not judged by running a program.
     """
+    program = program.removeprefix("\ufeff")
     if isinstance(check, RobotWorlds | InventedWorlds):
         # Loaded when needed: it brings the simulator along.
         judge_robot = import_module("lit_rl.execution.robot_worlds").judge_robot

@@ -8,6 +8,11 @@ import platform
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
+# For what runs in every fork. ``fork`` here is the C library's alone: ``os.fork`` also makes anew, in each child, the
+# locks that threads need, where a process without threads needs none. It returns -1 where it fails. Calls through
+# this library neither release the interpreter's lock nor keep ``errno``, which would be more memory to copy.
+_bare = ctypes.PyDLL(None)
+fork, bare_prctl = _bare.fork, _bare.prctl
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NAME = 36, 15

@@ -10,9 +10,9 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from lit_rl.execution.kernel import MACHINE, PR_SET_SECCOMP, check, libc
+from lit_rl.execution.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check, libc
 from lit_rl.execution.system_calls import ALLOWED, FAKED, NUMBERS, REFUSED, UNSUPPORTED
 
 _MODE_FILTER = 2
@@ -42,20 +42,26 @@ class Filter:
 
     Args:
         code: instructions.
+
+    ``install()`` puts a process, for good, under the filter; it needs ``no_new_privs``.
     """
 
     def __init__(self, code: Sequence[_Instruction]) -> None:
-        self._pid_offsets = [8 * i + 4 for i, part in enumerate(code) if part[3] == _OWN_PID]
         packed = b"".join(struct.pack("=HBBI", *part) for part in code)
-        self._buffer = ctypes.create_string_buffer(packed, len(packed))
-        address = ctypes.addressof(self._buffer)
-        self._program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), address), 16)
+        buffer = ctypes.create_string_buffer(packed, len(packed))
+        program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
+        words = memoryview(buffer).cast("B").cast("I")
+        pid_places = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == _OWN_PID)
+        getpid = os.getpid
 
-    def install(self) -> None:
-        """Put this process, for good, under the filter. Needs ``no_new_privs``."""
-        for offset in self._pid_offsets:
-            struct.pack_into("=I", self._buffer, offset, os.getpid())
-        check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, self._program, 0, 0), "seccomp filter")
+        def install() -> None:
+            pid = getpid()
+            for place in pid_places:
+                words[place] = pid
+            if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
+                check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
+
+        self.install: Callable[[], None] = install
 
 
 def available() -> bool:

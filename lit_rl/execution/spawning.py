@@ -53,7 +53,8 @@ def start_process(module: str, arguments: list[str], connection: socket.socket) 
         [interpreter, "-s", "-S", "-P", "-X", "utf8", "-c", code, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        env={"PYTHONHASHSEED": "0" if module == "zygote" else "random"},
+        # LD_BIND_NOW: the C library's functions are looked up once, not in every fork.
+        env={"LD_BIND_NOW": "1", "PYTHONHASHSEED": "0" if module == "zygote" else "random"},
         pass_fds=[connection.fileno()],
         start_new_session=True,
         cwd="/",

@@ -7,10 +7,10 @@ The sample is ours: the zygote still sees nothing of a program.
 
 from __future__ import annotations
 
-import io
 import json
 import linecache
 import marshal
+import os
 import sys
 
 from lit_rl.execution import child, plain
@@ -57,24 +57,34 @@ def fails(value):
         del value
 
 def main():
+    first = int(input())
     lines = " 3 1 2\\n4 5\\n".strip().split("\\n")
     numbers = [list(map(int, line.split())) for line in lines]
     total = sum(min(row) + max(row) + len(row) for row in numbers)
     assert total == 18, total
-    print(total, *numbers[0], sep=" ", file=out)
-    print(f"{total:4d} {total / 3:.2f} {total!r}", end="", file=out)
-    print("".join(str(n) for n, *_ in pairs(3)), Solution(2).count([1, 2, 3]), fails("7"), file=out)
+    print(total, *numbers[0], sep=" ")
+    print(f"{total:4d} {total / 3:.2f} {total!r}", end="")
+    print("".join(str(n) for n, *_ in pairs(3)), Solution(2).count([1, 2, 3]), fails("7"))
 
 if __name__ == "__main__":
     main()
 """
 
 
+_TIMES = 20  # the interpreter makes code faster after it ran a few times, and writes to it
+
+
 def warm_up() -> None:
     """Run a sample program, and pass values as programs do; leaves no trace but the warmth."""
-    main = sys.modules["__main__"]
-    job = marshal.loads(marshal.dumps({"source": _SAMPLE, "calls": [], "in_place": False}))
-    namespace = child.execute(job, "__main__", {"out": io.StringIO()})
+    main, stdin, stdout = sys.modules["__main__"], sys.stdin, sys.stdout
+    job = marshal.loads(marshal.dumps({"source": _SAMPLE}))
+    inputs = os.memfd_create("lit_rl")
+    os.pwrite(inputs, b"3\n" * _TIMES, 0)
+    with open(inputs) as sys.stdin, open(os.devnull, "w") as sys.stdout:
+        for _ in range(_TIMES):
+            namespace = child.execute(job, "__main__")
+            child.flush()
+    sys.stdin, sys.stdout = stdin, stdout
     try:
         child.find(namespace, "fails")("x")
     except RuntimeError as error:

@@ -15,13 +15,14 @@ import gc
 import json
 import mmap
 import os
+import random
 import resource
 import select
 import signal
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -29,22 +30,26 @@ from lit_rl.execution import child
 from lit_rl.execution.isolation import isolate
 from lit_rl.execution.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.kernel import libc
+from lit_rl.execution.kernel import bare_prctl, fork, libc
+from lit_rl.execution.limits import OPEN_FILES
 from lit_rl.execution.seccomp import Filter
 from lit_rl.execution.visible_files import import_folders
 from lit_rl.execution.warm_up import warm_up
 from lit_rl.execution.work_folder import empty_folder, folder_is_full
 
-# Children, whether they execute a compiled program, CPU seconds of a case and in all, wall seconds.
-REQUEST = struct.Struct("=iiddd")
-# Per child: exit status as of waitpid, CPU seconds, largest resident bytes; for all: what ended them, wall.
-CHILD_REPORT = struct.Struct("=idq")
-REPORT = struct.Struct("=id")
+# Children, whether they execute a compiled program, milliseconds to the first look at their clocks, CPU seconds
+# of a case and in all, wall seconds.
+REQUEST = struct.Struct("=iiiddd")
+# For each child: what ended the job, its wall seconds; exit status as of waitpid, CPU seconds, largest resident KiB.
+REPORT = struct.Struct("=ididq")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
+_ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL = range(5)
 STOP = b"stop"
-_DESCRIPTOR = struct.Struct("=i")
+_MOST_RIGHTS = 4 * DESCRIPTORS
+_IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
+_REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
 _CASE = struct.Struct("=qd")
 # What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
 _PRELOADED = (
@@ -53,11 +58,21 @@ _PRELOADED = (
     *("bisect", "collections", "copy", "functools", "heapq", "itertools", "json", "math", "operator"),
     *("random", "re", "string", "threading", "typing"),
 )
-_POLL_SECONDS = 0.05
+LOOK_SECONDS = 0.05
+
+
+# Looked up once. To follow a name to its object writes to memory that every fork then copies.
+_unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
+_SIGKILL = int(signal.SIGKILL)
+_close, _close_all, _pidfd_open, _wait4, _listdir = os.close, os.closerange, os.pidfd_open, os.wait4, os.listdir
 
 
 class Zygote:
     """Forks, watches and reaps.
+
+    What a small program costs is mostly the kernel copying memory: after a fork each page that is written is
+    copied, here and in the child, and to use a Python object writes its reference count. So the way of a
+    program that ends soon is one function that touches few objects, and the rest is left to ``_watch``.
 
     Args:
         control: socket to the supervisor; one packet a job.
@@ -85,105 +100,111 @@ class Zygote:
         self.work_bytes = work_bytes
         self.own_groups = own_groups
         self.is_first = is_first
-        self._poll = select.poll()
-        self._poll.register(control, select.POLLIN)
 
     def serve(self) -> None:
         """Jobs until the supervisor hangs up."""
+        receive, send = self.control.recvmsg, self.control.send
+        poll = select.poll()
+        poll.register(_ENDED, select.POLLIN)
+        poll.register(self.control, select.POLLIN)
+        wait = poll.poll
+        own_groups, work_folder = self.own_groups, self.work_folder
+        setups = [self._setup_of(item) for item in self.filters]
+        case, no_case = self.case, bytes(mmap.PAGESIZE)
         while True:
-            header, descriptors = self._receive()
-            if not header:
+            try:
+                header, rights, _, _ = receive(_REQUEST_BYTES, _RIGHTS_BYTES)
+            except OSError:
                 return
             if header == STOP:  # meant for a job that ended by itself meanwhile
                 continue
-            num_children, compiled, case_seconds, cpu_seconds, wall_seconds = REQUEST.unpack(header)
-            _CASE.pack_into(self.case, 0, 0, 0.0)
-            started = time.monotonic()
+            if not header:
+                return
+            num_children, compiled, moment, case_seconds, cpu_seconds, wall_seconds = _unpack(header)
+            if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
+                raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
+            case[:] = no_case  # all of the page: no program finds there what one before it left
+            began = _now()
             pids = []
-            for index in range(num_children):
-                own = descriptors[index * DESCRIPTORS : (index + 1) * DESCRIPTORS]
-                pids.append(self._fork(own, cpu_seconds, self.filters[compiled]))
-            for descriptor in descriptors:
-                os.close(descriptor)
-            report = self._watch(pids, case_seconds, cpu_seconds, started + wall_seconds, started)
-            empty_folder(self.work_folder)
-            if not _tell(self.control, report):
+            for first in range(0, DESCRIPTORS * num_children, DESCRIPTORS):
+                pid = fork()
+                if pid <= 0:
+                    if pid:
+                        raise OSError("no process could be made")
+                    setups[compiled](first, cpu_seconds)
+                pids.append(pid)
+            _close_all(0, DESCRIPTORS * num_children)
+            if _pidfd_open(pids[0]) != _ENDED:
+                raise RuntimeError("a descriptor was left open")
+            events = wait(moment)
+            cause = FINISHED
+            if not events or events[0][0] != _ENDED:
+                cause = self._watch(pids, poll, case_seconds, cpu_seconds, began + wall_seconds)
+            _close(_ENDED)
+            wall_seconds = _now() - began
+            if own_groups or num_children > 1 or cause != FINISHED:
+                self._kill(pids)
+            report = b""
+            for pid in pids:
+                _, status, usage = _wait4(pid, 0)
+                report += _pack(cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+            if _listdir(work_folder):
+                empty_folder(work_folder)
+            try:
+                send(report)
+            except OSError:
                 return
 
-    def _receive(self) -> tuple[bytes, list[int]]:
-        descriptors: list[int] = []
-        try:
-            header, ancillary, _, _ = self.control.recvmsg(REQUEST.size, _socket.CMSG_SPACE(4 * 20))
-        except OSError:
-            return b"", []
-        for _, kind, data in ancillary:
-            if kind == _socket.SCM_RIGHTS:
-                descriptors += [number for (number,) in _DESCRIPTOR.iter_unpack(data)]
-        if descriptors != list(range(len(descriptors))):
-            raise RuntimeError(f"a job's descriptors came as {descriptors}, not in the lowest places")
-        return header, descriptors
-
-    def _fork(self, descriptors: list[int], cpu_seconds: float, system_calls: Filter | None) -> int:
-        pid = os.fork()
-        if pid == 0:
-            try:
-                self._become_program(descriptors, cpu_seconds, system_calls)
-            finally:
-                os._exit(70)
-        return pid
-
-    def _become_program(self, descriptors: list[int], cpu_seconds: float, system_calls: Filter | None) -> NoReturn:
-        # Every page of memory touched here is copied: what is left out makes programs start sooner.
-        if not self.is_first:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if descriptors[0]:  # of a second child; a first one's are in their places
-            for target, source in enumerate(descriptors):
-                os.dup2(source, target)
-        os.closerange(DESCRIPTORS, 1 << 16)
-        whole = int(cpu_seconds) + 2
-        resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
-        if self.own_groups:
-            os.setsid()
-        if system_calls is not None:
-            system_calls.install()
-        case = self.case
+    def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
+        """What makes a child of this process a program: given where its descriptors begin, and its CPU seconds."""
+        install = None if own_filter is None else own_filter.install
+        is_first, own_groups, case, run_job = self.is_first, self.own_groups, self.case, child.run_job
 
         def note_case(index: int) -> None:
             _CASE.pack_into(case, 0, index, time.process_time())
 
-        child.run_job(note_case)
+        def become_program(first: int, cpu_seconds: float) -> NoReturn:
+            try:
+                if not is_first:
+                    bare_prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+                if first:  # a first child's are in their places
+                    for target in range(DESCRIPTORS):
+                        os.dup2(first + target, target)
+                _close_all(DESCRIPTORS, OPEN_FILES)
+                if own_groups:
+                    os.setsid()
+                    _limit_cpu(0, cpu_seconds)  # also of what it starts
+                if install is not None:
+                    install()
+                run_job(note_case)
+            finally:
+                os._exit(70)
+
+        return become_program
 
     def _watch(
-        self, pids: list[int], case_seconds: float, cpu_seconds: float, deadline: float, started: float
-    ) -> bytes:
-        """Wait for the first child; kill all at a limit or a hang-up. Returns the report."""
-        poll = self._poll
-        watched = os.pidfd_open(pids[0])
-        poll.register(watched, select.POLLIN)
-        cause, pause = FINISHED, min(case_seconds, cpu_seconds)
+        self, pids: list[int], poll: select.poll, case_seconds: float, cpu_seconds: float, deadline: float
+    ) -> int:
+        """Wait for the first child, which takes longer than a moment. Returns what ended the job."""
+        for pid in pids:
+            _limit_cpu(pid, cpu_seconds)  # should this process not get to look
         while True:
-            if self.work_bytes is not None:
-                pause = min(pause, _POLL_SECONDS)
-            events = poll.poll(max(1.0, 1000 * min(pause, deadline - time.monotonic())))
-            if any(descriptor == watched for descriptor, _ in events):
-                break
-            if events:  # while a job runs only STOP is sent; or the supervisor hung up
-                self.control.recv(len(STOP))
-                cause = STOPPED
-                break
             pause = self._cpu_left(pids, case_seconds, cpu_seconds)
             if pause <= 0:
-                cause = OUT_OF_CPU
-                break
-            if self.work_bytes is not None and folder_is_full(self.work_folder, self.work_bytes):
-                cause = DISK_FULL
-                break
-            if time.monotonic() >= deadline:
-                cause = OUT_OF_WALL
-                break
-        poll.unregister(watched)
-        os.close(watched)
-        return self._reap(pids, cause, started)
+                return OUT_OF_CPU
+            if self.work_bytes is not None:
+                if folder_is_full(self.work_folder, self.work_bytes):
+                    return DISK_FULL
+                pause = min(pause, LOOK_SECONDS)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return OUT_OF_WALL
+            events = poll.poll(max(1.0, 1000 * min(pause, left)))
+            if any(descriptor == _ENDED for descriptor, _ in events):
+                return FINISHED
+            if events:  # while a job runs only STOP is sent; or the supervisor hung up
+                self.control.recv(len(STOP))
+                return STOPPED
 
     def _cpu_left(self, pids: list[int], case_seconds: float, cpu_seconds: float) -> float:
         """CPU seconds until the nearest limit, at least 10 ms while any is left."""
@@ -193,21 +214,12 @@ class Zygote:
         left = float(min(cpu_seconds - used, case_seconds - (used - began)))
         return max(left, 0.01) if left > 0 else left
 
-    def _reap(self, pids: list[int], cause: int, started: float) -> bytes:
-        parts = [REPORT.pack(cause, time.monotonic() - started)]
-        for index, pid in enumerate(pids):
-            if index or cause != FINISHED:
-                os.kill(pid, signal.SIGKILL)
-        if self.own_groups:
-            self._kill_groups(pids)
+    def _kill(self, pids: list[int]) -> None:
+        """Kill the children, and kill and reap what they started: they cannot leave their group."""
         for pid in pids:
-            _, status, usage = os.wait4(pid, 0)
-            cpu = usage.ru_utime + usage.ru_stime
-            parts.append(CHILD_REPORT.pack(status, cpu, usage.ru_maxrss * 1024))
-        return b"".join(parts)
-
-    def _kill_groups(self, pids: list[int]) -> None:
-        """Kill and reap what the children started; they cannot leave their group."""
+            os.kill(pid, signal.SIGKILL)
+        if not self.own_groups:
+            return
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
@@ -217,6 +229,12 @@ class Zygote:
                 if found is None or found.si_pid in pids:
                     break
                 os.waitpid(found.si_pid, 0)
+
+
+def _limit_cpu(pid: int, cpu_seconds: float) -> None:
+    whole = int(cpu_seconds) + 2
+    with contextlib.suppress(OSError):  # it stands behind the look at the clock
+        resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole))
 
 
 def _tell(control: _socket.socket, message: bytes) -> bool:
@@ -245,6 +263,7 @@ def main() -> None:
     try:
         _load(settings)
         filters = isolate(settings)
+        random.seed(0)  # the same for every program, so that verdicts can be repeated
     except Exception as error:
         _tell(control, f"failed: {error}"[:4000].encode())
         return
@@ -280,9 +299,6 @@ def _load(settings: dict[str, Any]) -> None:
     """Import what programs often use, once, and set up what they expect of an interpreter."""
     os.environ.clear()
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    # Hooks that threading and random want to run in every fork: a third of a millisecond, for a main thread
-    # that is the same and a seed that is to be the same.
-    os.register_at_fork = lambda **hooks: None
     for name in _PRELOADED:
         import_module(name)
     builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # missing without site
@@ -293,4 +309,3 @@ def _load(settings: dict[str, Any]) -> None:
     # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
     sys.dont_write_bytecode = True
     warm_up()
-    sys.modules["random"].seed(0)  # the same for every program, so that verdicts can be repeated

@@ -83,6 +83,36 @@ def test_deep_folders_are_removed(sandbox):
     assert run(sandbox, "import os\nprint(os.listdir('.'))", "", "[]").passed
 
 
+def test_a_program_starts_fresh_whatever_ran_before_the_first_fork(sandbox):
+    program = "import linecache, sys\nprint(sys.stdin.read() == '', list(linecache.cache), sorted(globals())[-2:], sys.stdout.tell())"
+    assert run(sandbox, program, "", "True ['<program>'] ['linecache', 'sys'] 0").passed
+
+
+def test_memory_that_a_program_shares_with_its_zygote_tells_nothing_of_the_one_before():
+    find = "import sys\nframe = sys._getframe()\nwhile 'case' not in frame.f_locals: frame = frame.f_back\npage = frame.f_locals['case']\n"
+    with Sandbox(1) as sandbox:
+        assert run(sandbox, find + "page[64:69] = b'hello'\nprint(page[64:69])", "", "b'hello'").passed
+        assert run(sandbox, find + "print(page[:] == bytes(len(page)))", "", "True").passed
+
+
+def test_signals_reach_a_program_that_waits_for_them(sandbox):
+    program = (
+        "import signal, threading, time\nheard = []\nsignal.signal(signal.SIGALRM, lambda *_: heard.append(threading.current_thread()))\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.02)\ntime.sleep(0.2)\nprint(heard == [threading.main_thread()])"
+    )
+    assert run(sandbox, program, "", "True").passed
+
+
+def test_the_kernel_limits_the_cpu_seconds_of_a_program_that_takes_its_time(sandbox):
+    program = "import resource, time\ntime.sleep(0.3)\nprint(resource.getrlimit(resource.RLIMIT_CPU))"
+    assert run(sandbox, program, "", "(7, 7)", seconds=5.0).passed  # whole seconds, and two for the zygote to act
+
+
+def test_a_limit_of_a_few_milliseconds_holds(sandbox):
+    outcome = run(sandbox, "while True: pass", seconds=0.02)
+    assert outcome.verdict is Verdict.TIMED_OUT and outcome.cpu_seconds < 1
+
+
 def test_the_thread_that_made_the_sandbox_may_end():
     made = []
     thread = threading.Thread(target=lambda: made.append(Sandbox(num_workers=1)))
