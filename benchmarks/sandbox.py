@@ -3,7 +3,8 @@
 ``python benchmarks/sandbox.py [--rounds 6] [--json out.json]``. Rounds of all contestants alternate and the
 best round of each counts, so that a busy machine slows all alike. The two known runners are re-created from
 what they do: one forks from the calling process and tells the result through a manager process; the other
-through shared memory. ``held`` is memory that the calling process has touched, as a trainer has.
+through shared memory. ``held`` is memory that the calling process has touched, as a trainer has; each round
+goes through all amounts.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ LITERAL = (FUNCTION, AssertTests(ASSERTS))
 CALLS = (FUNCTION, CallTests((((1,), 2), ((2,), 3)), "f"))
 LOOPED = "def check(candidate):\n    for i in range(2):\n        assert candidate(i) == i + 1\n"
 GRADED = (FUNCTION, AssertTests(LOOPED, "f"))
+OURS = {
+    "sandbox stdio": STDIO,
+    "sandbox literal asserts": LITERAL,
+    "sandbox calls": CALLS,
+    "sandbox graded": GRADED,
+}
 FORK = multiprocessing.get_context("fork")
 
 
@@ -149,35 +156,50 @@ def rate_of_sandbox(sandbox, item, number):
     return number / (time.perf_counter() - begun)
 
 
-def measure(num_workers, rounds, held_gib, with_runners, tier):
-    """Best rate of each contestant over alternating rounds."""
-    held = bytearray(held_gib << 30)
+def hold(gib):
+    """Memory that was written to, as a trainer's is."""
+    held = bytearray(gib << 30)
     for place in range(0, len(held), 4096):
         held[place] = 1
+    return held
+
+
+def measure(num_workers, rounds, levels, tier):
+    """Best rate of each contestant over alternating rounds, by ``(GiB held, name)``, and the tier."""
     best = {}
-
-    def note(name, rate):
-        best[name] = max(best.get(name, 0.0), rate)
-
+    number = 150 * num_workers
     with tempfile.TemporaryDirectory() as folder, Sandbox(num_workers, tier=tier) as sandbox:
         path = Path(folder) / "program.py"
         path.write_text(STDIO[0])
-        number = 150 * num_workers
-        for item in (STDIO, LITERAL, CALLS, GRADED):
+        for item in OURS.values():
             rate_of_sandbox(sandbox, item, number)
         for _ in range(rounds):
-            if not with_runners:
-                note("subprocess.run", rate_of(plain_subprocess, str(path), number // 3, num_workers))
-            note("sandbox stdio", rate_of_sandbox(sandbox, STDIO, number))
-            note("sandbox literal asserts", rate_of_sandbox(sandbox, LITERAL, number))
-            note("sandbox calls", rate_of_sandbox(sandbox, CALLS, number))
-            note("sandbox graded", rate_of_sandbox(sandbox, GRADED, number))
-            if with_runners:
-                few = max(4, number // 20)
-                note("manager runner", rate_of(manager_runner, None, few, num_workers))
-                note("shared-memory runner", rate_of(shared_memory_runner, None, few, num_workers))
-        best["tier"] = sandbox.tier
-    return best
+            for gib in levels:
+                held = hold(gib)
+                rates = {"subprocess.run": rate_of(plain_subprocess, str(path), number // 3, num_workers)}
+                rates |= {name: rate_of_sandbox(sandbox, item, number) for name, item in OURS.items()}
+                if gib == 1:
+                    few = max(4, number // 20)
+                    rates["manager runner"] = rate_of(manager_runner, None, few, num_workers)
+                    rates["shared-memory runner"] = rate_of(shared_memory_runner, None, few, num_workers)
+                for name, rate in rates.items():
+                    best[gib, name] = max(best.get((gib, name), 0.0), rate)
+                del held
+        return best, sandbox.tier
+
+
+def report(best, num_workers, levels, tier):
+    for gib in levels:
+        print(f"\n{num_workers} worker(s), caller holds {gib} GiB, tier {tier}")
+        base = best[gib, "subprocess.run"]
+        for name in [name for level, name in best if level == gib]:
+            rate = best[gib, name]
+            line = f"  {name:26s} {rate:8.0f}/s  {rate / base:5.2f} x subprocess.run"
+            if "runner" in name:
+                line += f", sandbox is {best[gib, 'sandbox literal asserts'] / rate:.1f} x this"
+            elif gib and 0 in levels:
+                line += f", {rate / best[0, name]:.2f} of its rate with nothing held"
+            print(line, flush=True)
 
 
 def main():
@@ -189,23 +211,12 @@ def main():
     options = parser.parse_args()
     results = []
     for num_workers in (1, 2):
-        free = {}
-        for held in options.held:
-            best = measure(num_workers, options.rounds, held, held == 1, options.tier)
-            free = free or best
-            base = best.get("subprocess.run", free.get("subprocess.run"))
-            print(f"\n{num_workers} worker(s), caller holds {held} GiB, tier {best['tier']}")
-            for name, rate in best.items():
-                if name != "tier":
-                    ratio = f"{rate / base:5.2f} x subprocess.run" if base else ""
-                    if "runner" in name:
-                        ours = best["sandbox literal asserts"]
-                        ratio += f", sandbox is {ours / rate:.1f} x this"
-                    print(f"  {name:26s} {rate:8.0f}/s  {ratio}")
-            if held:
-                for name in ("sandbox stdio", "sandbox literal asserts", "sandbox calls", "sandbox graded"):
-                    print(f"  {name:26s} {best[name] / free[name]:.2f} of its rate with nothing held")
-            results.append({"num_workers": num_workers, "held_gib": held, **best})
+        best, tier = measure(num_workers, options.rounds, options.held, options.tier)
+        report(best, num_workers, options.held, tier)
+        results += [
+            {"num_workers": num_workers, "held_gib": gib, "name": name, "rate": rate}
+            for (gib, name), rate in best.items()
+        ]
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 
