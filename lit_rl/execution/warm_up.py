@@ -1,8 +1,8 @@
 """What an interpreter does for the first time, done before the first fork.
 
-The parser's tables, the types of syntax trees and many caches fill memory the first time round. Done here it is
-done once; done there, every program pays for it with its own copies of the pages (a third of all that it copies).
-The sample is ours: the zygote still sees nothing of a program.
+The parser's tables, the types of syntax trees and many caches fill memory the first time round, and code that ran a
+few times is rewritten into a faster form. Done here it is done once; done there, every program pays for it with its
+own copies of the pages. The sample is ours: the zygote still sees nothing of a program.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
-
-
-_TIMES = 20  # the interpreter makes code faster after it ran a few times, and writes to it
+_TIMES = 20
 
 
 def warm_up() -> None:

@@ -60,7 +60,6 @@ _PRELOADED = (
 )
 LOOK_SECONDS = 0.05
 
-
 # Looked up once. To follow a name to its object writes to memory that every fork then copies.
 _unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
 _SIGKILL = int(signal.SIGKILL)
