@@ -102,6 +102,7 @@ def soak(minutes: float, num_workers: int, tier: int | None, log) -> int:
                     wrong = outcome.passed != may_pass or outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
                     if wrong:
                         faults.append(f"{outcome.verdict} {outcome.stderr[-200:]!r} of {source[:200]!r}")
+                        print(faults[-1], file=log, flush=True)
                 if time.monotonic() - noted >= min(60.0, 6 * minutes):
                     noted = time.monotonic()
                     memory, descriptors, processes = usage()
