@@ -71,6 +71,9 @@ def _stdio(job: dict[str, Any], note_case: Note) -> int:
     try:
         if _num_threads() and "threading" in _modules:
             _modules["threading"]._shutdown()
+    except BaseException as error:
+        _leave_traceback(error)
+    try:
         _run_exit_functions()
     except BaseException as error:
         _leave_traceback(error)

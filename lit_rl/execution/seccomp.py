@@ -54,6 +54,7 @@ class Filter:
         pid_places = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == _OWN_PID)
         getpid = os.getpid
 
+        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
         def install() -> None:
             pid = getpid()
             for place in pid_places:

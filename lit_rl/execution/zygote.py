@@ -282,6 +282,7 @@ def main() -> None:
     gc.freeze()
     errors = os.dup2(2, _ABOVE_JOBS + 1, inheritable=False)
     os.closerange(0, _ABOVE_JOBS)
+    os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
     try:
         if _tell(zygote.control, b"ready"):
             zygote.serve()
