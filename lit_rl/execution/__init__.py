@@ -12,7 +12,7 @@ from lit_rl.execution.checks import (
     StdioTests,
     TokenTarget,
 )
-from lit_rl.execution.fusion_client import SandboxFusionClient
+from lit_rl.execution.fusion.client import SandboxFusionClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
 from lit_rl.execution.runner import ProgramRunner

@@ -15,16 +15,17 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 
-from lit_rl.execution.cgroup import remove_groups_of
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
-from lit_rl.execution.compiling import COMPILE_WALL_SECONDS
-from lit_rl.execution.jobs import WALL_FACTOR
+from lit_rl.execution.confinement.cgroup import remove_groups_of
+from lit_rl.execution.confinement.packages import find_packages
+from lit_rl.execution.judging.compiling import COMPILE_WALL_SECONDS
+from lit_rl.execution.judging.jobs import WALL_FACTOR
+from lit_rl.execution.judging.supervisor import Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.packages import find_packages
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.spawning import TIERS, WEAK, ZygoteSettings, start_process
-from lit_rl.execution.supervisor import Settings, Task, receive_message, send_message
-from lit_rl.execution.work_folder import empty_folder
+from lit_rl.execution.wire.messages import receive_message, send_message
+from lit_rl.execution.zygote.work_folder import empty_folder
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class _Worker:
     def __init__(self, settings: Settings) -> None:
         self._connection, theirs = socket.socketpair()
         try:
-            self._process: subprocess.Popen[bytes] = start_process("supervisor", [str(theirs.fileno())], theirs)
+            self._process: subprocess.Popen[bytes] = start_process("judging.supervisor", [str(theirs.fileno())], theirs)
         finally:
             theirs.close()
         try:

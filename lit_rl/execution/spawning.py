@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from lit_rl.execution.cgroup import ControlGroup
-from lit_rl.execution.work_folder import empty_folder
+from lit_rl.execution.confinement.cgroup import ControlGroup
+from lit_rl.execution.zygote.work_folder import empty_folder
 
 WEAK = -1
 # For the log: what holds in each tier, and what it leaves open.
@@ -40,6 +40,11 @@ main()
 """
 
 
+def entry_code(module: str) -> str:
+    """What a fresh interpreter is given to run: ``main`` of a module below ``lit_rl.execution``, and little else."""
+    return _BOOTSTRAP.format(root=_ROOT, module=module)
+
+
 def start_process(module: str, arguments: list[str], connection: socket.socket) -> subprocess.Popen[bytes]:
     """A fresh interpreter that runs ``main`` of a module of this package.
 
@@ -47,14 +52,14 @@ def start_process(module: str, arguments: list[str], connection: socket.socket) 
     the same order in every run), its own session (Ctrl-C goes to the trainer alone). It is not a fork
     of this process: nothing of a trainer's memory, descriptors or threads goes along.
     """
-    code = _BOOTSTRAP.format(root=_ROOT, module=module)
+    code = entry_code(module)
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return subprocess.Popen(
         [interpreter, "-s", "-S", "-P", "-X", "utf8", "-c", code, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         # LD_BIND_NOW: the C library's functions are looked up once, not in every fork.
-        env={"LD_BIND_NOW": "1", "PYTHONHASHSEED": "0" if module == "zygote" else "random"},
+        env={"LD_BIND_NOW": "1", "PYTHONHASHSEED": "0" if module == "zygote.zygote" else "random"},
         pass_fds=[connection.fileno()],
         start_new_session=True,
         cwd="/",
@@ -113,7 +118,7 @@ class Zygote:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
-            self._process = start_process("zygote", [str(theirs.fileno()), options], theirs)
+            self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
         finally:
             theirs.close()
         try:

@@ -9,7 +9,7 @@ import pytest
 from lit_rl.data.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP, MBPPPlus
-from lit_rl.execution.assert_plan import plan_asserts
+from lit_rl.execution.judging.assert_plan import plan_asserts
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 

@@ -162,7 +162,7 @@ CHEATS = {
     "                setattr(module, key, lambda *a, **k: True)\ndef add(a, b): return 0",
     "patches_callers_code": "import sys\nf = sys._getframe()\nwhile f:\n    f.f_globals.clear() if f.f_back is None else 0\n"
     "    f = f.f_back\ndef add(a, b): return 0",
-    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.plain')\nif plain:\n"
+    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n"
     "    plain.dumps = lambda *a: 'true'\n    plain.to_tree = lambda *a: True\ndef add(a, b): return 0",
 }
 

@@ -10,8 +10,8 @@ import pytest
 
 from lit_rl.data.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.boxed_command import BoxLimits, box_user, run_boxed
-from lit_rl.execution.build import fill_lines
+from lit_rl.execution.confinement.boxed_command import BoxLimits, box_user, run_boxed
+from lit_rl.execution.judging.build import fill_lines
 from lit_rl.execution.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")

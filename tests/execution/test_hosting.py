@@ -5,8 +5,8 @@ import os
 import pytest
 
 from lit_rl.execution import Verdict
-from lit_rl.execution.hosting import run_hosted
-from lit_rl.execution.jobs import ZygoteClient
+from lit_rl.execution.judging.hosting import run_hosted
+from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.execution.plotfile import Box, PlotfileError, Variable, read_header, read_variable, similarity
+from lit_rl.execution.judging.plotfile import Box, PlotfileError, Variable, read_header, read_variable, similarity
 
 HEADER = """HyperCLaw-V1.1
 2

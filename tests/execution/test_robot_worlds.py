@@ -11,7 +11,7 @@ import pytest
 
 from lit_rl.data.roboeval_files import read_task, read_tasks
 from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
-from lit_rl.execution.robot_worlds import MAX_CALLS
+from lit_rl.execution.judging.robot_worlds import MAX_CALLS
 from lit_rl.execution.sandbox import Sandbox
 
 STATE = {

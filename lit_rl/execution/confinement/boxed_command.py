@@ -1,0 +1,178 @@
+"""Shell commands in a box: builds, and runs of what was built. The supervisor's side; see ``box``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT
+from lit_rl.execution.spawning import entry_code
+
+TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
+"""What a build may read and execute: programs, libraries and headers, nothing that is anybody's."""
+
+LOG_BYTES = 1 << 16
+_POLL_SECONDS = 0.02
+_MEASURE_SECONDS = 1.0
+_FIRST_USER, _NUM_USERS = 61184, 4000
+
+
+class BoxError(RuntimeError):
+    """A box could not be made: a fault of the machine or of ours, never of what was to run in it."""
+
+
+@dataclass(frozen=True)
+class BoxLimits:
+    """What one command may use.
+
+    Args:
+        seconds: wall seconds, then everything is killed.
+        memory_bytes: address space of one process.
+        file_bytes: longest file.
+        folder_bytes: all files in the working folder together, looked at about once a second.
+        processes: processes of the box's user at a time.
+    """
+
+    seconds: float
+    memory_bytes: int = 4 << 30
+    file_bytes: int = 256 << 20
+    folder_bytes: int = 2 << 30
+    processes: int = 256
+
+
+@dataclass(frozen=True)
+class BoxReport:
+    """How a command ended.
+
+    Args:
+        status: its exit status; ``None`` if a limit ended it.
+        log: the last bytes of what it printed, stdout and stderr together.
+        timed_out: whether it was the time limit.
+        wall_seconds: wall time.
+    """
+
+    status: int | None
+    log: str
+    timed_out: bool
+    wall_seconds: float
+
+
+def box_user() -> int:
+    """User id that commands run as: a nobody's if this process is root, else its own."""
+    return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
+
+
+def run_boxed(
+    command: str,
+    folder: str | Path,
+    limits: BoxLimits,
+    *,
+    readable: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    namespaces: bool | None = None,
+) -> BoxReport:
+    """Run a shell command that can write ``folder`` and read the toolchain, and nothing else.
+
+    Args:
+        command: for ``/bin/sh -c``.
+        folder: working folder, also HOME and TMPDIR.
+        limits: time, memory, files.
+        readable: further folders to read and execute from.
+        environment: further variables.
+        namespaces: insist on them, or do without; ``None`` takes them where the machine has them.
+
+    Raises:
+        BoxError: the machine allows no confinement.
+    """
+    place = str(Path(folder).resolve())
+    settings = {
+        "command": command,
+        "folder": place,
+        "seconds": limits.seconds,
+        "cpu_seconds": int(limits.seconds * (os.cpu_count() or 1)) + 1,
+        "memory_bytes": limits.memory_bytes,
+        "file_bytes": limits.file_bytes,
+        "processes": limits.processes,
+        "readable": [*TOOLCHAIN, *readable],
+        "environment": {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": place,
+            "TMPDIR": place,
+            "LC_ALL": "C",
+            **(environment or {}),
+        },
+        "user": box_user(),
+    }
+    said = ""
+    for with_namespaces in (True, False) if namespaces is None else (namespaces,):
+        settings["own_user"] = with_namespaces or os.geteuid() == 0
+        with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
+            reason = Path(own, "report")
+            process = _start({**settings, "namespaces": with_namespaces, "report": str(reason)}, log.fileno())
+            report = _watch(process, log.fileno(), place, limits)
+            said = reason.read_text(errors="replace") if reason.exists() else ""
+        if not (report.status == NOT_CONFINED and said):
+            return report
+    raise BoxError(f"commands cannot be confined on this machine: {said}")
+
+
+def _start(settings: Mapping[str, object], log: int) -> subprocess.Popen[bytes]:
+    code = entry_code("confinement.box")
+    interpreter = getattr(sys, "_base_executable", None) or sys.executable
+    return subprocess.Popen(
+        [interpreter, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", code, json.dumps(settings)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env={},
+        start_new_session=True,
+        cwd="/",
+    )
+
+
+def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
+    """Wait for the box; end it when its folder is full, and when nobody waits for the result any more."""
+    started = measured = time.monotonic()
+    parent = os.getppid()
+    full = False
+    while process.poll() is None:
+        now = time.monotonic()
+        if now - measured > _MEASURE_SECONDS:
+            full = full or _folder_bytes(folder) > limits.folder_bytes
+            measured = time.monotonic()
+        if full or os.getppid() != parent or now - started > limits.seconds + 10:
+            process.terminate() if now - started < limits.seconds + 15 else process.kill()
+        time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
+    status: int | None = process.returncode
+    timed_out = status == TIMED_OUT and not full
+    if status is None or status == TIMED_OUT or status < 0 or full:
+        status = None
+    return BoxReport(status, _tail(log), timed_out, time.monotonic() - started)
+
+
+def _tail(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace")
+
+
+def _folder_bytes(folder: str) -> int:
+    """Bytes on disk of all files beneath; what changes meanwhile is skipped."""
+    total, folders = 0, [folder]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:
+            continue
+    return total

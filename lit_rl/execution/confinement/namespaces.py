@@ -1,0 +1,158 @@
+"""Tier 1: a mount, process, network, IPC and host-name space of the worker's own.
+
+The file system that remains has the standard library, shared libraries and named packages, read-only, a few
+devices and a work folder in memory of limited size. The network has no interface, and no process outside
+can be named.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from lit_rl.execution.confinement import visible_files
+from lit_rl.execution.confinement.kernel import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    mount,
+    pivot_root,
+    unmount,
+    unshare,
+)
+
+BOX = "/box"
+_ALL = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+_LOCKED = {
+    os.ST_NOSUID: MS_NOSUID,
+    os.ST_NODEV: MS_NODEV,
+    os.ST_NOEXEC: MS_NOEXEC,
+    os.ST_RDONLY: MS_RDONLY,
+    os.ST_NOATIME: 1024,
+    os.ST_NODIRATIME: 2048,
+    os.ST_RELATIME: 1 << 21,
+}
+
+
+def enter_as_root() -> None:
+    """New namespaces with the privileges of the real root; the user id is given up afterwards."""
+    unshare(_ALL)
+
+
+def enter_as_user() -> None:
+    """New namespaces inside a new user namespace in which this user is itself.
+
+    Raises:
+        OSError: where user namespaces are forbidden or none is left.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | _ALL)
+    # On some systems unshare succeeds and this write fails; both are the same to us.
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
+    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``BOX``.
+
+    Args:
+        staging: an empty folder.
+        packages: files and folders to show besides the library.
+        work_bytes: size of the work folder.
+        owner: user id that owns the work folder.
+    """
+    mount("", "/", "", MS_REC | MS_PRIVATE)
+    mount("lit_rl", staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m,nr_inodes=4k")
+    shown = [visible_files.library_folder(), *visible_files.system_paths(), *packages]
+    for path in sorted(shown, key=len):  # a folder before what lies in it
+        _show(staging, path)
+    for path in visible_files.site_folders():
+        if not any(package.startswith(path + "/") for package in packages):
+            mount("lit_rl", staging + path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=0,mode=0755")
+        else:
+            _show_only(staging, path, packages)
+    for path in visible_files.DEVICES:
+        _show_device(staging, path)
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("fd", "")):
+        os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
+    os.mkdir(staging + BOX)
+    work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
+    mount("lit_rl", staging + BOX, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, work)
+    os.mkdir(staging + "/proc")
+    _mount_proc(staging + "/proc")  # a user may do so only while the old one is still in sight
+    os.mkdir(staging + "/old")
+    pivot_root(staging, staging + "/old")
+    os.chdir("/")
+    unmount("/old")
+    os.rmdir("/old")
+    mount("lit_rl", "/", "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=4k")
+    os.chdir(BOX)
+
+
+def _mount_proc(target: str) -> None:
+    """``/proc`` of the new process namespace, if the kernel allows it here; for ``/dev/stdin``."""
+    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    for options in ("subset=pid,hidepid=invisible", "hidepid=2"):
+        try:
+            return mount("proc", target, "proc", flags, options)
+        except OSError:
+            continue
+
+
+def _show(root: str, path: str) -> None:
+    """The node's ``path`` at the same place under ``root``, read-only; links stay links."""
+    target = root + path
+    if os.path.lexists(target):
+        return
+    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return
+    if stat.S_ISDIR(os.stat(path).st_mode):
+        os.mkdir(target, 0o755)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    _bind_read_only(path, target)
+
+
+def _show_only(root: str, folder: str, packages: tuple[str, ...]) -> None:
+    """Hide a folder but for the packages in it."""
+    mount("lit_rl", root + folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755")
+    for path in packages:
+        if path.startswith(folder + "/"):
+            _show(root, path)
+    mount("lit_rl", root + folder, "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+
+
+def _show_device(root: str, path: str) -> None:
+    os.makedirs(root + "/dev", 0o755, exist_ok=True)
+    os.close(os.open(root + path, os.O_CREAT | os.O_WRONLY, 0o666))
+    mount(path, root + path, "", MS_BIND)
+
+
+def _bind_read_only(path: str, target: str) -> None:
+    mount(path, target, "", MS_BIND | MS_REC)
+    # Flags that the mount came with are locked in a user namespace and must be repeated.
+    flags = os.statvfs(target).f_flag
+    locked = sum(ours for theirs, ours in _LOCKED.items() if flags & theirs)
+    mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | locked)
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

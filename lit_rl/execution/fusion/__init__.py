@@ -1,0 +1,1 @@
+"""Judging on a Sandbox Fusion server instead of on this node."""

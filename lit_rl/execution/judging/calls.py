@@ -1,0 +1,61 @@
+"""Literal asserts and call tests: the program's process answers calls, the supervisor compares."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Sequence
+from typing import Any
+
+from lit_rl.execution.checks import AssertTests, CallTests
+from lit_rl.execution.judging.answers import Answers, last_calls
+from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_whole
+from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire import plain
+
+
+def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome:
+    """The calls of a plan, made by the program's process; the plan's comparisons, made here."""
+    with _child(program, plan.calls) as child:
+        report = client.run([child], check.timeout_seconds)
+        answers = _answers(client, child, report)
+        return _outcome(answers, answers.of_plan(plan), last_calls(plan), child, report)
+
+
+def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
+    """One call a case, in one process, in order; the values compared here."""
+    calls = [Call(check.entry_point, args, {}) for args, _ in check.cases]
+    with _child(program, calls, check.in_place) as child:
+        report = client.run([child], check.timeout_seconds, max(1, len(calls)))
+        answers = _answers(client, child, report)
+        return _outcome(answers, answers.of_calls(check), range(len(calls)), child, report)
+
+
+def _child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:
+    packed = [_packed(call) for call in calls]
+    return Child({"mode": "calls", "source": program, "calls": packed, "in_place": in_place})
+
+
+def _packed(call: Call) -> Any:
+    """A call as the program's process reads it."""
+    args, kwargs = list(call.args), dict(call.kwargs)
+    try:
+        return marshal.dumps((call.name, args, kwargs))
+    except ValueError:
+        return call.name, plain.to_tree(args, _refuse), plain.to_tree(kwargs, _refuse)
+
+
+def _refuse(value: Any) -> list[Any]:
+    raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
+
+
+def _answers(client: ZygoteClient, child: Child, report: JobReport) -> Answers:
+    return Answers(read_whole(child.channel).split(b"\n")[:-1], how_it_ended(client, child, report))
+
+
+def _outcome(answers: Answers, cases: list[Verdict], last: Sequence[int], child: Child, report: JobReport) -> Outcome:
+    verdict, error = answers.overall(cases, last)
+    if verdict is Verdict.EXCEPTION and not error:
+        error = ended_early(report.children[0].status)
+    return outcome_of(verdict, cases, child, report, error)

@@ -1,0 +1,152 @@
+"""C and C++ programs: compiled in a box of their own, kept by content, run without any library of the node.
+
+The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
+toolchain. It reads headers and libraries and no other file, so that no secret can be included.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections import OrderedDict
+from functools import lru_cache
+from typing import NamedTuple
+
+from lit_rl.execution.checks import Language
+from lit_rl.execution.judging.jobs import WALL_FACTOR, Child, ZygoteClient, read_tail, read_whole
+from lit_rl.execution.judging.verdicts import how_it_ended
+from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
+
+COMPILE_SECONDS = 10.0
+COMPILE_WALL_SECONDS = WALL_FACTOR * COMPILE_SECONDS + 1.0
+_COMPILE_MEMORY = 768 << 20
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_LONGEST_PROGRAM = 32 << 20
+_CACHE_BYTES = 32 << 20
+_PARTS = {"c": ("cc1", "as", "ld", "collect2"), "cpp": ("cc1plus", "as", "ld", "collect2")}
+_DRIVERS = {"c": "gcc", "cpp": "g++"}
+_FLAGS = {"c": ("-x", "c", "-std=gnu17"), "cpp": ("-x", "c++", "-std=gnu++17")}
+_COMMON = (
+    "-O2",
+    "-static",
+    "-pipe",
+    "-fno-diagnostics-color",
+    "-fmax-errors=5",
+    "-w",
+    "-",
+    "-o",
+    "program",
+    "-lm",
+)
+
+
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
+
+
+class Compiler:
+    """Compiles sources, each once. One per worker; its zygote starts with the first source.
+
+    Args:
+        settings: of the worker's own zygote; tier and folder are taken over.
+        trainer: socket to the trainer, to notice that it hung up.
+        trainer_process: descriptor of the trainer's process.
+    """
+
+    def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
+        self._settings = settings
+        self._trainer = (trainer, trainer_process)
+        self._zygote: Zygote | None = None
+        self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
+
+    def compile(self, source: str, language: Language) -> Compiled:
+        """The compiled program, from the cache if its source was compiled before."""
+        key = hashlib.sha256(f"{language}\0{source}".encode("utf-8", "surrogatepass")).digest()
+        if key not in self._kept:
+            self._kept[key] = self._compile(source, language)
+            while sum(len(item.binary) for item in self._kept.values()) > _CACHE_BYTES:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def close(self) -> None:
+        """End the zygote."""
+        if self._zygote is not None:
+            self._zygote.close()
+
+    def _compile(self, source: str, language: Language) -> Compiled:
+        client = self._client(language)
+        driver = os.path.realpath(toolchain(language)[0])
+        job = {"mode": "compile", "command": [driver, *_FLAGS[language], *_COMMON]}
+        with Child(job, source.encode("utf-8", "surrogatepass")) as child:
+            report = client.run([child], COMPILE_SECONDS)
+            ended = how_it_ended(client, child, report)
+            diagnostics = read_tail(child.stderr)
+            if ended is None:
+                return Compiled(read_whole(child.channel))
+        found = re.search(r"<stdin>:(\d+)", diagnostics)
+        verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
+        return Compiled(b"", verdict, diagnostics, int(found[1]) if found else None)
+
+    def _client(self, language: Language) -> ZygoteClient:
+        tools = [path for name in _DRIVERS for path in toolchain(name)]
+        if not toolchain(language):
+            raise RuntimeError(f"no {_DRIVERS[language]} is installed here, so no program in {language} can be judged")
+        if self._zygote is None:
+            self._zygote = start_zygote(
+                self._settings._replace(
+                    memory_bytes=_COMPILE_MEMORY,
+                    output_bytes=_LONGEST_PROGRAM,
+                    work_bytes=4 * _LONGEST_PROGRAM,
+                    packages=(),
+                    imports=(),
+                    readable=(*_headers(), *tools),
+                    executables=tuple(sorted({os.path.realpath(tool) for tool in tools})),
+                )
+            )
+        return ZygoteClient(self._zygote.control, self._zygote.settings, *self._trainer)
+
+
+@lru_cache(maxsize=4)
+def toolchain(language: str) -> tuple[str, ...]:
+    """Driver, compiler, assembler, linker and loader, with all links on the way; empty without a driver."""
+    driver = shutil.which(_DRIVERS[language], path=_PATH)
+    if driver is None:
+        return ()
+    tools = [driver, *glob.glob("/lib*/ld-linux*"), *glob.glob("/lib/*/ld-linux*")]
+    for name in _PARTS[language]:
+        command = [driver, f"-print-prog-name={name}"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        found = answer if os.path.isabs(answer) else shutil.which(answer, path=_PATH)
+        tools += [found] if found else []
+    return tuple(dict.fromkeys(link for tool in tools for link in _links(tool)))
+
+
+def _links(path: str) -> list[str]:
+    """A path and what it links to, link by link."""
+    chain = [path]
+    while os.path.islink(chain[-1]) and len(chain) < 20:
+        folder = os.path.realpath(os.path.dirname(chain[-1]))
+        chain.append(os.path.normpath(os.path.join(folder, os.readlink(chain[-1]))))
+    return [*chain, os.path.realpath(path)]
+
+
+def _headers() -> tuple[str, ...]:
+    return tuple(path for path in ("/usr/include", "/usr/local/include", "/usr/libexec") if os.path.isdir(path))

@@ -1,0 +1,206 @@
+"""Programs that call functions of an object which lives in the supervisor.
+
+The program's process gets stand-ins of the names in ``Host.functions``, bound in the program's globals. A
+call leaves as plain data, ``Host.call`` runs *here*, and its answer goes back as plain data. So what the
+object knows, and the trace it keeps, are out of the program's reach, and are still there when the program has
+been killed.
+
+How a check is built on it (``robot_worlds.judge_robot_worlds`` does so)::
+
+    class World:
+        functions = ("go_to", "say")
+        def call(self, name, args, kwargs):   # the trace is kept in the object
+            return getattr(self, name)(*args, **kwargs)
+
+    run = run_hosted(client, program, World(), entry_point="task_program", timeout_seconds=1.0)
+    if run.verdict is Verdict.TIMED_OUT: ...   # the object's trace up to the kill is complete
+
+An exception that ``call`` raises becomes an exception in the program, one that it can catch: of the nearest
+builtin type, under the name of the type that was raised. What reaches ``call`` is plain data of exact builtin
+types, or ``plain.Opaque`` for objects of the program's.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient
+from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
+
+_LONGEST_CALL = 1 << 20
+
+
+class Host(Protocol):
+    """An object whose functions a program may call."""
+
+    functions: tuple[str, ...]
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Answer one call with plain data, or raise: the program gets that exception."""
+
+
+class HostedRun(NamedTuple):
+    """How a program ended that was run with a host.
+
+    Args:
+        verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
+        outcome: the same with exception type, line, output tails and seconds.
+        message: text of the exception that ended the program, the program's own word.
+        host_error: the last exception that the host raised, if the program ended with that very one: same
+            type name and message.
+        num_calls: calls that the host answered.
+        too_many_calls: whether the program was stopped because it called more often than allowed.
+    """
+
+    verdict: Verdict
+    outcome: Outcome
+    message: str
+    host_error: Exception | None
+    num_calls: int
+    too_many_calls: bool
+
+
+def run_hosted(
+    client: ZygoteClient,
+    program: str,
+    host: Host,
+    *,
+    entry_point: str,
+    timeout_seconds: float,
+    max_calls: int = 10_000,
+    no_sleep: bool = True,
+) -> HostedRun:
+    """Run a program, and its argument-less function ``entry_point``, with the functions of ``host``.
+
+    Args:
+        client: the zygote that runs it.
+        program: source.
+        host: answers the calls.
+        entry_point: called after the program's source ran; empty to call nothing.
+        timeout_seconds: CPU seconds of the program (the host's are not counted).
+        max_calls: the program is killed at the call after this many; the verdict is ``timed_out``.
+        no_sleep: make ``time.sleep`` return at once.
+    """
+    theirs, ours = socket.socketpair()
+    job = {
+        "mode": "host",
+        "source": program,
+        "functions": list(host.functions),
+        "entry_point": entry_point,
+        "no_sleep": no_sleep,
+    }
+    with ours, Child(job, channel=theirs.detach()) as child:
+        deadline = client.start([child], timeout_seconds)
+        child.close_channel()  # so that the end of the program is the end of the stream
+        session = _Session(client, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
+        report = session.serve(deadline)
+        return session.result(client, child, report)
+
+
+class _Session:
+    """Answers calls until the program's process ends."""
+
+    def __init__(self, client: ZygoteClient, host: Host, channel: Channel, max_calls: int) -> None:
+        self._client, self._host, self._channel = client, host, channel
+        self._max_calls = max_calls
+        self._num_calls = 0
+        self._stopped = self._ended = False
+        self._error: dict[str, Any] | None = None
+        self._host_error: Exception | None = None
+
+    def serve(self, deadline: float) -> JobReport:
+        """Calls until the zygote reports the end of the job."""
+        listening = True
+        while True:
+            report = self._client.finish(deadline, self._channel if listening else None)
+            if report is not None:
+                self._drain(listening)
+                return report
+            listening = self._read()
+
+    def _drain(self, listening: bool) -> None:
+        """What the program said before it ended."""
+        while listening:
+            listening = self._read()
+
+    def _read(self) -> bool:
+        """Answer the calls that are there; whether more can come."""
+        try:
+            self._channel.fill()
+            while (line := self._channel.take_line()) is not None:
+                self._take(line)
+        except LineTooLong:
+            self._client.stop()  # else it would wait, writing, for its wall limit
+            return False
+        except ChannelClosed:
+            return False
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            self._client.stop()  # no honest program writes there
+            return False
+        return not self._stopped
+
+    def _take(self, line: bytes) -> None:
+        message = json.loads(line)
+        if message[0] == "end":
+            self._ended = True
+            self._error = description_of(json.dumps(message[1]).encode()) if message[1] else None
+        elif message[0] == "call" and not self._stopped and not self._ended:
+            self._num_calls += 1
+            if self._num_calls > self._max_calls:
+                self._stopped = True
+                self._client.stop()
+                return
+            self._channel.send(self._answer(message))
+
+    def _answer(self, message: list[Any]) -> str:
+        _, name, args, kwargs = message
+        if name not in self._host.functions:
+            raise KeyError(name)
+        values = plain.from_tree(args, _opaque), plain.from_tree(kwargs, _opaque)
+        try:
+            return json.dumps(["value", plain.to_tree(self._host.call(name, *values), _refuse)])
+        except Exception as error:
+            self._host_error = error
+            return json.dumps(["error", {"types": _type_names(error), "message": str(error)[:500]}])
+
+    def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
+        """The verdict: a program that ended without its last word did not return."""
+        verdict = how_it_ended(client, child, report)
+        if self._stopped and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            verdict = Verdict.TIMED_OUT
+        elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
+            verdict = verdict_of_error(self._error)
+        elif verdict is None:
+            verdict = Verdict.PASSED if self._ended else Verdict.EXCEPTION
+        error = self._error
+        if verdict is Verdict.EXCEPTION and error is None:
+            error = ended_early(report.children[0].status)
+        message = str((error or {}).get("message", ""))
+        raised = self._host_error
+        if raised is not None and not (error and _same(raised, error)):
+            raised = None
+        outcome = outcome_of(verdict, [], child, report, error)
+        return HostedRun(verdict, outcome, message, raised, self._num_calls, self._stopped)
+
+
+def _same(raised: Exception, error: dict[str, Any]) -> bool:
+    """Whether a description is that of an exception which the host raised."""
+    return error["types"][:1] == [type(raised).__name__] and error.get("message") == str(raised)[:500]
+
+
+def _type_names(error: Exception) -> list[str]:
+    return [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+
+
+def _opaque(tree: list[Any]) -> Any:
+    return plain.Opaque(str(tree[-1])[:100])
+
+
+def _refuse(value: Any) -> list[Any]:
+    raise TypeError(f"a host must answer with plain data, got {type(value).__name__}")

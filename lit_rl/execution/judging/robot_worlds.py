@@ -1,0 +1,206 @@
+"""Judging service-robot programs. The world and its trace live here, in the supervisor, not with the program.
+
+Verdicts of a program, the tests run in order:
+
+1. an exception whose last line contains ``Robot``: ``robot_execution_error``, and no further test;
+2. any other exception, a time-out where none is expected, or a check that cannot be evaluated on the trace:
+   ``python_error``, and no further test;
+3. a check that is false is remembered, and the next test is run;
+4. in the end ``success`` if every check was true, else ``completion_error``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from lit_rl.execution.checks import InventedWorlds, RobotTest, RobotWorlds
+from lit_rl.execution.judging.hosting import HostedRun, run_hosted
+from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.simulators.robosim import InventedWorld
+from lit_rl.simulators.robot_program import RobotProgram, explore_memberships, prepare
+from lit_rl.simulators.service_robot import FUNCTIONS, Event, ServiceRobot
+from lit_rl.simulators.trace_checks import fraction_of_conjuncts, holds
+
+RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]
+
+ENTRY_POINT = "task_program"
+
+MAX_CALLS = 10_000
+"""A program that calls the robot more often than this waits for ever."""
+
+_PREAMBLE = "import sys, time\n"
+_BREAK_OFF = ("robot_execution_error", "python_error")
+
+
+class RobotHost:
+    """What a program's calls reach: the eight functions of a world, and nothing else of it.
+
+    Args:
+        world: the world; its trace is read afterwards.
+    """
+
+    functions: tuple[str, ...] = FUNCTIONS
+
+    def __init__(self, world: ServiceRobot | InventedWorld) -> None:
+        self._calls = {name: getattr(world, name) for name in FUNCTIONS}
+        self._signatures = {name: inspect.signature(call) for name, call in self._calls.items()}
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Answer one call. Too few or too many arguments are a fault in Python, not one of the robot."""
+        try:
+            bound = self._signatures[name].bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        return self._calls[name](*bound.args, **bound.kwargs)
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """What became of one test."""
+
+    verdict: Verdict
+    robot_verdict: RobotVerdict
+    run: HostedRun
+    trace: list[Event]
+    conjuncts: float
+
+
+def judge_robot(client: ZygoteClient, program: str, check: RobotWorlds | InventedWorlds) -> Outcome:
+    """Judge a service-robot program in given or in invented worlds."""
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
+    if isinstance(check, RobotWorlds):
+        return judge_robot_worlds(client, program, check)
+    return judge_invented_worlds(client, program, check)
+
+
+def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -> Outcome:
+    """Run the program in each world and check what the robot did there.
+
+    Args:
+        client: the zygote that runs programs.
+        program: a completion or a program; :func:`prepare` makes it runnable.
+        check: the worlds.
+
+    Returns:
+        an outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
+        the mean over all tests of the share of conjuncts that hold, 0 for a test that ended in an error or
+        was not started.
+
+    Raises:
+        ValueError: a world or a check is malformed.
+    """
+    prepared = prepare(program)
+    tested: list[_Tested] = []
+    for test in check.tests:
+        tested.append(_run_test(client, prepared.source, test, check.timeout_seconds))
+        if tested[-1].robot_verdict in _BREAK_OFF:
+            break
+    conjuncts = sum(one.conjuncts for one in tested) / max(1, len(check.tests))
+    return _outcome(tested, prepared, {"conjuncts": conjuncts})
+
+
+def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
+    """Run the program in worlds that are made up as it goes; the first contradiction refuses it.
+
+    One time-out is let pass, as a loop may wait for what the coin does not bring; the second one refuses.
+    """
+    prepared = prepare(program)
+    tested: list[_Tested] = []
+    num_timed_out = 0
+    for index in range(check.num_worlds):
+        rng = random.Random(f"{check.seed}/{index}")
+        source = explore_memberships(prepared.source, rng)
+        world = InventedWorld(rng.randrange(2**32))
+        run = _run(client, source, world, check.timeout_seconds)
+        num_timed_out += run.verdict is Verdict.TIMED_OUT
+        if _returned(run) or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
+            tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
+            continue
+        tested.append(_Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0))
+        # A program that was rewritten has other lines than the one that was given.
+        return _outcome(tested, prepared if source == prepared.source else None, {})
+    return _outcome(tested, prepared, {})
+
+
+def _run(client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float) -> HostedRun:
+    return run_hosted(
+        client,
+        _PREAMBLE + source,
+        RobotHost(world),
+        entry_point=ENTRY_POINT,
+        timeout_seconds=seconds,
+        max_calls=MAX_CALLS,
+        no_sleep=True,
+    )
+
+
+def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
+    world = ServiceRobot(test.state)
+    run = _run(client, source, world, seconds)
+    expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
+    if not (_returned(run) or expected_timeout):
+        return _Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0)
+    try:
+        true = holds(test.check, world.trace)
+    except TypeError:  # the program offered options that are no text, and the check reads options
+        return _Tested(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
+    share = fraction_of_conjuncts(test.check, world.trace)
+    if true:
+        return _Tested(Verdict.PASSED, "success", run, world.trace, share)
+    return _Tested(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
+
+
+def _returned(run: HostedRun) -> bool:
+    """Whether the program ended as a program should: it returned, or left by ``exit()`` with status 0."""
+    if run.verdict is Verdict.PASSED:
+        return True
+    left = run.verdict is Verdict.EXCEPTION and run.outcome.exception_type == "SystemExit"
+    return left and run.message in ("", "0", "None", "False")
+
+
+def _kind_of_error(run: HostedRun) -> RobotVerdict:
+    """By the last line that the interpreter would print: ``<type>: <message>``."""
+    if run.verdict is not Verdict.EXCEPTION:
+        return "python_error"
+    lines = f"{run.outcome.exception_type}: {run.message}".strip().splitlines()
+    return "robot_execution_error" if "Robot" in lines[-1] else "python_error"
+
+
+def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Mapping[str, float]) -> Outcome:
+    """All tests in one outcome: an error decides, else the first that did not pass."""
+    if not tested:
+        return Outcome(Verdict.PASSED, scores=scores, robot_verdict="success")
+    failed = [one for one in tested if one.robot_verdict != "success"]
+    decisive = next((one for one in failed if one.robot_verdict in _BREAK_OFF), (*failed, *tested)[0])
+    shown = decisive.run.outcome
+    if decisive.robot_verdict in _BREAK_OFF:
+        # As the interpreter would have printed it; the traceback itself stays in the program's process.
+        said = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
+        shown = replace(shown, line=_line_given(shown.line, program), stderr=said)
+    else:
+        shown = replace(shown, line=None, exception_type=None)
+    traces: tuple[Any, ...] = tuple(one.trace for one in tested)
+    return replace(
+        shown,
+        verdict=decisive.verdict,
+        cases=tuple(one.verdict for one in tested),
+        scores=scores,
+        cpu_seconds=sum(one.run.outcome.cpu_seconds for one in tested),
+        wall_seconds=sum(one.run.outcome.wall_seconds for one in tested),
+        robot_verdict=decisive.robot_verdict,
+        traces=traces,
+    )
+
+
+def _line_given(line: int | None, program: RobotProgram | None) -> int | None:
+    """The line in the text that was judged, for a line in the source that was run."""
+    if line is None or program is None:
+        return None
+    given = line - _PREAMBLE.count("\n") + program.line_offset
+    return given if given > 0 else None

@@ -1,0 +1,72 @@
+"""Whole programs: what they print is compared by the supervisor, all of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.judging.jobs import Child, ZygoteClient, memfd, read_whole
+from lit_rl.execution.judging.verdicts import (
+    description_of,
+    ended_early,
+    how_it_ended,
+    outcome_of,
+    verdict_of_error,
+)
+from lit_rl.execution.outcome import Outcome, Verdict
+
+
+def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
+    """A fresh process a case; the first case that does not pass decides."""
+    binary = None
+    if check.language != "python":
+        if client.compiler is None:
+            raise RuntimeError("this worker has no compiler")
+        compiled = client.compiler.compile(program, check.language)
+        if compiled.verdict is not None:
+            return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
+        binary = compiled.binary
+    cases: list[Verdict] = []
+    first_bad: Outcome | None = None
+    last = Outcome(Verdict.PASSED)
+    cpu = wall = 0.0
+    for stdin, expected in check.cases or (("", ""),):
+        last = _case(client, program, binary, stdin, expected, check.timeout_seconds)
+        cases.append(last.verdict)
+        cpu, wall = cpu + last.cpu_seconds, wall + last.wall_seconds
+        if last.verdict is not Verdict.PASSED and first_bad is None:
+            first_bad = last
+        if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
+            break  # the first says all, or each further case would cost the whole limit again
+    return replace(first_bad or last, cases=tuple(cases), cpu_seconds=cpu, wall_seconds=wall)
+
+
+def _case(
+    client: ZygoteClient, program: str, binary: bytes | None, stdin: str, expected: str, seconds: float
+) -> Outcome:
+    job: dict[str, Any] = {"mode": "stdio", "source": program}
+    channel = None
+    if binary is not None:
+        job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
+        channel = memfd(binary)
+    with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
+        report = client.run([child], seconds, compiled=binary is not None)
+        ended = how_it_ended(client, child, report)
+        error = None
+        if ended is Verdict.EXCEPTION:
+            told = None if binary is not None else description_of(read_whole(child.channel)[:65536])
+            error = told or ended_early(report.children[0].status)
+            ended = verdict_of_error(error)
+        verdict = ended or (Verdict.PASSED if same_output(read_whole(child.stdout), expected) else Verdict.WRONG_ANSWER)
+        return outcome_of(verdict, [], child, report, error)
+
+
+def same_output(printed: bytes, expected: str) -> bool:
+    """Whether a program printed what was expected: all lines, compared without trailing white space."""
+    return _lines(printed) == _lines(expected.encode("utf-8", "surrogateescape"))
+
+
+def _lines(text: bytes) -> list[bytes]:
+    lines = [line.rstrip() for line in text.rstrip().split(b"\n")]
+    return lines

@@ -1,0 +1,123 @@
+"""The supervisor: the process that judges. One per worker, exec'd fresh beside the trainer.
+
+It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
+It runs no line of a program. It ends, and takes the zygote and its child along, as soon as the trainer
+closes the connection or dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import traceback
+from typing import NamedTuple
+
+from lit_rl.execution.checks import Check
+from lit_rl.execution.confinement.kernel import PR_SET_NAME, libc
+from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.jobs import ZygoteClient, ZygoteLost
+from lit_rl.execution.judging.registry import judge
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
+from lit_rl.execution.wire.messages import receive_message, send_message
+
+
+class Task(NamedTuple):
+    """One program to judge; ``number`` names it between trainer and supervisor."""
+
+    number: int
+    program: str
+    check: Check
+
+
+class Settings(NamedTuple):
+    """What the trainer tells a fresh supervisor."""
+
+    zygote: ZygoteSettings
+
+
+class Supervisor:
+    """Judges tasks one after the other.
+
+    Args:
+        connection: to the trainer.
+        trainer: descriptor that becomes readable when the trainer's process ends.
+        zygote: the running zygote.
+    """
+
+    def __init__(self, connection: socket.socket, trainer: int, zygote: Zygote) -> None:
+        self._connection = connection
+        self._trainer = trainer
+        self._done: list[tuple[int, Outcome]] = []
+        self._client = ZygoteClient(zygote.control, zygote.settings, connection.fileno(), trainer)
+        self._client.on_wait = self._send_done
+        self._client.compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+
+    def serve(self) -> None:
+        """Tasks until the trainer hangs up."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        poll.register(self._trainer, select.POLLIN)
+        while True:
+            if any(descriptor == self._trainer for descriptor, _ in poll.poll()):
+                return
+            try:
+                tasks = receive_message(self._connection)
+            except (EOFError, OSError):
+                return
+            self._judge_all(tasks)
+
+    def _judge_all(self, tasks: list[Task]) -> None:
+        """Judge tasks in order. Outcomes go back a few at a time: each message wakes a thread of the trainer."""
+        for task in tasks:
+            outcome = self._judge(task)  # may send, and so replace, what is done so far
+            self._done.append((task.number, outcome))
+        self._send_done()
+
+    def _send_done(self) -> None:
+        """Send what is judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
+        if self._done:
+            with contextlib.suppress(OSError):
+                send_message(self._connection, self._done)
+            self._done = []
+
+    def close(self) -> None:
+        """End what was started for compiling."""
+        if self._client.compiler is not None:
+            self._client.compiler.close()
+
+    def _judge(self, task: Task) -> Outcome:
+        try:
+            return judge(self._client, task.program, task.check)
+        except (ZygoteLost, SystemExit):
+            raise
+        except Exception:
+            # A fault of ours. It must never look like a fault of the program.
+            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=traceback.format_exc()[-2000:])
+
+
+def main() -> None:
+    """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
+    trainer = os.pidfd_open(os.getppid())
+    settings: Settings = receive_message(connection)
+    try:
+        zygote = start_zygote(settings.zygote)
+    except Exception as error:
+        send_message(connection, ("failed", f"{type(error).__name__}: {error}"))
+        return
+    try:
+        send_message(connection, ("ready", zygote.tier))
+        supervisor = Supervisor(connection, trainer, zygote)
+        try:
+            supervisor.serve()
+        finally:
+            supervisor.close()
+    except ZygoteLost as error:
+        print(f"sandbox: {error}", file=sys.stderr)
+    finally:
+        zygote.close()

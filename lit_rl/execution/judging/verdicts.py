@@ -1,0 +1,81 @@
+"""How the end of a process becomes a verdict and an outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_tail
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.zygote.zygote import DISK_FULL
+
+
+def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
+    """The verdict that the end of a child alone decides, or ``None`` if it ended as it should."""
+    spent = report.children[index]
+    limit = client.settings.output_bytes
+    if spent.peak_bytes > client.settings.memory_bytes:
+        return Verdict.OUT_OF_MEMORY
+    if any(size_of(descriptor) >= limit for descriptor in (child.stdout, child.stderr)):
+        return Verdict.OUTPUT_LIMIT
+    if report.cause == DISK_FULL:
+        return Verdict.OUTPUT_LIMIT
+    if report.timed_out:
+        return Verdict.TIMED_OUT
+    if spent.status & 0x7F == signal.SIGXCPU:
+        return Verdict.TIMED_OUT
+    return Verdict.EXCEPTION if spent.status and not (index and spent.status == signal.SIGKILL) else None
+
+
+def size_of(descriptor: int) -> int:
+    """Bytes in a memfd."""
+    return os.fstat(descriptor).st_size
+
+
+def ended_early(status: int) -> dict[str, Any]:
+    """A description for a process that ended without saying why: its signal, or a plain exit."""
+    number = status & 0x7F
+    name = signal.Signals(number).name if number in signal.Signals._value2member_map_ else "SystemExit"
+    return {"stage": "run", "types": [name], "message": "", "line": None}
+
+
+def description_of(line: bytes) -> dict[str, Any] | None:
+    """An exception's description if the line is one. It is the program's own word: shown, never believed."""
+    if not line.startswith(b"{"):
+        return None
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and isinstance(content.get("types"), list) else None
+
+
+def verdict_of_error(error: dict[str, Any]) -> Verdict:
+    """The verdict on a program that ended with this exception."""
+    if error.get("stage") == "compile":
+        return Verdict.SYNTAX_ERROR
+    if "MemoryError" in error["types"]:
+        return Verdict.OUT_OF_MEMORY
+    return Verdict.EXCEPTION
+
+
+def outcome_of(
+    verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: dict[str, Any] | None
+) -> Outcome:
+    """An outcome with what the child printed and used."""
+    name = line = None
+    if error and verdict is not Verdict.PASSED:
+        name = str(error["types"][0])[:100] if error["types"] else None
+        line = error.get("line") if type(error.get("line")) is int else None
+    return Outcome(
+        verdict=verdict,
+        cases=tuple(cases),
+        stdout=read_tail(child.stdout),
+        stderr=read_tail(child.stderr),
+        exception_type=name,
+        line=line,
+        cpu_seconds=sum(spent.cpu_seconds for spent in report.children),
+        wall_seconds=report.wall_seconds,
+    )

@@ -1,0 +1,1 @@
+"""What runs in a program's own process, beside it: blind to tests and expected values."""

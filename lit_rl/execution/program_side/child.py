@@ -1,0 +1,319 @@
+"""What runs in the program's process: the program, and around it as little as possible.
+
+Everything here shares an address space with the program and is believed by nobody. What it reports are the
+values that the program's functions return; whether they are right is decided elsewhere, by processes that
+the program cannot reach. Nothing of a test but the arguments of its calls ever comes here.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import builtins
+import contextlib
+import json
+import linecache
+import marshal
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType, TracebackType
+from typing import Any, NoReturn
+
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.channel import Channel
+
+FILE_NAME = "<program>"
+JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
+PROGRAM = 40  # a compiled program's; above what the program itself can open, see ``_compiled``
+
+Note = Callable[[int], None]
+Namespace = dict[str, Any]
+
+# Looked up once, for all forks. To follow a name to its object in a child writes to memory, which the kernel
+# then copies: each object that a small program does not need makes it start sooner.
+_loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
+_SEEK_END = os.SEEK_END
+_modules, _shown_lines = sys.modules, linecache.cache
+_num_threads, _run_exit_functions = _thread._count, atexit._run_exitfuncs
+
+
+def run_job(note_case: Note) -> NoReturn:
+    """Read the job from its descriptor, do it, and leave without the zygote's clean-up.
+
+    Args:
+        note_case: tells the supervising process that test case ``i`` begins.
+    """
+    status = 1
+    try:
+        job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
+        _close(JOB)
+        status = _MODES[job["mode"]](job, note_case)
+    except BaseException as error:
+        _leave_traceback(error)
+    finally:
+        flush()
+        _exit(status)
+
+
+def _stdio(job: dict[str, Any], note_case: Note) -> int:
+    """A whole program between its stdin and stdout, ended as the interpreter would end it."""
+    status = 0
+    try:
+        execute(job, "__main__")
+    except BaseException as error:
+        status = _exit_status(error)
+        if status:
+            os.write(CHANNEL, json.dumps(describe(error)).encode())
+    # Non-daemon threads, then exit functions, as at the end of any Python program.
+    try:
+        if _num_threads() and "threading" in _modules:
+            _modules["threading"]._shutdown()
+    except BaseException as error:
+        _leave_traceback(error)
+    try:
+        _run_exit_functions()
+    except BaseException as error:
+        _leave_traceback(error)
+    return status
+
+
+def _calls(job: dict[str, Any], note_case: Note) -> int:
+    """Calls with plain arguments; one line a call with what came back."""
+    try:
+        namespace = execute(job, "program")
+    except BaseException as error:
+        _line(json.dumps(describe(error)))
+        return 1
+    _line("{}")
+    for index, call in enumerate(job["calls"]):
+        note_case(index)
+        try:
+            # Packed one by one: no call sees what an earlier one did to its arguments.
+            name, values, kwargs = marshal.loads(call) if type(call) is bytes else _unpacked(call)
+            result = find(namespace, name)(*values, **kwargs)
+            _line(plain.dumps(values[0] if job.get("in_place") else result))
+        except BaseException as error:
+            _line(json.dumps(describe(error)))
+    return 0
+
+
+def _unpacked(call: tuple[str, Any, Any]) -> tuple[str, Any, Any]:
+    """A call whose arguments are written as trees, because marshal does not know all their types."""
+    name, args, kwargs = call
+    return name, plain.from_tree(args, _no_object), plain.from_tree(kwargs, _no_object)
+
+
+def _host(job: dict[str, Any], note_case: Note) -> int:
+    """A program whose named functions live in the supervisor: see ``hosting``."""
+    channel = Channel(CHANNEL)
+
+    def bind(name: str) -> Callable[..., Any]:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            channel.send(f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]')
+            return answer_of(json.loads(channel.receive()), _no_object)
+
+        function.__name__ = function.__qualname__ = name
+        return function
+
+    try:
+        if job.get("no_sleep"):
+            time.sleep = lambda seconds: None
+        namespace = execute(job, "program", {name: bind(name) for name in job["functions"]})
+        if job["entry_point"]:
+            find(namespace, job["entry_point"])()
+    except BaseException as error:
+        channel.send(json.dumps(["end", describe(error)]))
+        return 1
+    channel.send('["end",null]')
+    return 0
+
+
+def _compiled(job: dict[str, Any], note_case: Note) -> int:
+    """Become the compiled program in the channel's descriptor."""
+    os.dup2(CHANNEL, PROGRAM, inheritable=False)
+    os.close(CHANNEL)
+    # The filter lets descriptor 40 be executed: after that it is closed, and no other can get the number.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    os.execve(PROGRAM, ["program"], {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+    return 70
+
+
+def _compile(job: dict[str, Any], note_case: Note) -> int:
+    """Run a compiler on standard input; what it wrote goes into the channel's descriptor."""
+    pid = os.fork()
+    if pid == 0:
+        os.execve(job["command"][0], job["command"], {"PATH": "/usr/bin:/bin", "TMPDIR": os.getcwd()})
+    _, status = os.waitpid(pid, 0)
+    if status:
+        return 1
+    with open("program", "rb") as file:
+        while chunk := file.read(1 << 20):
+            os.write(CHANNEL, chunk)
+    return 0
+
+
+def _grade(job: dict[str, Any], note_case: Note) -> int:
+    from lit_rl.execution.grading.grader import grade
+
+    return grade(job, Channel(CHANNEL))
+
+
+def _serve(job: dict[str, Any], note_case: Note) -> int:
+    from lit_rl.execution.program_side.serve import serve
+
+    return serve(job, Channel(CHANNEL))
+
+
+_MODES: dict[str, Callable[[dict[str, Any], Note], int]] = {
+    "stdio": _stdio,
+    "calls": _calls,
+    "host": _host,
+    "compiled": _compiled,
+    "compile": _compile,
+    "grade": _grade,
+    "serve": _serve,
+}
+
+
+def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
+    """Compile and run the program's source as the module ``name``; its namespace.
+
+    The module is registered, so that pickle and dataclasses find the program's classes.
+    """
+    module = ModuleType(name)
+    _modules[name] = _modules["__main__"] = module
+    namespace = module.__dict__
+    namespace["__file__"], namespace["__builtins__"] = FILE_NAME, builtins
+    if bound:
+        namespace.update(bound)
+    source = job["source"]
+    try:
+        code = compile(source, FILE_NAME, "exec", 0, True)  # nothing of this file's future imports
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, UnicodeError) as error:
+        raise NotCompiled(error) from error
+    # So that inspect.getsource and tracebacks of the program show its lines.
+    _shown_lines[FILE_NAME] = (len(source), None, source.splitlines(True), FILE_NAME)
+    exec(code, namespace)
+    return namespace
+
+
+class NotCompiled(Exception):
+    """The program is not Python; ``cause`` says why."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def find(namespace: Namespace, name: str) -> Any:
+    """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``.
+
+    Raises:
+        NameError: if the program defines no such function.
+    """
+    head, _, method = name.partition(".")
+    if method:
+        owner = namespace.get(head)
+        if owner is not None:
+            return getattr(owner() if isinstance(owner, type) else owner, method)
+        head = method
+    if head in namespace:
+        return namespace[head]
+    solution = namespace.get("Solution")
+    if isinstance(solution, type) and hasattr(solution, head):
+        return getattr(solution(), head)
+    raise NameError(f"the program defines no {name}")
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as plain data: type, its ancestors' names, message, line in the program."""
+    stage = "run"
+    if isinstance(error, NotCompiled):
+        stage, error = "compile", error.cause
+    try:
+        message = str(error)[:500]
+    except BaseException:
+        message = ""
+    line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else _line_of(error)
+    names = [base.__name__ for base in type(error).__mro__ if base is not object]
+    return {"stage": stage, "types": names[:20], "message": message, "line": line}
+
+
+def _line_of(error: BaseException) -> int | None:
+    """The innermost line of the program that the exception passed through."""
+    line, trace = None, error.__traceback__
+    while isinstance(trace, TracebackType):
+        if trace.tb_frame.f_code.co_filename == FILE_NAME:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def answer_of(answer: list[Any], revive: plain.Revive) -> Any:
+    """The value in an answer from the other side, or its exception, raised.
+
+    The exception is of the builtin type it names; otherwise of a new type of that name.
+    """
+    if answer[0] == "value":
+        return plain.from_tree(answer[1], revive)
+    raise exception_from(answer[1])
+
+
+def exception_from(description: dict[str, Any]) -> Exception:
+    """An exception like the one described: the nearest builtin type, under the name it had."""
+    names = [str(name) for name in description["types"]]
+    message = str(description["message"])
+    for position, name in enumerate(names):
+        found = getattr(builtins, name, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            kind: type[Exception] = found if position == 0 else type(names[0], (found,), {})
+            with contextlib.suppress(Exception):  # UnicodeDecodeError and others that want more arguments
+                return kind(message)
+    nameless: type[Exception] = type(names[0] if names else "Exception", (Exception,), {})
+    return nameless(message)
+
+
+def _no_object(tree: list[Any]) -> Any:
+    raise plain.NotPlain("an object where plain data belongs")
+
+
+def _line(text: str) -> None:
+    view = memoryview(text.encode() + b"\n")
+    while view:
+        view = view[os.write(CHANNEL, view) :]
+
+
+def _exit_status(error: BaseException) -> int:
+    """The exit status that the interpreter would give; the traceback goes to stderr."""
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return (error.code or 0) & 0xFF
+        print(error.code, file=sys.stderr)
+        return 1
+    _leave_traceback(error)
+    return 1
+
+
+def _leave_traceback(error: BaseException) -> None:
+    shown = error.cause if isinstance(error, NotCompiled) else error
+    trace = shown.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != FILE_NAME:
+        trace = trace.tb_next
+    with contextlib.suppress(BaseException):
+        sys.excepthook(type(shown), shown.with_traceback(trace), trace)
+
+
+def flush() -> None:
+    """Write out what the program printed."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BaseException:
+            pass

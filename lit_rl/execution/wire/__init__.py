@@ -1,0 +1,1 @@
+"""What crosses the borders between processes: frames, descriptors, values as plain data."""

@@ -1,0 +1,311 @@
+"""The zygote: a small process that forks one child per program and sees nothing of its content.
+
+One zygote per worker, exec'd fresh with an empty environment. Programs, inputs and results pass it as sealed
+descriptors that it never reads; it knows numbers only: limits, exit statuses, CPU seconds. It ends when its
+control socket hangs up, also while a child runs, and takes the child with it.
+"""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import _socket
+import builtins
+import contextlib
+import gc
+import json
+import mmap
+import os
+import random
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from lit_rl.execution.confinement.isolation import isolate
+from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
+from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, libc
+from lit_rl.execution.confinement.limits import OPEN_FILES
+from lit_rl.execution.confinement.seccomp import Filter
+from lit_rl.execution.confinement.visible_files import import_folders
+from lit_rl.execution.program_side import child
+from lit_rl.execution.zygote.warm_up import warm_up
+from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
+
+# Children, whether they execute a compiled program, milliseconds to the first look at their clocks, CPU seconds
+# of a case and in all, wall seconds.
+REQUEST = struct.Struct("=iiiddd")
+# For each child: what ended the job, its wall seconds; exit status as of waitpid, CPU seconds, largest resident KiB.
+REPORT = struct.Struct("=ididq")
+DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
+_ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
+_ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
+FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL = range(5)
+STOP = b"stop"
+_MOST_RIGHTS = 4 * DESCRIPTORS
+_IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
+_REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
+_CASE = struct.Struct("=qd")
+# What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
+_PRELOADED = (
+    "lit_rl.execution.grading.grader",
+    "lit_rl.execution.program_side.serve",
+    *("bisect", "collections", "copy", "functools", "heapq", "itertools", "json", "math", "operator"),
+    *("random", "re", "string", "threading", "typing"),
+)
+LOOK_SECONDS = 0.05
+
+# Looked up once. To follow a name to its object writes to memory that every fork then copies.
+_unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
+_SIGKILL = int(signal.SIGKILL)
+_close, _close_all, _pidfd_open, _wait4, _listdir = os.close, os.closerange, os.pidfd_open, os.wait4, os.listdir
+
+
+class Zygote:
+    """Forks, watches and reaps.
+
+    What a small program costs is mostly the kernel copying memory: after a fork each page that is written is
+    copied, here and in the child, and to use a Python object writes its reference count. So the way of a
+    program that ends soon is one function that touches few objects, and the rest is left to ``_watch``.
+
+    Args:
+        control: socket to the supervisor; one packet a job.
+        work_folder: where programs run; empty again after each.
+        filters: what each child installs: for Python, for compiled programs. ``None`` only where weak
+            isolation was asked for.
+        work_bytes: size at which the work folder is too full, where nothing but looking limits it.
+        own_groups: children may make processes; each gets a process group, killed whole.
+        is_first: this is the first process of its namespace; the kernel ends the others with it.
+    """
+
+    def __init__(
+        self,
+        control: _socket.socket,
+        work_folder: str,
+        filters: Sequence[Filter | None],
+        work_bytes: int | None,
+        own_groups: bool,
+        is_first: bool,
+    ) -> None:
+        self.control = control
+        self.case = mmap.mmap(-1, mmap.PAGESIZE)
+        self.work_folder = work_folder
+        self.filters = filters
+        self.work_bytes = work_bytes
+        self.own_groups = own_groups
+        self.is_first = is_first
+
+    def serve(self) -> None:
+        """Jobs until the supervisor hangs up."""
+        receive, send = self.control.recvmsg, self.control.send
+        poll = select.poll()
+        poll.register(_ENDED, select.POLLIN)
+        poll.register(self.control, select.POLLIN)
+        wait = poll.poll
+        own_groups, work_folder = self.own_groups, self.work_folder
+        setups = [self._setup_of(item) for item in self.filters]
+        case, no_case = self.case, bytes(mmap.PAGESIZE)
+        while True:
+            try:
+                header, rights, _, _ = receive(_REQUEST_BYTES, _RIGHTS_BYTES)
+            except OSError:
+                return
+            if header == STOP:  # meant for a job that ended by itself meanwhile
+                continue
+            if not header:
+                return
+            num_children, compiled, moment, case_seconds, cpu_seconds, wall_seconds = _unpack(header)
+            if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
+                raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
+            case[:] = no_case  # all of the page: no program finds there what one before it left
+            began = _now()
+            pids = []
+            for first in range(0, DESCRIPTORS * num_children, DESCRIPTORS):
+                pid = fork()
+                if pid <= 0:
+                    if pid:
+                        raise OSError("no process could be made")
+                    setups[compiled](first, cpu_seconds)
+                pids.append(pid)
+            _close_all(0, DESCRIPTORS * num_children)
+            if _pidfd_open(pids[0]) != _ENDED:
+                raise RuntimeError("a descriptor was left open")
+            events = wait(moment)
+            cause = FINISHED
+            if not events or events[0][0] != _ENDED:
+                cause = self._watch(pids, poll, case_seconds, cpu_seconds, began + wall_seconds)
+            _close(_ENDED)
+            wall_seconds = _now() - began
+            if own_groups or num_children > 1 or cause != FINISHED:
+                self._kill(pids)
+            report = b""
+            for pid in pids:
+                _, status, usage = _wait4(pid, 0)
+                report += _pack(cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+            if _listdir(work_folder):
+                empty_folder(work_folder)
+            try:
+                send(report)
+            except OSError:
+                return
+
+    def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
+        """What makes a child of this process a program: given where its descriptors begin, and its CPU seconds."""
+        install = None if own_filter is None else own_filter.install
+        is_first, own_groups, case, run_job = self.is_first, self.own_groups, self.case, child.run_job
+
+        def note_case(index: int) -> None:
+            _CASE.pack_into(case, 0, index, time.process_time())
+
+        def become_program(first: int, cpu_seconds: float) -> NoReturn:
+            try:
+                if not is_first:
+                    bare_prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+                if first:  # a first child's are in their places
+                    for target in range(DESCRIPTORS):
+                        os.dup2(first + target, target)
+                _close_all(DESCRIPTORS, OPEN_FILES)
+                if own_groups:
+                    os.setsid()
+                    _limit_cpu(0, cpu_seconds)  # also of what it starts
+                if install is not None:
+                    install()
+                run_job(note_case)
+            finally:
+                os._exit(70)
+
+        return become_program
+
+    def _watch(
+        self, pids: list[int], poll: select.poll, case_seconds: float, cpu_seconds: float, deadline: float
+    ) -> int:
+        """Wait for the first child, which takes longer than a moment. Returns what ended the job."""
+        for pid in pids:
+            _limit_cpu(pid, cpu_seconds)  # should this process not get to look
+        while True:
+            pause = self._cpu_left(pids, case_seconds, cpu_seconds)
+            if pause <= 0:
+                return OUT_OF_CPU
+            if self.work_bytes is not None:
+                if folder_is_full(self.work_folder, self.work_bytes):
+                    return DISK_FULL
+                pause = min(pause, LOOK_SECONDS)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return OUT_OF_WALL
+            events = poll.poll(max(1.0, 1000 * min(pause, left)))
+            if any(descriptor == _ENDED for descriptor, _ in events):
+                return FINISHED
+            if events:  # while a job runs only STOP is sent; or the supervisor hung up
+                self.control.recv(len(STOP))
+                return STOPPED
+
+    def _cpu_left(self, pids: list[int], case_seconds: float, cpu_seconds: float) -> float:
+        """CPU seconds until the nearest limit, at least 10 ms while any is left."""
+        used = sum(_cpu_clock(pid) for pid in pids)
+        _index, began = _CASE.unpack_from(self.case, 0)
+        # ``began`` is the program's own word, so it can stretch a case, never the sum of all.
+        left = float(min(cpu_seconds - used, case_seconds - (used - began)))
+        return max(left, 0.01) if left > 0 else left
+
+    def _kill(self, pids: list[int]) -> None:
+        """Kill the children, and kill and reap what they started: they cannot leave their group."""
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        if not self.own_groups:
+            return
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            while True:  # orphans come to this process, which is their subreaper; the children themselves stay
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+                if found is None or found.si_pid in pids:
+                    break
+                os.waitpid(found.si_pid, 0)
+
+
+def _limit_cpu(pid: int, cpu_seconds: float) -> None:
+    whole = int(cpu_seconds) + 2
+    with contextlib.suppress(OSError):  # it stands behind the look at the clock
+        resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole))
+
+
+def _tell(control: _socket.socket, message: bytes) -> bool:
+    """Send to the supervisor; whether it still listens."""
+    try:
+        control.send(message)
+    except OSError:
+        return False
+    return True
+
+
+def _cpu_clock(pid: int) -> float:
+    """CPU seconds of a process so far, from its kernel clock."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
+        return 0.0
+
+
+def main() -> None:
+    """Entry point of the zygote's process: ``argv`` is the control descriptor and the settings as JSON."""
+    control = _socket.socket(fileno=int(sys.argv[1]))
+    settings = json.loads(sys.argv[2])
+    libc.prctl(_PR_SET_NAME, b"lit_rl-zygote", 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    try:
+        _load(settings)
+        filters = isolate(settings)
+        random.seed(0)  # the same for every program, so that verdicts can be repeated
+    except Exception as error:
+        _tell(control, f"failed: {error}"[:4000].encode())
+        return
+    # Credentials changed: the kernel forgot it.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    in_namespaces = settings["tier"] >= 1
+    zygote = Zygote(
+        _moved_up(control),
+        os.getcwd(),
+        filters,
+        None if in_namespaces else settings["work_bytes"],
+        bool(settings["executables"]),
+        in_namespaces,
+    )
+    sys.argv[:] = [""]
+    gc.collect()
+    gc.freeze()
+    errors = os.dup2(2, _ABOVE_JOBS + 1, inheritable=False)
+    os.closerange(0, _ABOVE_JOBS)
+    os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
+    try:
+        if _tell(zygote.control, b"ready"):
+            zygote.serve()
+    except Exception as error:  # by now 2 is a program's standard error
+        os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
+        os._exit(1)
+
+
+def _moved_up(control: _socket.socket) -> _socket.socket:
+    return _socket.socket(fileno=os.dup2(control.detach(), _ABOVE_JOBS, inheritable=False))
+
+
+def _load(settings: dict[str, Any]) -> None:
+    """Import what programs often use, once, and set up what they expect of an interpreter."""
+    os.environ.clear()
+    os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    for name in _PRELOADED:
+        import_module(name)
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # missing without site
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    sys.path[:] = [path for path in sys.path if path] + import_folders(settings["packages"])
+    for name in settings["imports"]:
+        import_module(name)
+    # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
+    sys.dont_write_bytecode = True
+    warm_up()
