@@ -1,6 +1,44 @@
-"""``python -m lit_rl`` is ``lit-rl``."""
+"""``lit-rl`` and ``python -m lit_rl``: the verbs that need no Lightning are answered without loading it."""
 
-from lit_rl.cli import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from lit_rl import __version__
+from lit_rl.messages import fail
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of ``lit-rl``."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    if arguments in (["--version"], ["-V"]):
+        print(f"lit-rl {__version__}")
+        return
+    if arguments and arguments[0] in ("configs", "report"):
+        light(arguments[0], arguments[1:])
+        return
+    from lit_rl.cli import main as run
+
+    run(arguments)
+
+
+def light(verb: str, arguments: Sequence[str]) -> None:
+    """Answer a verb that loads neither torch nor Lightning."""
+    from jsonargparse import ArgumentError
+
+    from lit_rl.report import report
+    from lit_rl.shipped_configs import configs
+
+    try:
+        {"configs": configs, "report": report}[verb](arguments)
+    except KeyboardInterrupt:
+        fail("interrupted", status=130)
+    except ArgumentError as error:
+        fail(str(error), status=2)
+    except (ValueError, OSError, ImportError) as error:
+        fail(str(error), status=1)
+
 
 if __name__ == "__main__":
     main()

@@ -13,9 +13,11 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.data.base import TaskDataModule
+from lit_rl.messages import fail
 from lit_rl.models.phase import where
 from lit_rl.models.strategy import check_strategy
 from lit_rl.modules.base import PolicyModule
+from lit_rl.shipped_configs import with_paths
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
@@ -32,22 +34,8 @@ TRAINER_DEFAULTS = {
 }
 
 
-AROUND_A_RUN = "check-data | export | report"
+AROUND_A_RUN = "check-data | configs | export | report"
 """The verbs of :mod:`lit_rl.commands`, for the help."""
-
-_SAYS_NOTHING = (
-    "usage:",
-    "Given value",
-    "Does not validate against any of the",
-    "Subtypes:",
-    "Errors:",
-    "Subclass types expect one of:",
-    "Not a valid subclass of",
-    "a class path (str)",
-    "a dict with",
-    "Expected a <class 'NoneType'>",
-)
-"""How the lines begin in which the parser tells of types it tried besides."""
 
 _DECIDED = (
     ".*args parameter is intended to run from within Python.*",
@@ -134,6 +122,10 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     verb = commands.VERBS.get(arguments[0]) if arguments else None
     try:
+        arguments = with_paths(arguments)
+    except FileNotFoundError as error:
+        fail(str(error), status=2)
+    try:
         if verb is not None:
             verb(arguments[1:])
         else:
@@ -147,19 +139,6 @@ def main(args: Sequence[str] | None = None) -> None:
             raise
         place = where()
         fail((f"{place}: " if place else "") + f"{error}\n(set {DEBUG_VARIABLE}=1 to see where)", status=1)
-
-
-def fail(message: str, status: int) -> NoReturn:
-    """Print one clear error and leave."""
-    print(f"lit-rl: error: {shorten(message)}", file=sys.stderr)
-    raise SystemExit(status)
-
-
-def shorten(message: str) -> str:
-    """The lines of a parser's message that say something: keys and causes, not each type that was tried."""
-    lines = [line.strip().removeprefix("- ") for line in message.strip().splitlines()]
-    kept = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
-    return "\n  ".join(line[:400] for line in kept[:12])
 
 
 def _quiet() -> None:

@@ -12,9 +12,11 @@ import lit_rl.rewards  # noqa: F401
 from lit_rl.check_data import check_data
 from lit_rl.export import export
 from lit_rl.report import report
+from lit_rl.shipped_configs import configs
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-data": check_data,
+    "configs": configs,
     "export": export,
     "report": report,
 }
