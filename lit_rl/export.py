@@ -15,6 +15,24 @@ from lit_rl.models.export import load_weights, read_checkpoint, write_model
 from lit_rl.models.loading import torch_dtype
 from lit_rl.models.policy import Policy
 
+_USE = {
+    "model": """\
+from transformers import pipeline
+
+write = pipeline("text-generation", model="FOLDER_OR_HUB_ID")
+print(write("def add(a, b):", max_new_tokens=64)[0]["generated_text"])
+""",
+    "adapter": """\
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("FOLDER_OR_HUB_ID")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER_OR_HUB_ID")
+ids = tokenizer("def add(a, b):", return_tensors="pt")
+print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
+""",
+}
+
 _SHOWN = ("policy", "sampling", "validation_sampling", "objective", "rewards", "optimizer")
 
 
@@ -26,6 +44,7 @@ def export(arguments: Sequence[str]) -> None:
     parser.add_argument("-c", "--config", type=str, help="of the run, for checkpoints that do not hold it")
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
+    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
     parsed = parser.parse_args(list(arguments))
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = resolve(Path(parsed.checkpoint)), Path(parsed.folder)
@@ -35,8 +54,8 @@ def export(arguments: Sequence[str]) -> None:
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype)
-    (folder / "README.md").write_text(card(checkpoint, config, path.resolve().name, kind))
-    print(f"{kind} of {path} written to {folder}")
+    (folder / "README.md").write_text(card(checkpoint, config, path.resolve().name, kind, parsed.license))
+    print(f"{kind} of {path} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")
 
 
 def resolve(path: Path) -> Path:
@@ -73,41 +92,73 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     return policy
 
 
-def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str) -> str:
-    """A model card: what it is, how it was measured, how it was trained."""
+def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str, license: str | None) -> str:
+    """A model card: what it is, how to load it, how it was measured, how it was trained.
+
+    Args:
+        checkpoint: what was exported; its metrics and counts are shown.
+        config: of the run.
+        name: of the checkpoint's file.
+        kind: ``model`` or ``adapter``.
+        license: of the weights; ``None`` to take over what the base's own card says, if it says something.
+    """
     model = config["model"]
     arguments = model.get("init_args", {})
     base = arguments["policy"].get("init_args", {}).get("model")
-    header: dict[str, Any] = {"library_name": "peft" if kind == "adapter" else "transformers", "tags": ["lit-rl"]}
-    if base and not Path(base).is_absolute():
-        header["base_model"] = base
-    counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
-    counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
     metrics = checkpoint.get("metrics") or {}
     passes = {metric: value for metric, value in sorted(metrics.items()) if "pass@" in metric}
+    header: dict[str, Any] = {
+        "library_name": "peft" if kind == "adapter" else "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["lit-rl", "code", "reinforcement-learning"],
+    }
+    if base and not Path(base).is_absolute():
+        header["base_model"] = base
+    if license or (license := license_of(base)):
+        header["license"] = license
+    if passes:
+        header["model-index"] = [_as_index(passes, config)]
+    counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
+    counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
     rows = [f"| {metric} | {value:.4f} |" for metric, value in passes.items()]
     table = ["| metric | value |", "| --- | --- |", *rows] if rows else ["No validation ran before this checkpoint."]
     shown = {
         "model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}},
         "data": config.get("data"),
     }
-    return "\n".join(
-        [
-            "---",
-            yaml.safe_dump(header).strip(),
-            "---",
-            "",
-            f"Trained by {model['class_path']} of lit-rl {__version__}: {counts}. Exported from `{name}`.",
-            "",
-            "## Measured by execution",
-            "",
-            *table,
-            "",
-            "## Configuration",
-            "",
-            "```yaml",
-            yaml.safe_dump(shown, sort_keys=False).strip(),
-            "```",
-            "",
-        ]
-    )
+    parts = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
+        f"Trained by {model['class_path']} of lit-rl {__version__}: {counts}. Exported from `{name}`.\n",
+        f"## Use\n\n```python\n{_USE[kind]}```\n",
+        "## Measured by execution\n\n" + "\n".join(table) + "\n",
+        f"## Configuration\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False).strip()}\n```\n",
+    ]
+    return "\n".join(parts)
+
+
+def license_of(base: str | None) -> str | None:
+    """The licence that the card in a base model's folder states, if there is one."""
+    file = Path(base or "") / "README.md"
+    if not base or not file.is_file():
+        return None
+    text = file.read_text(encoding="utf-8", errors="replace")
+    header = text.split("---")[1] if text.startswith("---") and text.count("---") > 1 else ""
+    try:
+        stated = yaml.safe_load(header)
+    except yaml.YAMLError:
+        return None
+    return str(stated["license"]) if isinstance(stated, dict) and stated.get("license") else None
+
+
+def _as_index(passes: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The pass rates in the form in which a hub shows them beside a model."""
+    data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
+    results = [
+        {
+            "task": {"type": "text-generation"},
+            "dataset": {"name": data, "type": data.lower()},
+            "metrics": [{"type": "pass@k", "name": metric, "value": round(value, 4)}],
+        }
+        for metric, value in passes.items()
+    ]
+    return {"name": "policy", "results": results}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
+
+DEFAULT_METRICS = ("val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length")
 
 Curve = list[tuple[int, float]]
 """(step, value) in order of steps; a step that was run again after a resume counts as it was last."""
@@ -19,12 +22,11 @@ def report(arguments: Sequence[str]) -> None:
     """
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
-    parser.add_argument("--metrics", type=list[str], help="names, or beginnings of names that end with *")
+    parser.add_argument("--metrics", type=str, help="names or patterns such as 'val/*', with commas between them")
     parser.add_argument("--picture", type=str, help="write the curves to this PNG file (needs the extra `plots`)")
     parsed = parser.parse_args(list(arguments))
     curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
-    wanted = parsed.metrics or ["val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length"]
-    chosen = {run: select(of_run, wanted) for run, of_run in curves.items()}
+    chosen = choose(curves, DEFAULT_METRICS if parsed.metrics is None else names_in(parsed.metrics))
     print(as_table(chosen))
     if parsed.picture:
         draw(chosen, parsed.picture)
@@ -59,6 +61,28 @@ def read_curves(run: str | Path) -> dict[str, Curve]:
             points = curves.setdefault(name, {})
             points.update((event.step, event.value) for event in accumulator.Scalars(name))
     return {name: sorted(points.items()) for name, points in curves.items() if name != "epoch"}
+
+
+def names_in(text: str) -> list[str]:
+    """Names with commas between them; brackets and quotes around them, as in YAML, may be there."""
+    return [name for part in text.strip("[] ").split(",") if (name := part.strip(" '\""))]
+
+
+def choose(curves: Mapping[str, Mapping[str, Curve]], wanted: Sequence[str]) -> dict[str, dict[str, Curve]]:
+    """The wanted curves of each run.
+
+    Raises:
+        ValueError: no run recorded anything, or none recorded what was asked for; the message says what there is.
+    """
+    chosen = {run: select(of_run, wanted) for run, of_run in curves.items()}
+    known = sorted({name for of_run in curves.values() for name in of_run})
+    if not known:
+        raise ValueError(f"nothing was recorded yet in {', '.join(curves)}: look again after the first rollout")
+    if not any(chosen.values()):
+        near = get_close_matches(wanted[0], known, n=3, cutoff=0.5) or known
+        shown = ", ".join(near[:12]) + (", ..." if len(near) > 12 else "")
+        raise ValueError(f"no metric is called {', '.join(wanted)}; there are: {shown}")
+    return chosen
 
 
 def select(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
@@ -100,7 +124,7 @@ def draw(runs: Mapping[str, Mapping[str, Curve]], file: str | Path) -> None:
             if name in curves:
                 axes.plot(*zip(*curves[name], strict=True), marker="." if len(curves[name]) < 20 else "", label=run)
         axes.set_title(name, fontsize=10)
-        axes.set_xlabel("rollouts")
+        axes.set_xlabel("step")
         axes.grid(alpha=0.3)
     if len(runs) > 1 and names:
         figure.axes[0].legend(fontsize=8)

@@ -41,3 +41,24 @@ def test_a_run_that_went_on_is_one_curve(tmp_path: Path) -> None:
 def test_a_folder_without_events_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
         report([str(tmp_path)])
+
+
+@pytest.mark.parametrize("wanted", ["reward/mean,val/*", "[reward/mean, 'val/*']", "rew*", "*"])
+def test_metrics_are_given_as_names_or_patterns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wanted: str
+) -> None:
+    write(tmp_path, {1: 0.25})
+    report([str(tmp_path), "--metrics", wanted])
+    assert "reward/mean" in capsys.readouterr().out
+
+
+def test_an_unknown_metric_is_answered_with_what_there_is(tmp_path: Path) -> None:
+    write(tmp_path, {1: 0.25})
+    with pytest.raises(ValueError, match=r"no metric is called reward/men; there are: reward/mean$"):
+        report([str(tmp_path), "--metrics", "reward/men"])
+
+
+def test_a_run_that_recorded_nothing_yet_says_so(tmp_path: Path) -> None:
+    write(tmp_path, {})
+    with pytest.raises(ValueError, match=r"nothing was recorded yet in .*: look again"):
+        report([str(tmp_path)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -107,7 +108,19 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
         else:
             model.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)
+        _open_to_readers(written)
         if folder.exists():
             folder.rmdir()
         shutil.move(written, folder)
     return "adapter" if adapted and not merge else "model"
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Give each file the mode of a new one: safetensors writes files that only their owner may read."""
+    sample = folder / "sample"
+    sample.touch()
+    mode = sample.stat().st_mode
+    sample.unlink()
+    for file in folder.iterdir():
+        if file.is_file():
+            file.chmod(stat.S_IMODE(mode))

@@ -132,9 +132,48 @@ def test_what_is_no_checkpoint_is_said_in_one_line(tmp_path: Path, capsys: pytes
     assert f"no checkpoint at {tmp_path / 'nothing'}: give a .ckpt file" in capsys.readouterr().err
 
 
+CONFIG = {
+    "model": {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": "org/base"}}}},
+    "data": {"class_path": "lit_rl.data.Basics"},
+}
+
+
+def header_of(text: str) -> dict[str, Any]:
+    header: dict[str, Any] = yaml.safe_load(text.split("---\n")[1])
+    return header
+
+
 def test_a_card_without_validation_says_so() -> None:
-    config = {"model": {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": "org/base"}}}}}
-    text = card({"rollout_step": 5, "global_step": 10}, config, "rollout_000005.ckpt", "adapter")
-    assert "base_model: org/base" in text
-    assert "library_name: peft" in text
+    text = card({"rollout_step": 5, "global_step": 10}, CONFIG, "rollout_000005.ckpt", "adapter", None)
+    header = header_of(text)
+    assert header["base_model"] == "org/base"
+    assert header["library_name"] == "peft"
+    assert header["pipeline_tag"] == "text-generation"
+    assert "license" not in header and "model-index" not in header
+    assert "AutoPeftModelForCausalLM" in text
     assert "No validation ran before this checkpoint." in text
+
+
+def test_a_card_carries_licence_and_pass_rates(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\nA base.\n")
+    config = {
+        **CONFIG,
+        "model": {"class_path": "m.GRPO", "init_args": {"policy": {"init_args": {"model": str(tmp_path)}}}},
+    }
+    measured = {"rollout_step": 5, "metrics": {"val/greedy/pass@1": 0.8125, "val/greedy/loss": 1.0}}
+    header = header_of(card(measured, config, "x.ckpt", "model", None))
+    assert header["license"] == "apache-2.0"
+    assert "base_model" not in header, "a folder of one machine means nothing to others"
+    (result,) = header["model-index"][0]["results"]
+    assert result["dataset"]["name"] == "Basics"
+    assert result["metrics"] == [{"type": "pass@k", "name": "val/greedy/pass@1", "value": 0.8125}]
+    assert header_of(card(measured, config, "x.ckpt", "model", "mit"))["license"] == "mit"
+
+
+def test_exported_files_have_the_mode_of_any_new_file(tiny_policy: CausalLM, tmp_path: Path) -> None:
+    write_model(tiny_policy, tmp_path / "out", merge=False)
+    (tmp_path / "new").write_text("")
+    mode = (tmp_path / "new").stat().st_mode
+    assert {
+        file.name: file.stat().st_mode for file in (tmp_path / "out").iterdir() if file.stat().st_mode != mode
+    } == {}
