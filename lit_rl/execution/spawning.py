@@ -80,6 +80,7 @@ class ZygoteSettings(NamedTuple):
         readable: further paths to show.
         executables: what may be executed; not empty means that processes may be made, as a compiler does.
         temporary_folder: where the work folder is made.
+        landlock_version: behave as a kernel with this version of Landlock, for tests; ``None`` for the kernel's own.
     """
 
     memory_bytes: int
@@ -92,6 +93,7 @@ class ZygoteSettings(NamedTuple):
     readable: tuple[str, ...] = ()
     executables: tuple[str, ...] = ()
     temporary_folder: str = "/tmp"
+    landlock_version: int | None = None
 
 
 class IsolationError(RuntimeError):

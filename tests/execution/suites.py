@@ -1,14 +1,19 @@
 """Runs the suites of hostile and honest programs; as a script too, for an ordinary user.
 
-``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did.
+``python suites.py TIER CHECK NUM_WORKERS [LANDLOCK]`` prints what went wrong, one line each, and nothing if nothing
+did. LANDLOCK is a version to pretend the kernel had.
 """
 
+import contextlib
+import functools
 import os
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
+from lit_rl.execution import sandbox as sandbox_module
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -31,12 +36,20 @@ def check(kind, seconds):
     return StdioTests((("1 2\n3 4\n", "3\n7 7\n"),), timeout_seconds=seconds)
 
 
+def older_landlock(version):
+    """While this context lasts, sandboxes are made as on a kernel with this version of Landlock; ``None``: its own."""
+    if version is None:
+        return contextlib.nullcontext()
+    settings = functools.partial(sandbox_module.ZygoteSettings, landlock_version=version)
+    return mock.patch.object(sandbox_module, "ZygoteSettings", settings)
+
+
 def programs(module, kind, names=None):
     chosen = module.STDIO if kind == "stdio" else module.FUNCTION_STYLE
     return {name: source for name, source in chosen.items() if names is None or name in names}
 
 
-def run(tier, kind, num_workers=2, names=None):
+def run(tier, kind, num_workers=2, names=None, landlock=None):
     """What went wrong, as lines: cheats that passed, honest programs that did not, things left behind."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
@@ -45,7 +58,8 @@ def run(tier, kind, num_workers=2, names=None):
         secret.chmod(0o666)
         before = state(folder)
         os.environ["LIT_RL_TEST_SECRET"] = "token"
-        faults = _judge(tier, kind, num_workers, folder, str(secret), names)
+        with older_landlock(landlock):
+            faults = _judge(tier, kind, num_workers, folder, str(secret), names)
         after = state(folder)
         faults += [f"{key}: {before[key]} before, {after[key]} after" for key in before if before[key] != after[key]]
         if secret.read_text() != "token" or secret.stat().st_mode & 0o777 != 0o666:
@@ -97,4 +111,5 @@ def _command(pid):
 
 
 if __name__ == "__main__":
-    print("\n".join(run(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
+    versions = [int(word) for word in sys.argv[4:]]
+    print("\n".join(run(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), None, *versions)))

@@ -62,6 +62,18 @@ def test_every_suite_on_every_tier(tier, kind, num_workers):
     assert suites.run(tier, kind, num_workers) == []
 
 
+LANDLOCK_VERSIONS = (1, 5)  # the first; the last one before signals are kept in
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["literal", "graded", "calls", "stdio"])
+@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("landlock", LANDLOCK_VERSIONS)
+def test_every_suite_on_older_kernels(tier, kind, landlock):
+    need_tier(tier)
+    assert suites.run(tier, kind, landlock=landlock) == []
+
+
 def as_ordinary_user(*arguments):
     """Run a Python file as a user without privileges; needs root and an interpreter that all may run."""
     if os.geteuid() != 0:

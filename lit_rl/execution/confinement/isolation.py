@@ -47,7 +47,7 @@ def isolate(settings: dict[str, Any]) -> tuple[seccomp.Filter | None, seccomp.Fi
     if tier < 0:
         return _filters(executables) if seccomp.available() else (None, None)
     try:
-        landlock.restrict_self(_rules(folder, readable, executables))
+        landlock.restrict_self(_rules(folder, readable, executables), settings["landlock_version"])
     except OSError:
         if tier == 0:  # above, the mount namespace hides the files
             raise

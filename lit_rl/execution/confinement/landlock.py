@@ -32,16 +32,17 @@ def abi_version() -> int:
     return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
-def restrict_self(rules: Iterable[tuple[str, int]]) -> None:
+def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -> None:
     """Allow this process and its children the given access beneath the given paths, and nothing else.
 
     Args:
         rules: paths, each with what is allowed there. Paths that do not exist are left out.
+        newest: use no more than this version offers, 0 for none; behaves as an older kernel does.
 
     Raises:
         OSError: if the kernel has no Landlock.
     """
-    version = abi_version()
+    version = abi_version() if newest is None else min(newest, abi_version())
     if not version:
         raise OSError("this kernel has no Landlock (5.13 or later, with landlock among its LSMs)")
     # Rights that the kernel does not know must not be asked for: of files, of the network, scopes.
