@@ -8,7 +8,6 @@ from typing import Any
 import lightning.pytorch as pl
 import torch.distributed as dist
 
-from lit_rl.execution.checks import BuildAndRun
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Problem
@@ -20,10 +19,11 @@ class StageScores(pl.Callback):
     """Logs the mean of every stage's score over what validation sampled.
 
     Runs at the end of each validation. Logs ``val/<score>`` for the first sampling of the module and
-    ``val/<sampling>/<score>`` for the others, where ``<score>`` is ``compilation``, ``execution``,
-    ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A completion without a program
-    scores 0; one that could not be judged for our own reasons is left out. Beside them ``val/empty/<score>`` has what
-    filling in nothing earns, judged once per problem: a score below it is worse than silence.
+    ``val/<sampling>/<score>`` for the others, where ``<score>`` is one of the check's stages, such as
+    ``compilation``, ``execution``, ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A
+    completion without a program scores 0; one that could not be judged for our own reasons is left out. Beside them
+    ``val/empty/<score>`` has what filling in nothing earns, judged once per problem: a score below it is worse than
+    silence.
 
     Args:
         prefix: first part of the metrics' names.
@@ -53,11 +53,11 @@ class StageScores(pl.Callback):
         evaluated: Evaluated = outputs
         for place, (name, rollout) in enumerate(evaluated.rollouts.items()):
             for judgement in rollout.judgements:
-                if isinstance(judgement.problem.check, BuildAndRun):
-                    self._add("" if place == 0 else f"{name}/", judgement.outcome)
+                if judgement.problem.check.stages:
+                    self._add("" if place == 0 else f"{name}/", judgement.problem, judgement.outcome)
         for problem in batch:
-            if isinstance(problem.check, BuildAndRun):
-                self._add("empty/", self._empty_outcome(pl_module, problem))
+            if problem.check.stages:
+                self._add("empty/", problem, self._empty_outcome(pl_module, problem))
 
     on_test_batch_end = on_validation_batch_end
 
@@ -68,10 +68,10 @@ class StageScores(pl.Callback):
 
     on_test_epoch_end = on_validation_epoch_end
 
-    def _add(self, start: str, outcome: Outcome) -> None:
+    def _add(self, start: str, problem: Problem, outcome: Outcome) -> None:
         if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
             return
-        for stage in ("compilation", "execution", "header_bleu", "density", "total"):
+        for stage in problem.check.stages:
             total, count = self._sums.get(start + stage, (0.0, 0))
             self._sums[start + stage] = (total + outcome.scores.get(stage, 0.0), count + 1)
 

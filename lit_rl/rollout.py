@@ -13,13 +13,10 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from lit_rl.engines.base import Engine
-from lit_rl.execution.checks import InventedWorlds, ReferenceText, RobotWorlds, TokenTarget
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.program import extract_program, program_at
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
-from lit_rl.simulators.robot_program import code_span
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling
 
 
@@ -96,9 +93,8 @@ class Judge:
     def start(self, row: int, text: str) -> None:
         """Find the program in a finished completion and start it, if the problem runs programs."""
         problem = self._problems[row]
-        toy = isinstance(problem.check, TokenTarget)
-        program = self._programs[row] = None if toy else find_program(problem, text)
-        if program is None or isinstance(problem.check, ReferenceText):
+        program = self._programs[row] = find_program(problem, text)
+        if program is None or not problem.check.runs_program:
             self._outcomes[row] = _done(Outcome(Verdict.NO_PROGRAM))
             return
         if self._runner is None:
@@ -122,9 +118,8 @@ class Judge:
 def find_program(problem: Problem, text: str) -> Program | None:
     """The program that a completion stands for.
 
-    The last fenced block counts, or the whole text where no fence opens; of a robot's program the first Python
-    block, as RoboEval reads them. The problem's ``program_prefix`` comes before it: in completion form the prompt
-    that the text goes on from, else imports and helpers.
+    The problem's check says where it is; the problem's ``program_prefix`` comes before it: in completion form the
+    prompt that the text goes on from, else imports and helpers.
 
     Args:
         problem: the problem the completion answers.
@@ -133,8 +128,7 @@ def find_program(problem: Problem, text: str) -> Program | None:
     Returns:
         the program and its place in the text, or ``None`` if there is none.
     """
-    robot = isinstance(problem.check, RobotWorlds | InventedWorlds)
-    found = program_at(text, *code_span(text)) if robot else extract_program(text)
+    found = problem.check.extract(text)
     if found is None:
         return None
     prefix = problem.program_prefix

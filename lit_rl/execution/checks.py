@@ -6,14 +6,35 @@ dataclasses of plain data: they pickle, compare and cross process and machine bo
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-Language = Literal["python", "c", "cpp"]
+from lit_rl.execution.check_base import Check, Language, wall_limit
+from lit_rl.execution.program import ExtractedProgram, program_at
+from lit_rl.simulators.robot_program import code_span
+
+COMPILE_SECONDS = 10.0
+
+__all__ = [
+    "COMPILE_SECONDS",
+    "AssertTests",
+    "BuildAndRun",
+    "CallTests",
+    "Check",
+    "InventedWorlds",
+    "Language",
+    "ReferenceText",
+    "RobotCheck",
+    "RobotTest",
+    "RobotWorlds",
+    "StdioTests",
+    "TokenTarget",
+]
 
 
 @dataclass(frozen=True)
-class AssertTests:
+class AssertTests(Check):
     """Python test code that uses the program's functions: HumanEval's ``check(candidate)``, MBPP's asserts.
 
     Args:
@@ -34,9 +55,21 @@ class AssertTests:
     in_place: bool = False
     allow_objects: bool = False
 
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.asserts:judge_asserts"
+
+    @property
+    def num_tests(self) -> int:
+        """Asserts that can be counted without running the tests, at least one."""
+        return max(1, _count_asserts(self.test))
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """Program and tests share one limit."""
+        return wall_limit(self.timeout_seconds)
+
 
 @dataclass(frozen=True)
-class CallTests:
+class CallTests(Check):
     """Calls of one function with the value each must return, compared outside the program's process.
 
     Args:
@@ -56,9 +89,21 @@ class CallTests:
     tuples_are_lists: bool = False
     in_place: bool = False
 
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
+
+    @property
+    def num_tests(self) -> int:
+        """One a case."""
+        return len(self.cases)
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A limit for each case."""
+        return self.num_tests * wall_limit(self.timeout_seconds)
+
 
 @dataclass(frozen=True)
-class StdioTests:
+class StdioTests(Check):
     """Whole programs that read stdin and write stdout.
 
     Args:
@@ -70,6 +115,27 @@ class StdioTests:
     cases: tuple[tuple[str, str], ...]
     language: Language = "python"
     timeout_seconds: float = 5.0
+
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
+
+    @property
+    def num_tests(self) -> int:
+        """One a case."""
+        return len(self.cases)
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A limit for each case, and one for the compiler."""
+        compiling = 0.0 if self.language == "python" else wall_limit(COMPILE_SECONDS)
+        return self.num_tests * wall_limit(self.timeout_seconds) + compiling
+
+
+class RobotCheck(Check):
+    """A service robot's program, run in simulated worlds; outcomes carry a ``robot_verdict``."""
+
+    def extract(self, text: str) -> ExtractedProgram | None:
+        """The first Python block, or the whole text, as RoboEval reads completions."""
+        return program_at(text, *code_span(text))
 
 
 @dataclass(frozen=True)
@@ -88,7 +154,7 @@ class RobotTest:
 
 
 @dataclass(frozen=True)
-class RobotWorlds:
+class RobotWorlds(RobotCheck):
     """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
 
     Args:
@@ -99,9 +165,21 @@ class RobotWorlds:
     tests: tuple[RobotTest, ...]
     timeout_seconds: float = 1.0
 
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.robot_worlds:judge_robot_worlds"
+
+    @property
+    def num_tests(self) -> int:
+        """One a world."""
+        return len(self.tests)
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A limit for each world."""
+        return self.num_tests * wall_limit(self.timeout_seconds)
+
 
 @dataclass(frozen=True)
-class InventedWorlds:
+class InventedWorlds(RobotCheck):
     """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.
 
     Args:
@@ -117,9 +195,21 @@ class InventedWorlds:
     seed: int = 0
     timeout_seconds: float = 2.0
 
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.robot_worlds:judge_invented_worlds"
+
+    @property
+    def num_tests(self) -> int:
+        """One a run."""
+        return self.num_worlds
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A limit for each run."""
+        return self.num_tests * wall_limit(self.timeout_seconds)
+
 
 @dataclass(frozen=True)
-class BuildAndRun:
+class BuildAndRun(Check):
     """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.
 
     Each stage has a score in [0, 1] and a weight; where one fails, those after it score 0. The reference
@@ -161,14 +251,28 @@ class BuildAndRun:
     readable: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
 
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.build:judge_build_and_run"
+
     @property
-    def timeout_seconds(self) -> float:
-        """Seconds for one completion: a build, a run, and as much again for the reference."""
-        return 2 * (self.build_seconds + self.run_seconds)
+    def language(self) -> str:
+        """Missing lines are no program by themselves, whatever the file is written in."""
+        return f"lines of {self.file}"
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A build and a run of the completion; before the first one of a tree also of the tree itself, and
+        a build without the masked lines.
+        """
+        return 3 * self.build_seconds + 2 * self.run_seconds
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The weighted stages and their mean."""
+        return ("compilation", "execution", "header_bleu", "density", "total")
 
 
 @dataclass(frozen=True)
-class ReferenceText:
+class ReferenceText(Check):
     """No execution: the completion is compared with a reference by reward terms.
 
     Args:
@@ -179,9 +283,14 @@ class ReferenceText:
     text: str
     language: str = "text"
 
+    @property
+    def reference_text(self) -> str:
+        """The text itself."""
+        return self.text
+
 
 @dataclass(frozen=True)
-class TokenTarget:
+class TokenTarget(Check):
     """Toy tasks: nothing is executed, the toy's reward reads the numbers.
 
     Args:
@@ -190,5 +299,22 @@ class TokenTarget:
 
     data: tuple[int, ...] = field(default=())
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The data, as the toys read it."""
+        return self.data
 
-Check = AssertTests | CallTests | StdioTests | RobotWorlds | InventedWorlds | BuildAndRun | ReferenceText | TokenTarget
+    def extract(self, text: str) -> ExtractedProgram | None:
+        """No program: the completion is numbers."""
+        return None
+
+
+def _count_asserts(test: str) -> int:
+    """Asserts at the top of a test's source and of its function ``check``; 0 if it does not compile."""
+    try:
+        module = ast.parse(test).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
+    functions = (part for part in module if isinstance(part, ast.FunctionDef) and part.name == "check")
+    statements = [*module, *(statement for function in functions for statement in function.body)]
+    return sum(isinstance(statement, ast.Assert) for statement in statements)

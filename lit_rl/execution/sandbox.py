@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -15,16 +16,14 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 
-from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
+from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
 from lit_rl.execution.confinement.packages import find_packages
-from lit_rl.execution.judging.compiling import COMPILE_WALL_SECONDS
-from lit_rl.execution.judging.jobs import WALL_FACTOR
 from lit_rl.execution.judging.supervisor import Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.spawning import TIERS, WEAK, ZygoteSettings, start_process
-from lit_rl.execution.wire.messages import receive_message, send_message
+from lit_rl.execution.wire.messages import pack, receive_message, send_message
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 _log = logging.getLogger(__name__)
@@ -41,11 +40,13 @@ class SandboxError(RuntimeError):
 class _Waiting:
     """A submitted program, until its future is resolved."""
 
-    __slots__ = ("alone", "check", "future", "losses", "program", "started")
+    __slots__ = ("alone", "budget_seconds", "check", "future", "losses", "packed", "program", "started")
 
     def __init__(self, program: str, check: Check) -> None:
         self.program = program
         self.check = check
+        self.budget_seconds = check.wall_budget_seconds
+        self.packed = b""
         self.future: Future[Outcome] = Future()
         self.started = False
         self.losses = 0
@@ -55,6 +56,14 @@ class _Waiting:
         """Whether it is still wanted; from now on it cannot be cancelled."""
         self.started = self.started or self.future.set_running_or_notify_cancel()
         return self.started
+
+    def pack(self) -> bool:
+        """Whether the check can be sent to a worker; if not, this is resolved."""
+        try:
+            self.packed = pack(self.check)
+        except Exception as error:  # whatever a check of the user's holds
+            self.resolve(_failure(f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"))
+        return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
@@ -156,7 +165,9 @@ class Sandbox(ProgramRunner):
             imports=tuple(found),
             temporary_folder=self._folder,
         )
-        self._settings = Settings(zygote)
+        self._settings = Settings(
+            zygote, tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
+        )
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -194,7 +205,7 @@ class Sandbox(ProgramRunner):
         """
         waiting = self._enqueue([_Waiting(program, check) for program, check in programs])
         if deadline_seconds is None:
-            total = sum(_budget_seconds(item.check) for item in waiting)
+            total = sum(item.budget_seconds for item in waiting)
             deadline_seconds = 2 * total / len(self._threads) + 2 * _GRACE_SECONDS
         deadline = time.monotonic() + deadline_seconds
         outcomes = []
@@ -268,6 +279,7 @@ class Sandbox(ProgramRunner):
     def _serve(self, slot: int) -> None:
         """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
         while items := self._take():
+            items = [item for item in items if item.pack()]
             try:
                 self._judge_chunk(slot, items)
             except (OSError, EOFError, SandboxError) as error:
@@ -281,10 +293,10 @@ class Sandbox(ProgramRunner):
         worker = self._workers[slot]
         if worker is None:
             worker = self._workers[slot] = _Worker(self._settings)
-        worker.send([Task(i, item.program, item.check) for i, item in enumerate(items)])
+        worker.send([Task(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
         while items:
-            for number, outcome in worker.receive(_budget_seconds(items[0].check) + _GRACE_SECONDS):
+            for number, outcome in worker.receive(items[0].budget_seconds + _GRACE_SECONDS):
                 if number != expected:
                     raise EOFError(f"the worker answered program {number} where {expected} was due")
                 expected += 1
@@ -312,19 +324,6 @@ class Sandbox(ProgramRunner):
         with self._changed:
             self._waiting.extendleft(reversed(items))
             self._changed.notify_all()
-
-
-def _budget_seconds(check: Check) -> float:
-    """Most wall seconds that judging one program can take by its own limits."""
-    if isinstance(check, AssertTests):
-        num_cases = 1
-    elif isinstance(check, CallTests | StdioTests):
-        num_cases = max(1, len(check.cases))
-    else:
-        num_cases = max(1, len(getattr(check, "tests", ())))
-    seconds = float(getattr(check, "timeout_seconds", 0.0))
-    compiling = isinstance(check, StdioTests) and check.language != "python"
-    return num_cases * (WALL_FACTOR * seconds + 1.0) + (COMPILE_WALL_SECONDS if compiling else 0.0)
 
 
 def _failure(message: str) -> Outcome:

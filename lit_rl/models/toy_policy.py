@@ -13,7 +13,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from lit_rl.execution.checks import TokenTarget
 from lit_rl.models.policy import OnFinished, Policy
 from lit_rl.models.prompting import pad_left, pad_right
 from lit_rl.models.sampling import choose_tokens
@@ -60,7 +59,7 @@ class ToyPolicy(Policy):
 
     def fits(self, problem: Problem) -> bool:
         """Whether the problem is one of numbers."""
-        return isinstance(problem.check, TokenTarget)
+        return problem.check.numbers is not None
 
     def encode(self, problems: Sequence[Problem]) -> PromptBatch:
         """The numbers themselves as ids."""
@@ -192,6 +191,7 @@ def numbers_of(problem: Problem) -> tuple[int, ...]:
     Raises:
         ValueError: it has none.
     """
-    if not isinstance(problem.check, TokenTarget):
+    numbers = problem.check.numbers
+    if numbers is None:
         raise ValueError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
-    return problem.check.data
+    return numbers

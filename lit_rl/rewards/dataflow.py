@@ -8,7 +8,7 @@ from functools import lru_cache
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.data_flow import Flow, data_flow
 from lit_rl.rewards.grammars import parser
-from lit_rl.rewards.places import check_language, language_of, unread
+from lit_rl.rewards.places import check_language, unread
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -35,7 +35,7 @@ class DataflowReward(RewardTerm):
         """Raise ValueError if the problem has no reference, or its language no grammar here."""
         check_language("DataflowReward", problem)
         check_reference("DataflowReward", problem)
-        parser(language_of(problem), "DataflowReward")
+        parser(problem.check.language, "DataflowReward")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -50,7 +50,7 @@ def _match(judgement: Judgement) -> float:
     program, reference = program_and_reference(judgement, "DataflowReward")
     if not program.strip():
         return 0.0
-    language = language_of(judgement.problem)
+    language = judgement.problem.check.language
     wanted = _flow(reference, language)
     if not wanted:
         return 1.0

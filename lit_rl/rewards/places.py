@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from lit_rl.execution.checks import BuildAndRun, Language, ReferenceText, StdioTests
+from lit_rl.execution.checks import Language
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.base import Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program
@@ -81,24 +81,16 @@ def blame_line(text: str, judgement: Judgement, value: float, full: float) -> Te
     return TermScore(value, (replace(span, undecided=judgement.outcome.verdict is Verdict.SYNTAX_ERROR),))
 
 
-def language_of(problem: Problem) -> str:
-    """What the problem's programs are written in: its check's language, Python where that has none."""
-    check = problem.check
-    if isinstance(check, BuildAndRun):  # no program by itself, whatever the file is written in
-        return f"lines of {check.file}"
-    return check.language if isinstance(check, StdioTests | ReferenceText) else "python"
-
-
 def check_language(term: str, problem: Problem, known: Sequence[Language] = LANGUAGES) -> None:
     """Raise ValueError if a term cannot parse the problem's language."""
-    language = language_of(problem)
+    language = problem.check.language
     if language not in known:
         raise ValueError(f"{term} reads {', '.join(known)}, but its programs are written in {language!r}")
 
 
 def unread(judgement: Judgement, known: Sequence[str] = LANGUAGES) -> TermScore | None:
     """The score of a program that a term cannot parse: none. ``None`` where it can; a validation task may be any."""
-    language = language_of(judgement.problem)
+    language = judgement.problem.check.language
     return None if language in known else TermScore(None, reason=f"the term does not read {language}")
 
 

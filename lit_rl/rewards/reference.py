@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lit_rl.execution.checks import ReferenceText
 from lit_rl.rewards.base import TermScore
 from lit_rl.types import Judgement, Problem
 
@@ -13,7 +12,7 @@ def reference_of(problem: Problem) -> str | None:
     """The problem's reference program, or the text its check compares with."""
     if problem.reference is not None:
         return problem.reference
-    return problem.check.text if isinstance(problem.check, ReferenceText) else None
+    return problem.check.reference_text
 
 
 def check_reference(term: str, problem: Problem) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, get_args
 
-from lit_rl.execution.checks import InventedWorlds, RobotWorlds
+from lit_rl.execution.checks import RobotCheck
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.places import blame_line, rows
@@ -62,7 +62,7 @@ class SimulatorReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no worlds."""
-        if not isinstance(problem.check, RobotWorlds | InventedWorlds):
+        if not isinstance(problem.check, RobotCheck):
             raise ValueError(f"SimulatorReward needs robot worlds, but its check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.grammars import first_error, parser
-from lit_rl.rewards.places import Places, check_language, language_of, rows, unread
+from lit_rl.rewards.places import Places, check_language, rows, unread
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
@@ -29,8 +29,8 @@ class SyntaxReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's language has no grammar here."""
         check_language("SyntaxReward", problem)
-        if language_of(problem) != "python":
-            parser(language_of(problem), "SyntaxReward")
+        if problem.check.language != "python":
+            parser(problem.check.language, "SyntaxReward")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
@@ -43,7 +43,7 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     program = judgement.program
     if program is None:
         return TermScore(-1.0)
-    language = language_of(judgement.problem)
+    language = judgement.problem.check.language
     prefix = truncated and program.end >= len(text.encode().rstrip())
     place = _first_wrong(program.source, language, prefix)
     if place is None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, get_args
 
-from lit_rl.execution.checks import AssertTests, CallTests, Check, RobotWorlds, StdioTests
+from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards.base import RewardTerm, TermScore, check_number
 from lit_rl.rewards.places import blame_line, rows
@@ -70,7 +69,7 @@ class TestsReward(RewardTerm):
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if nothing is run for this problem."""
-        if not isinstance(problem.check, AssertTests | CallTests | StdioTests | RobotWorlds):
+        if problem.check.num_tests == 0:
             raise ValueError(f"TestsReward needs tests, but its check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
@@ -93,7 +92,7 @@ class TestsReward(RewardTerm):
             return float(outcome.passed)
         passed = sum(case is Verdict.PASSED for case in outcome.cases)
         # A program that died after its last test still failed: the death counts as one more test.
-        return passed / max(_number_of_tests(check), len(outcome.cases), passed + 1)
+        return passed / max(check.num_tests, len(outcome.cases), passed + 1)
 
 
 def merge_grades(
@@ -110,17 +109,3 @@ def merge_grades(
             raise ValueError(f"{type(owner).__name__}.grades has an unknown verdict {key!r}: use {known}")
         check_number(owner, f"grades[{key}]", grade)
     return {**defaults, **(given or {})}
-
-
-def _number_of_tests(check: Check) -> int:
-    """Tests of a check, as far as they can be counted without running it."""
-    if isinstance(check, CallTests | StdioTests):
-        return len(check.cases)
-    if isinstance(check, RobotWorlds):
-        return len(check.tests)
-    if not isinstance(check, AssertTests):
-        return 0
-    module = ast.parse(check.test).body
-    functions = (part for part in module if isinstance(part, ast.FunctionDef) and part.name == "check")
-    statements = [*module, *(statement for function in functions for statement in function.body)]
-    return sum(isinstance(statement, ast.Assert) for statement in statements)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
-from lit_rl.execution.checks import TokenTarget
 from lit_rl.rewards.base import RewardTerm, Span, TermScore
 from lit_rl.simulators.toys import corridor_distances, sort_distance, sort_inclusion_ordering
 from lit_rl.types import Completions, Judgement, Problem
@@ -90,6 +89,7 @@ def answers(completions: Completions) -> list[list[int]]:
 
 
 def _numbers(problem: Problem) -> tuple[int, ...]:
-    if not isinstance(problem.check, TokenTarget):
+    numbers = problem.check.numbers
+    if numbers is None:
         raise ValueError(f"toy rewards need numbers (TokenTarget), but its check is {type(problem.check).__name__}")
-    return problem.check.data
+    return numbers

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from lit_rl.execution.checks import BuildAndRun
 from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, box_user, run_boxed
+from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.judging.text_bleu import text_bleu
 from lit_rl.execution.outcome import Outcome, Verdict
@@ -48,13 +49,13 @@ _masked: dict[BuildAndRun, Path] = {}
 _VERSIONS = (".git", ".hg", ".svn")
 
 
-def judge_build_and_run(completion: str, check: BuildAndRun, temporary_folder: str = "/tmp") -> Outcome:
+def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRun) -> Outcome:
     """Put the completion in place of the masked lines; build, run, compare.
 
     Args:
+        client: its settings say where copies are made.
         completion: source of the missing lines; may be empty.
         check: tree, commands, limits.
-        temporary_folder: where copies are made.
 
     Returns:
         an outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
@@ -65,6 +66,7 @@ def judge_build_and_run(completion: str, check: BuildAndRun, temporary_folder: s
         ValueError: file or lines are not in the tree.
     """
     started = time.monotonic()
+    temporary_folder = client.settings.temporary_folder
     reference = _reference_of(check, temporary_folder)
     folder = _copy(_masked_tree(check, temporary_folder), temporary_folder)
     try:

@@ -25,6 +25,8 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
     """One call a case, in one process, in order; the values compared here."""
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
     calls = [Call(check.entry_point, args, {}) for args, _ in check.cases]
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)))

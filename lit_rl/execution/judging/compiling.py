@@ -14,16 +14,15 @@ import shutil
 import subprocess
 from collections import OrderedDict
 from functools import lru_cache
-from typing import NamedTuple
 
-from lit_rl.execution.checks import Language
-from lit_rl.execution.judging.jobs import WALL_FACTOR, Child, ZygoteClient, read_tail, read_whole
+from lit_rl.execution.check_base import Language
+from lit_rl.execution.checks import COMPILE_SECONDS
+from lit_rl.execution.judging.compiled import Compiled
+from lit_rl.execution.judging.jobs import Child, ZygoteClient, read_tail, read_whole
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
 
-COMPILE_SECONDS = 10.0
-COMPILE_WALL_SECONDS = WALL_FACTOR * COMPILE_SECONDS + 1.0
 _COMPILE_MEMORY = 768 << 20
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _LONGEST_PROGRAM = 32 << 20
@@ -43,22 +42,6 @@ _COMMON = (
     "program",
     "-lm",
 )
-
-
-class Compiled(NamedTuple):
-    """A program as the compiler left it.
-
-    Args:
-        binary: the executable; empty if there is none.
-        verdict: why there is none.
-        diagnostics: the compiler's, capped.
-        line: of the first error.
-    """
-
-    binary: bytes
-    verdict: Verdict | None = None
-    diagnostics: str = ""
-    line: int | None = None
 
 
 class Compiler:

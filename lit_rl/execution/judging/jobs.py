@@ -10,8 +10,10 @@ import select
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from lit_rl.execution.check_base import wall_limit
+from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.zygote.zygote import (
@@ -24,15 +26,10 @@ from lit_rl.execution.zygote.zygote import (
     STOP,
 )
 
-WALL_FACTOR = 3.0
 TAIL_BYTES = 4096
 _SHORT_MILLISECONDS = 5
 # A memfd of the program's may be as long as the output limit; more than this of it is never read.
 _LONGEST_READ = 64 << 20
-
-
-if TYPE_CHECKING:
-    from lit_rl.execution.judging.compiling import Compiler
 
 
 class ZygoteLost(Exception):
@@ -134,7 +131,7 @@ class ZygoteClient:
         self.settings = settings
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self.compiler: Compiler | None = None
+        self.compiler: CompilesPrograms | None = None
         self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
         self._hang_up = {trainer, trainer_process}
         self._poll.register(trainer, select.POLLRDHUP)
@@ -145,7 +142,7 @@ class ZygoteClient:
     ) -> float:
         """Have the children forked. Returns the monotonic time by which they are all dead."""
         cpu_seconds = case_seconds * num_cases
-        wall_seconds = cpu_seconds * WALL_FACTOR + 1.0
+        wall_seconds = wall_limit(cpu_seconds)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(len(children), compiled, first_look, case_seconds, cpu_seconds, wall_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])

@@ -1,16 +1,15 @@
-"""From a program and its check to an outcome. Runs in the supervisor."""
+"""From a check to its judge, and from a program to an outcome. Runs in the supervisor."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
-from lit_rl.execution.checks import AssertTests, BuildAndRun, CallTests, Check, InventedWorlds, RobotWorlds, StdioTests
-from lit_rl.execution.judging.assert_plan import plan_asserts
-from lit_rl.execution.judging.calls import judge_calls, judge_plan
-from lit_rl.execution.judging.graded import judge_graded
+from lit_rl.execution.checks import Check
 from lit_rl.execution.judging.jobs import ZygoteClient
-from lit_rl.execution.judging.stdio import judge_stdio
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.outcome import Outcome
+
+Judge = Callable[[ZygoteClient, str, Check], Outcome]
 
 
 def judge(client: ZygoteClient, program: str, check: Check) -> Outcome:
@@ -19,25 +18,20 @@ def judge(client: ZygoteClient, program: str, check: Check) -> Outcome:
     Raises:
         TypeError: for a check that is not judged by running a program.
     """
-    program = program.removeprefix("\ufeff")
-    if isinstance(check, RobotWorlds | InventedWorlds):
-        # Loaded when needed: it brings the simulator along.
-        judge_robot = import_module("lit_rl.execution.judging.robot_worlds").judge_robot
-        outcome: Outcome = judge_robot(client, program, check)
-        return outcome
-    if isinstance(check, BuildAndRun):
-        judge_build = import_module("lit_rl.execution.judging.build").judge_build_and_run
-        built: Outcome = judge_build(program, check, client.settings.temporary_folder)
-        return built
-    if not program.strip():
-        return Outcome(Verdict.NO_PROGRAM)
-    if isinstance(check, AssertTests):
-        plan = None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
-        if plan is not None:
-            return judge_plan(client, program, check, plan)
-        return judge_graded(client, program, check)
-    if isinstance(check, CallTests):
-        return judge_calls(client, program, check)
-    if isinstance(check, StdioTests):
-        return judge_stdio(client, program, check)
-    raise TypeError(f"{type(check).__name__} is not judged by running a program")
+    return judge_of(type(check))(client, program.removeprefix("\ufeff"), check)
+
+
+def judge_of(kind: type[Check]) -> Judge:
+    """The judge that a kind of check names; its module is loaded at the first check of that kind.
+
+    Raises:
+        TypeError: if the kind names none, or one that does not exist.
+    """
+    if not kind.judged_by:
+        raise TypeError(f"{kind.__name__} is not judged by running a program")
+    module, _, name = kind.judged_by.partition(":")
+    try:
+        found: Judge = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TypeError(f"{kind.__name__}.judged_by is {kind.judged_by!r}, which cannot be loaded: {error}") from None
+    return found

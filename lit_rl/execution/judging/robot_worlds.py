@@ -35,6 +35,7 @@ MAX_CALLS = 10_000
 
 _PREAMBLE = "import sys, time\n"
 _BREAK_OFF = ("robot_execution_error", "python_error")
+_NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
 
 
 class RobotHost:
@@ -70,15 +71,6 @@ class _Tested:
     conjuncts: float
 
 
-def judge_robot(client: ZygoteClient, program: str, check: RobotWorlds | InventedWorlds) -> Outcome:
-    """Judge a service-robot program in given or in invented worlds."""
-    if not program.strip():
-        return Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
-    if isinstance(check, RobotWorlds):
-        return judge_robot_worlds(client, program, check)
-    return judge_invented_worlds(client, program, check)
-
-
 def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -> Outcome:
     """Run the program in each world and check what the robot did there.
 
@@ -95,6 +87,8 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
     Raises:
         ValueError: a world or a check is malformed.
     """
+    if not program.strip():
+        return _NO_PROGRAM
     prepared = prepare(program)
     tested: list[_Tested] = []
     for test in check.tests:
@@ -110,6 +104,8 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
 
     One time-out is let pass, as a loop may wait for what the coin does not bring; the second one refuses.
     """
+    if not program.strip():
+        return _NO_PROGRAM
     prepared = prepare(program)
     tested: list[_Tested] = []
     num_timed_out = 0

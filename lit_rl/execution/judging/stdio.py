@@ -19,6 +19,8 @@ from lit_rl.execution.outcome import Outcome, Verdict
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
     """A fresh process a case; the first case that does not pass decides."""
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
     binary = None
     if check.language != "python":
         if client.compiler is None:

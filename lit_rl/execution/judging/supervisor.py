@@ -15,28 +15,39 @@ import sys
 import traceback
 from typing import NamedTuple
 
-from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_NAME, libc
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.registry import judge
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
-from lit_rl.execution.wire.messages import receive_message, send_message
+from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
 
 class Task(NamedTuple):
-    """One program to judge; ``number`` names it between trainer and supervisor."""
+    """One program to judge.
+
+    Args:
+        number: its name between trainer and supervisor.
+        program: source.
+        check: packed, so that one check that cannot be read here spoils no other task.
+    """
 
     number: int
     program: str
-    check: Check
+    check: bytes
 
 
 class Settings(NamedTuple):
-    """What the trainer tells a fresh supervisor."""
+    """What the trainer tells a fresh supervisor.
+
+    Args:
+        zygote: limits and isolation of programs.
+        import_paths: where modules of checks and judges from outside this package are found.
+    """
 
     zygote: ZygoteSettings
+    import_paths: tuple[str, ...] = ()
 
 
 class Supervisor:
@@ -91,7 +102,7 @@ class Supervisor:
 
     def _judge(self, task: Task) -> Outcome:
         try:
-            return judge(self._client, task.program, task.check)
+            return judge(self._client, task.program, unpack(task.check))
         except (ZygoteLost, SystemExit):
             raise
         except Exception:
@@ -105,6 +116,7 @@ def main() -> None:
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
     trainer = os.pidfd_open(os.getppid())
     settings: Settings = receive_message(connection)
+    sys.path += settings.import_paths  # behind the standard library, which nothing may replace here
     try:
         zygote = start_zygote(settings.zygote)
     except Exception as error:

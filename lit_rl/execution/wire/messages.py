@@ -10,9 +10,19 @@ from typing import Any
 _HEADER = struct.Struct("=I")
 
 
+def pack(value: Any) -> bytes:
+    """A value as bytes, for :func:`unpack` on the other side."""
+    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(data: bytes) -> Any:
+    """The value that was packed. Never for bytes that a program may have written."""
+    return pickle.loads(data)
+
+
 def send_message(connection: socket.socket, message: Any) -> None:
     """One pickled message with its length before it. Only trainer and supervisor talk this way."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    data = pack(message)
     connection.sendall(_HEADER.pack(len(data)) + data)
 
 
@@ -23,7 +33,7 @@ def receive_message(connection: socket.socket) -> Any:
         EOFError: if the other end hung up.
     """
     (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
-    return pickle.loads(_receive_exactly(connection, length))
+    return unpack(_receive_exactly(connection, length))
 
 
 def _receive_exactly(connection: socket.socket, length: int) -> bytes:

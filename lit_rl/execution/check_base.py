@@ -1,0 +1,69 @@
+"""What every kind of check tells those who handle it: the base class of all checks."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from lit_rl.execution.program import ExtractedProgram, extract_program
+
+Language = Literal["python", "c", "cpp"]
+
+WALL_FACTOR = 3.0
+WALL_SLACK_SECONDS = 1.0
+
+
+def wall_limit(cpu_seconds: float) -> float:
+    """Wall seconds after which a program is killed that may use this many CPU seconds."""
+    return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
+
+
+class Check:
+    """How a program is judged, as plain data, and how the check wants to be treated.
+
+    A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the
+    judge as ``"package.module:function"``; the function is called in the process that judges, as
+    ``function(client, program, check)``, and returns an ``Outcome``. The module of a check must be importable
+    there: it is found on the trainer's ``sys.path``, and takes what it needs of this package from
+    ``lit_rl.execution.checks``, not from ``lit_rl.execution``. ``docs/sandbox.md`` has an example.
+    """
+
+    judged_by: ClassVar[str] = ""
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether judging it runs a program. Otherwise the completion is only read by reward terms."""
+        return bool(self.judged_by)
+
+    @property
+    def language(self) -> str:
+        """What completions are written in."""
+        return "python"
+
+    @property
+    def num_tests(self) -> int:
+        """Tests that a program can pass one by one; 0 where it is judged in another way."""
+        return 0
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """Most wall seconds that judging one program takes by the check's own limits."""
+        return 0.0
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the scores in its outcomes, for checks that judge in stages."""
+        return ()
+
+    @property
+    def reference_text(self) -> str | None:
+        """The text that reward terms compare a completion with, if the check brings one."""
+        return None
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The numbers that toy policies and toy rewards read instead of a text; ``None`` for all other tasks."""
+        return None
+
+    def extract(self, text: str) -> ExtractedProgram | None:
+        """The program in a completion, or ``None`` if there is none."""
+        return extract_program(text)

@@ -1,0 +1,34 @@
+"""A compiled program, and what whoever compiles one must offer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from lit_rl.execution.check_base import Language
+from lit_rl.execution.outcome import Verdict
+
+
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
+
+
+class CompilesPrograms(Protocol):
+    """A worker's compiler."""
+
+    def compile(self, source: str, language: Language) -> Compiled:
+        """The compiled program, or why there is none."""
+
+    def close(self) -> None:
+        """End what it started."""
