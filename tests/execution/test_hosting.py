@@ -6,7 +6,7 @@ import pytest
 
 from lit_rl.execution import Verdict
 from lit_rl.execution.judging.hosting import run_hosted
-from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.judging.jobs import Child, ZygoteClient, read_tail
 from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 
 
@@ -101,6 +101,51 @@ def test_a_program_that_abuses_the_channel_is_ended_and_has_not_passed(client, b
     result, _ = run(client, body)
     assert result.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT)
     assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
+
+
+MALFORMED = {
+    "no JSON": b"\xff\xfe{",
+    "no message": b"[]",
+    "a number": b"7",
+    "a name that is a list": b'["call",[],["t"],["d"]]',
+    "no such function": b'["call","fly",["t"],["d"]]',
+    "too few parts": b'["call","ask"]',
+    "bytes that are a number": b'["call","ask",["t",["b",5]],["d"]]',
+    "a fraction over zero": b'["call","ask",["t",["F","0x1","0x0"]],["d"]]',
+    "a decimal that is none": b'["call","ask",["t",["D","one"]],["d"]]',
+    "an unknown tag": b'["call","ask",["t",["?"]],["d"]]',
+    "a tag that is a list": b'["call","ask",["t",[[]]],["d"]]',
+    "no tag": b'["call","ask",["t",[]],["d"]]',
+    "arguments that are a set": b'["call","ask",["s"],["d"]]',
+    "names that are a list": b'["call","ask",["t"],["l"]]',
+    "names that are numbers": b'["call","ask",["t"],["d",1,2]]',
+    "a dict with half a pair": b'["call","ask",["t"],["d","a"]]',
+    "an unhashable key": b'["call","ask",["t",["d",["l"],1]],["d"]]',
+    "nested for ever": b'["call","ask",' + b"[" * 5000 + b"]" * 5000 + b',["d"]]',
+    "an end that is a number": b'["end",5]',
+    "an end without types": b'["end",{"types":5}]',
+    "an end that is text": b'["end","over"]',
+    "an end of types that are lists": b'["end",{"types":[[[]]],"line":[],"message":{}}]',
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_message_is_the_programs_fault_and_the_next_program_is_judged_for_itself(client, line):
+    """What its report would say of it, were it left unread, is said of the next one."""
+    result, _ = run(client, f"import os\nos.write(4, {line!r} + b'\\n')\nos.read(4, 1)")
+    assert result.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT)
+    assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
+    assert run(client, "raise ValueError")[0].outcome.exception_type == "ValueError"
+
+
+def test_a_job_whose_report_nobody_took_is_not_the_next_jobs(client):
+    left = {"mode": "stdio", "source": "while True: pass"}
+    with Child(left) as child:
+        client.start([child], 0.3)
+    with Child({"mode": "stdio", "source": "print('hi')"}) as child:
+        report = client.run([child], 5.0)
+        assert (report.timed_out, report.children[0].status) == (False, 0)
+        assert read_tail(child.stdout) == "hi\n"
 
 
 def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):

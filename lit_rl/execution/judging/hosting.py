@@ -140,7 +140,7 @@ class _Session:
             return False
         except ChannelClosed:
             return False
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
             self._client.stop()  # no honest program writes there
             return False
         return not self._stopped
@@ -163,6 +163,12 @@ class _Session:
         if name not in self._host.functions:
             raise KeyError(name)
         values = plain.from_tree(args, _opaque), plain.from_tree(kwargs, _opaque)
+        if (
+            type(values[0]) is not tuple
+            or type(values[1]) is not dict
+            or not all(type(key) is str for key in values[1])
+        ):
+            raise plain.NotPlain("arguments that are none")
         try:
             return json.dumps(["value", plain.to_tree(self._host.call(name, *values), _refuse)])
         except Exception as error:

@@ -132,6 +132,8 @@ class ZygoteClient:
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
         self.compiler: CompilesPrograms | None = None
+        self._number = 0
+        self._runs_until: float | None = None  # while a job runs: when it is dead at the latest
         self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
         self._hang_up = {trainer, trainer_process}
         self._poll.register(trainer, select.POLLRDHUP)
@@ -141,16 +143,21 @@ class ZygoteClient:
         self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
     ) -> float:
         """Have the children forked. Returns the monotonic time by which they are all dead."""
+        self.abandon()
         cpu_seconds = case_seconds * num_cases
         wall_seconds = wall_limit(cpu_seconds)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
-        header = REQUEST.pack(len(children), compiled, first_look, case_seconds, cpu_seconds, wall_seconds)
+        header = REQUEST.pack(
+            self._number + 1, len(children), compiled, first_look, case_seconds, cpu_seconds, wall_seconds
+        )
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
         try:
             self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
             raise ZygoteLost(str(error)) from None
-        return time.monotonic() + wall_seconds
+        self._number += 1
+        self._runs_until = time.monotonic() + wall_seconds
+        return self._runs_until
 
     def finish(self, deadline: float, channel: Channel | None = None) -> JobReport | None:
         """Wait for the report of the job that runs, or for something to read in ``channel`` (``None``).
@@ -191,13 +198,26 @@ class ZygoteClient:
         with contextlib.suppress(OSError):
             self.control.send(STOP)
 
+    def abandon(self) -> None:
+        """Kill the job that runs, if one still does, and take its report: the next job must not be judged by it.
+
+        Raises:
+            ZygoteLost: if the zygote does not report in time.
+        """
+        if self._runs_until is not None:
+            self.stop()
+            self.finish(self._runs_until)
+
     def _report(self) -> JobReport:
         data = self.control.recv(4096)
-        if len(data) < REPORT.size:
+        if not data or len(data) % REPORT.size:
             raise ZygoteLost("the zygote is gone")
         parts = list(REPORT.iter_unpack(data))
-        spent = tuple(Spent(status, cpu, peak * 1024) for _, _, status, cpu, peak in parts)
-        return JobReport(parts[0][0], parts[0][1], spent)
+        if any(part[0] != self._number for part in parts):
+            raise ZygoteLost(f"the zygote reported on job {parts[0][0]} where {self._number} was running")
+        self._runs_until = None
+        spent = tuple(Spent(status, cpu, peak * 1024) for _, _, _, status, cpu, peak in parts)
+        return JobReport(parts[0][1], parts[0][2], spent)
 
 
 def memfd(content: bytes | None = None) -> int:

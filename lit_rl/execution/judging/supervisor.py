@@ -106,7 +106,8 @@ class Supervisor:
         except (ZygoteLost, SystemExit):
             raise
         except Exception:
-            # A fault of ours. It must never look like a fault of the program.
+            # A fault of ours. It must never look like a fault of the program, nor touch the next one.
+            self._client.abandon()
             return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=traceback.format_exc()[-2000:])
 
 

@@ -37,11 +37,12 @@ from lit_rl.execution.program_side import child
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
-# Children, whether they execute a compiled program, milliseconds to the first look at their clocks, CPU seconds
-# of a case and in all, wall seconds.
-REQUEST = struct.Struct("=iiiddd")
-# For each child: what ended the job, its wall seconds; exit status as of waitpid, CPU seconds, largest resident KiB.
-REPORT = struct.Struct("=ididq")
+# The job's number, children, whether they execute a compiled program, milliseconds to the first look at their
+# clocks, CPU seconds of a case and in all, wall seconds.
+REQUEST = struct.Struct("=qiiiddd")
+# For each child: the job's number, what ended the job, its wall seconds; exit status as of waitpid, CPU seconds,
+# largest resident KiB.
+REPORT = struct.Struct("=qididq")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
 _ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
@@ -119,7 +120,7 @@ class Zygote:
                 continue
             if not header:
                 return
-            num_children, compiled, moment, case_seconds, cpu_seconds, wall_seconds = _unpack(header)
+            number, num_children, compiled, moment, case_seconds, cpu_seconds, wall_seconds = _unpack(header)
             if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
                 raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
             case[:] = no_case  # all of the page: no program finds there what one before it left
@@ -146,7 +147,8 @@ class Zygote:
             report = b""
             for pid in pids:
                 _, status, usage = _wait4(pid, 0)
-                report += _pack(cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+                cpu = usage.ru_utime + usage.ru_stime
+                report += _pack(number, cause, wall_seconds, status, cpu, usage.ru_maxrss)
             if _listdir(work_folder):
                 empty_folder(work_folder)
             try:
