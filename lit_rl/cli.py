@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -18,33 +17,12 @@ from lit_rl.models.phase import where
 from lit_rl.models.strategy import check_strategy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.shipped_configs import with_paths
+from lit_rl.trainer import TRAINER_DEFAULTS, quiet
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
-TRAINER_DEFAULTS = {
-    # Rollouts differ in length; a step is a rollout, and each one is worth a point on the curves.
-    "log_every_n_steps": 1,
-    "num_sanity_val_steps": 0,
-    # Problems are dealt out to ranks by ProblemLoader, without duplicates.
-    "use_distributed_sampler": False,
-    # Tensors made in inference mode would break the training step after a standalone validation.
-    "inference_mode": False,
-    "enable_model_summary": False,
-    "default_root_dir": "runs",
-}
-
-
 AROUND_A_RUN = "check-data | configs | export | report"
 """The verbs of :mod:`lit_rl.commands`, for the help."""
-
-_DECIDED = (
-    ".*args parameter is intended to run from within Python.*",
-    ".*does not have many workers.*",
-    ".*recommended to use .*sync_dist=True.*",
-    ".*LeafSpec.*",
-    ".*overridden `transfer_batch_to_device` in `LightningModule`.*",
-    ".*in eval mode at the start of training.*",
-)
 
 
 class OneLineParser(LightningArgumentParser):
@@ -61,7 +39,7 @@ class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
     def __init__(self, args: Sequence[str], run: bool = True) -> None:
-        _quiet()
+        quiet()
         super().__init__(
             PolicyModule,
             TaskDataModule,
@@ -139,10 +117,3 @@ def main(args: Sequence[str] | None = None) -> None:
             raise
         place = where()
         fail((f"{place}: " if place else "") + f"{error}\n(set {DEBUG_VARIABLE}=1 to see where)", status=1)
-
-
-def _quiet() -> None:
-    """Warnings of libraries that speak of things this project decides on purpose."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for text in _DECIDED:
-        warnings.filterwarnings("ignore", message=text)

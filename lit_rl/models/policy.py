@@ -10,8 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 
+import torch
 from torch import Tensor, nn
 
+from lit_rl.execution.checks import ReferenceText
+from lit_rl.models.modes import evaluating
 from lit_rl.models.streams import StreamKey
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling
 
@@ -102,3 +105,26 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def refresh_reference(self) -> None:
         """Move the reference to the policy as it is now (iterative GRPO)."""
+
+    def complete(
+        self,
+        prompts: Sequence[str | Problem],
+        sampling: Sampling = Sampling(),  # noqa: B008  # frozen
+        seed: int = 0,
+    ) -> list[str]:
+        """Write completions of prompts: loads the policy if need be, needs no trainer and runs nothing.
+
+        Args:
+            prompts: texts, or problems.
+            sampling: how; ``num_samples`` completions of each prompt.
+            seed: of the samples; the same seed and prompts give the same texts.
+
+        Returns:
+            the texts, all of the first prompt before those of the second.
+        """
+        self.load()
+        problems = [
+            p if isinstance(p, Problem) else Problem(f"{i}", p, ReferenceText("")) for i, p in enumerate(prompts)
+        ]
+        with torch.no_grad(), evaluating(self):
+            return list(self.sample(self.encode(problems), sampling, StreamKey(seed, "complete", 0)).texts)

@@ -206,12 +206,15 @@ def check_strategy(strategy: Any) -> None:
     """Refuse what cannot work, before anything is built.
 
     Raises:
-        ValueError: FSDP1, which cannot train with several backward passes per step, or an unknown name.
+        ValueError: FSDP1, which cannot train with several backward passes per step, DeepSpeed, which wants to go
+            backward itself, or an unknown name.
     """
+    name = strategy if isinstance(strategy, str) else type(strategy).__name__
+    if "deepspeed" in name.lower():
+        raise ValueError(f"strategy {name} is not supported, it goes backward by itself: use strategy fsdp2")
     if isinstance(strategy, str) and strategy != "auto" and strategy not in StrategyRegistry:
         raise ValueError(f"unknown strategy {strategy}: use auto, ddp or fsdp2")
     if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        name = strategy if isinstance(strategy, str) else type(strategy).__name__
         raise ValueError(
             f"strategy {name} is FSDP1, which cannot go backward inside a training step: use strategy fsdp2"
         )

@@ -1,0 +1,87 @@
+"""pass@k of a policy on problems, without a trainer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from lit_rl.engines.base import Engine
+from lit_rl.engines.in_process import InProcess
+from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.functional.pass_at_k import pass_at_k
+from lit_rl.models.modes import evaluating
+from lit_rl.models.policy import Policy
+from lit_rl.models.streams import StreamKey
+from lit_rl.rollout import Rollout, collect
+from lit_rl.types import Problem, Sampling
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation came to.
+
+    Args:
+        pass_at: pass@k by k, over the problems that could be judged.
+        verdicts: completions by verdict.
+        rollouts: completions and judgements, a batch each, in the order of the problems.
+    """
+
+    pass_at: Mapping[int, float]
+    verdicts: Mapping[Verdict, int]
+    rollouts: tuple[Rollout, ...]
+
+
+def evaluate(
+    policy: Policy,
+    problems: Sequence[Problem],
+    *,
+    sampling: Sampling = Sampling(temperature=0.0),  # noqa: B008  # frozen
+    sandbox: ProgramRunner | None = None,
+    engine: Engine | None = None,
+    ks: Sequence[int] = (1,),
+    batch_size: int = 32,
+    seed: int = 0,
+) -> Evaluation:
+    """Sample completions of problems, run their programs, and estimate pass@k.
+
+    Rows that could not be judged for our own reasons are left out of pass@k.
+
+    Args:
+        policy: what writes; loaded if it is not yet.
+        problems: what it is measured on, such as ``Basics().problems("validation")``.
+        sampling: how; ``num_samples`` completions per problem.
+        sandbox: what runs the programs; ``None`` only for tasks without programs. It stays open.
+        engine: what samples; by default this process.
+        ks: the k of pass@k, each at most ``num_samples``.
+        batch_size: problems sampled at the same time.
+        seed: of the samples.
+
+    Raises:
+        ValueError: there are no problems, or a k is larger than ``num_samples``.
+    """
+    if not problems:
+        raise ValueError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
+    if min(ks) < 1 or max(ks) > sampling.num_samples:
+        raise ValueError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
+    policy.load()
+    key = StreamKey(seed, "evaluate", 0)
+    rollouts = []
+    with torch.no_grad(), evaluating(policy):
+        for first in range(0, len(problems), batch_size):
+            batch = problems[first : first + batch_size]
+            rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key))
+    judgements = [judgement for rollout in rollouts for judgement in rollout.judgements]
+    by_problem: dict[str, list[bool]] = {}
+    for judgement in judgements:
+        if judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
+            by_problem.setdefault(judgement.problem.task_id, []).append(judgement.outcome.passed)
+    pass_at = {k: _mean([pass_at_k(len(p), sum(p), k) for p in by_problem.values() if len(p) >= k]) for k in ks}
+    return Evaluation(pass_at, Counter(judgement.outcome.verdict for judgement in judgements), tuple(rollouts))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")

@@ -1,0 +1,194 @@
+"""A script or a notebook without the command line: the names at the top, a run, measuring, sampling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from conftest import TINY_QWEN2
+
+import lit_rl
+from lit_rl import (
+    GRPO,
+    SFT,
+    AssertTests,
+    CausalLM,
+    Checkpointing,
+    Problem,
+    Sampling,
+    Sandbox,
+    TaskDataModule,
+    TestsReward,
+    Trainer,
+    evaluate,
+)
+from lit_rl.execution import Outcome, ProgramRunner, Verdict
+from lit_rl.trainer import TRAINER_DEFAULTS
+
+
+class Words(TaskDataModule):
+    """Eight problems that no random policy solves."""
+
+    def load_problems(self, split: str) -> list[Problem]:
+        return [Problem(f"p{i}", f"def f{i}():\n", AssertTests(f"assert f{i}() == {i}")) for i in range(8)]
+
+
+class EverySecondPasses(ProgramRunner):
+    """Says passed and wrong in turn, without running anything."""
+
+    def __init__(self) -> None:
+        self.judged = 0
+
+    def submit(self, program: str, check: object):  # type: ignore[no-untyped-def]
+        from concurrent.futures import Future
+
+        future: Future[Outcome] = Future()
+        future.set_result(Outcome(Verdict.PASSED if self.judged % 2 else Verdict.WRONG_ANSWER))
+        self.judged += 1
+        return future
+
+    def close(self) -> None:
+        return
+
+
+def tiny(byte_tokenizer: str) -> CausalLM:
+    return CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+
+
+def grpo(byte_tokenizer: str, rollouts: int) -> GRPO:
+    return GRPO(
+        tiny(byte_tokenizer),
+        sampling=Sampling(num_samples=2, max_tokens=4),
+        rewards=[TestsReward()],
+        sandbox=EverySecondPasses,
+        max_rollouts=rollouts,
+    )
+
+
+def test_every_public_name_is_there_and_is_the_one_of_its_module() -> None:
+    assert set(lit_rl.__all__) - {"__version__"} == set(lit_rl._PLACE_OF)
+    for name in lit_rl._PLACE_OF:
+        assert getattr(lit_rl, name).__name__ == name
+    assert set(lit_rl.__all__) <= set(dir(lit_rl))
+    with pytest.raises(AttributeError, match="no attribute 'GPRO'"):
+        lit_rl.GPRO  # noqa: B018
+
+
+@pytest.mark.parametrize("names", ["Sandbox, AssertTests", "__version__"])
+def test_a_name_loads_no_more_than_it_needs(names: str) -> None:
+    code = f"from lit_rl import {names}; import sys; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_the_trainer_has_our_settings_and_takes_others(tmp_path: Path) -> None:
+    trainer = Trainer(accelerator="cpu", logger=False, default_root_dir=str(tmp_path))
+    assert trainer.log_every_n_steps == TRAINER_DEFAULTS["log_every_n_steps"] == 1
+    assert trainer.num_sanity_val_steps == 0
+    assert trainer.max_epochs == -1, "the module's own limit ends the run"
+    assert Trainer(max_epochs=3, accelerator="cpu", logger=False).max_epochs == 3
+    assert Trainer(max_steps=3, accelerator="cpu", logger=False).max_epochs != -1
+    with pytest.raises(ValueError, match="deepspeed"):
+        Trainer(strategy="deepspeed")
+
+
+def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) -> None:
+    """The second fit starts where the first one stopped, without a path being given."""
+
+    def train(rollouts: int) -> GRPO:
+        module = grpo(byte_tokenizer, rollouts)
+        callbacks: list[pl.Callback] = [Checkpointing(str(tmp_path / "run"), every_n_rollouts=1)]
+        quiet = {"logger": False, "enable_progress_bar": False, "limit_val_batches": 0}
+        Trainer(accelerator="cpu", callbacks=callbacks, default_root_dir=str(tmp_path), **quiet).fit(
+            module, Words(batch_size=2)
+        )
+        return module
+
+    assert train(2).rollout_step == 2
+    assert train(5).rollout_step == 5
+    names = sorted(p.name for p in (tmp_path / "run").glob("rollout_*"))
+    assert names[-1] == "rollout_000005.ckpt"
+
+
+def test_fitting_again_goes_on_learning(byte_tokenizer: str, tmp_path: Path) -> None:
+    """As in a notebook: the same module, a new trainer, more rollouts."""
+    module = grpo(byte_tokenizer, 2)
+    for total in (2, 4):
+        module.max_rollouts = total
+        trainer = Trainer(
+            accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
+        )
+        trainer.fit(module, Words(batch_size=2))
+        assert module.rollout_step == total
+
+
+def test_a_policy_writes_without_a_trainer(byte_tokenizer: str) -> None:
+    policy = tiny(byte_tokenizer)
+    sampling = Sampling(num_samples=2, max_tokens=5)
+    texts = policy.complete(["def f", "def g"], sampling, seed=3)
+    assert len(texts) == 4 and all(isinstance(text, str) for text in texts)
+    assert policy.complete(["def f", "def g"], sampling, seed=3) == texts
+    assert policy.complete(["def f", "def g"], sampling, seed=4) != texts
+    assert policy.complete([Words().problems("train")[0]], Sampling(temperature=0.0, max_tokens=5))
+
+
+def test_evaluate_is_pass_at_k_over_problems(byte_tokenizer: str) -> None:
+    """Every second completion passes: of two each, one passes, so pass@1 is 1/2 and pass@2 is 1."""
+    problems = Words().problems("validation")
+    runner = EverySecondPasses()
+    sampling = Sampling(num_samples=2, max_tokens=6)
+    found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=runner, ks=(1, 2), batch_size=3)
+    assert len(found.rollouts) == 3, "8 problems in batches of 3"
+    assert sum(found.verdicts.values()) == 16
+    judged = [j for rollout in found.rollouts for j in rollout.judgements]
+    assert [j.problem.task_id for j in judged] == [p.task_id for p in problems for _ in range(2)]
+    with pytest.raises(ValueError, match="needs num_samples >= 3, got 2"):
+        evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=runner, ks=(3,))
+    with pytest.raises(ValueError, match="no problems"):
+        evaluate(tiny(byte_tokenizer), [], sandbox=runner)
+
+
+def test_evaluate_counts_by_hand(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three samples of two problems: 1 of 3 and 3 of 3 pass; pass@1 = (1/3 + 1) / 2, pass@2 = (2/3 + 1) / 2."""
+    verdicts = iter([True, False, False, True, True, True])
+
+    class Scripted(EverySecondPasses):
+        def submit(self, program: str, check: object):  # type: ignore[no-untyped-def]
+            future = super().submit(program, check)
+            future._result = Outcome(Verdict.PASSED if next(verdicts) else Verdict.EXCEPTION)
+            return future
+
+    problems = Words().problems("validation")[:2]
+    sampling = Sampling(num_samples=3, max_tokens=6, temperature=2.0)
+    found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=Scripted(), ks=(1, 2), seed=1)
+    assert found.pass_at[1] == pytest.approx((1 / 3 + 1) / 2)
+    assert found.pass_at[2] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_supervised_fine_tuning_in_python_too(byte_tokenizer: str) -> None:
+    module = SFT(tiny(byte_tokenizer), max_updates=1)
+    before = None
+    trainer = Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
+    )
+
+    class Texts(Words):
+        def load_problems(self, split: str) -> list[Problem]:
+            return [
+                Problem(p.task_id, p.prompt, p.check, reference="    return 1\n") for p in super().load_problems(split)
+            ]
+
+    module.policy.load()
+    before = {name: value.clone() for name, value in module.policy.named_parameters()}
+    trainer.fit(module, Texts(batch_size=2))
+    assert any(not torch.equal(before[name], value) for name, value in module.policy.named_parameters())
+
+
+def test_the_sandbox_judges_in_a_script() -> None:
+    with Sandbox(num_workers=1) as sandbox:
+        outcomes = sandbox.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
+    assert [outcome.passed for outcome in outcomes] == [True]
