@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
+from typing import Self
 
-from lit_rl.execution.checks import Check
+from lit_rl.execution.check_base import Check
 from lit_rl.execution.outcome import Outcome
 
 
@@ -19,3 +20,9 @@ class ProgramRunner(ABC):
     @abstractmethod
     def close(self) -> None:
         """End every process and give back every file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from types import TracebackType
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
@@ -232,14 +231,6 @@ class Sandbox(ProgramRunner):
         for thread in self._threads:
             thread.join(20)
         self._close_workers()
-
-    def __enter__(self) -> Sandbox:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _close_workers(self) -> None:
         for slot, worker in enumerate(self._workers):

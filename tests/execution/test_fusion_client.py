@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.execution import AssertTests, CallTests, SandboxFusionClient, StdioTests, Verdict
+from lit_rl.cli import Cli
+from lit_rl.execution import (
+    AssertTests,
+    CallTests,
+    InventedWorlds,
+    ProgramRunner,
+    Sandbox,
+    SandboxFusionClient,
+    StdioTests,
+    Verdict,
+)
 
 spec = importlib.util.spec_from_file_location("fusion_server", Path(__file__).parent / "fusion_server.py")
 fusion_server = importlib.util.module_from_spec(spec)
@@ -17,6 +27,7 @@ FusionServer, finished = fusion_server.FusionServer, fusion_server.finished
 
 ADD = "def add(a, b):\n    return a + b\n"
 ADDS = CallTests((((1, 2), 3), (([1], [2]), [1, 2])), "add")
+SORTS = "def put(xs):\n    xs.sort()\n"
 HELLO = StdioTests((("", "hello\n"),))
 
 
@@ -28,6 +39,8 @@ def client_of(server, **options):
     ("program", "check", "verdict"),
     [
         (ADD, ADDS, "passed"),
+        (SORTS, CallTests(((([2, 1],), [1, 2]),), "put", in_place=True), "passed"),
+        (SORTS, CallTests(((([2, 1],), [1, 2]),), "put"), "wrong_answer"),
         (ADD, AssertTests("assert add(1, 2) == 3\nassert add((), ()) == ()"), "passed"),
         ("class Solution:\n    def add(self, a, b): return a + b", ADDS, "passed"),
         ("print(input()[::-1])", StdioTests((("olleh", "hello"),)), "passed"),
@@ -132,6 +145,44 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
     monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", "5")
     with SandboxFusionClient() as client:
         assert (client.url, client._pool._max_workers) == ("http://127.0.0.1:9", 5)
+    for wrong in ("many", "0", "-3", ""):
+        monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", wrong)
+        with pytest.raises(ValueError, match=f"SANDBOX_MAX_CONCURRENCY must be a whole number .* got {wrong}$"):
+            SandboxFusionClient()
+
+
+@pytest.mark.parametrize("name", ["lit_rl.execution.SandboxFusionClient", "SandboxFusionClient"])
+def test_the_command_line_takes_it_as_the_configuration_advises(name, monkeypatch):
+    config = Path(__file__).parents[2] / "configs" / "deepcoder_grpo.yaml"
+    monkeypatch.setenv("SANDBOX_URL", "http://127.0.0.1:9")
+    hardware = ["--trainer.accelerator=cpu", "--trainer.precision=32-true"]
+    cli = Cli(["--config", str(config), *hardware, f"--model.sandbox={name}"], run=False)
+    with cli.model.sandbox() as runner:
+        assert isinstance(runner, SandboxFusionClient) and isinstance(runner, ProgramRunner)
+
+
+def test_outcomes_say_what_those_of_the_local_sandbox_say():
+    """Same cases, exception, line and output; only the clock differs."""
+    asserts = AssertTests("assert add(1, 2) == 3\nassert add(1, 'x') == 3")
+    printed = StdioTests((("1", "1"), ("2", "3"), ("", "")))
+    programs = [
+        (ADD, asserts),
+        (ADD, ADDS),
+        ("def add(a, b)\n", asserts),
+        ("\n\ndef add(a, b):\n    return a / 0", ADDS),
+        ("print(input())", printed),
+        ("import sys\nprint(sys.stdin.read())", printed),
+        (" \n", printed),
+    ]
+    with FusionServer() as server, client_of(server) as client, Sandbox(num_workers=1, tier=0) as sandbox:
+        remote, local = client.judge_many(programs), sandbox.judge_many(programs)
+
+    def told(outcome):
+        return outcome.verdict, outcome.cases, outcome.stdout, outcome.scores
+
+    assert [told(outcome) for outcome in remote] == [told(outcome) for outcome in local]
+    calls = slice(0, 4)  # of whole programs the server tells no more than the exit status
+    assert [(o.exception_type, o.line) for o in remote[calls]] == [(o.exception_type, o.line) for o in local[calls]]
 
 
 def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
@@ -139,7 +190,13 @@ def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
         with pytest.raises(ValueError, match="local Sandbox"):
             client.submit(ADD, AssertTests("for i in range(3): assert add(i, i) == 2 * i"))
         with pytest.raises(ValueError, match="local Sandbox"):
-            client.submit("int main(){}", StdioTests((), language="c"))
+            client.submit("int main(){}", StdioTests((("", ""),), language="c"))
+        with pytest.raises(ValueError, match=r"InventedWorlds cannot .* local Sandbox"):
+            client.submit("say('hi')", InventedWorlds())
+        literal = "assert add(1, 2) == 3"
+        for option in ({"in_place": True}, {"allow_objects": True}):
+            with pytest.raises(ValueError, match=rf"AssertTests\({next(iter(option))}=True\): use the local Sandbox"):
+                client.submit(ADD, AssertTests(literal, **option))
 
 
 def test_an_answer_too_long_for_the_server_is_not_held_against_the_program():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ _main()
 """
 
 
+@lru_cache(maxsize=1)
 def shim() -> str:
     """The program that the server runs."""
     source = Path(plain.__file__).read_text(encoding="utf-8")

@@ -27,11 +27,16 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     """One call a case, in one process, in order; the values compared here."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    calls = [Call(check.entry_point, args, {}) for args, _ in check.cases]
+    calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)))
         answers = _answers(client, child, report)
         return _outcome(answers, answers.of_calls(check), range(len(calls)), child, report)
+
+
+def calls_of(check: CallTests) -> list[Call]:
+    """The calls that a program is asked for, one a case."""
+    return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
 def _child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import StdioTests
@@ -29,12 +31,17 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary
+    return over_cases(check, partial(_case, client, program, binary, check.timeout_seconds))
+
+
+def over_cases(check: StdioTests, run_case: Callable[[str, str], Outcome]) -> Outcome:
+    """One outcome of all cases; ``run_case`` judges one, given its input and expected output."""
     cases: list[Verdict] = []
     first_bad: Outcome | None = None
     last = Outcome(Verdict.PASSED)
     cpu = wall = 0.0
     for stdin, expected in check.cases or (("", ""),):
-        last = _case(client, program, binary, stdin, expected, check.timeout_seconds)
+        last = run_case(stdin, expected)
         cases.append(last.verdict)
         cpu, wall = cpu + last.cpu_seconds, wall + last.wall_seconds
         if last.verdict is not Verdict.PASSED and first_bad is None:
@@ -45,7 +52,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
 
 
 def _case(
-    client: ZygoteClient, program: str, binary: bytes | None, stdin: str, expected: str, seconds: float
+    client: ZygoteClient, program: str, binary: bytes | None, seconds: float, stdin: str, expected: str
 ) -> Outcome:
     job: dict[str, Any] = {"mode": "stdio", "source": program}
     channel = None

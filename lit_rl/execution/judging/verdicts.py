@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_tail
@@ -65,17 +66,16 @@ def outcome_of(
     verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: dict[str, Any] | None
 ) -> Outcome:
     """An outcome with what the child printed and used."""
-    name = line = None
-    if error and verdict is not Verdict.PASSED:
-        name = str(error["types"][0])[:100] if error["types"] else None
-        line = error.get("line") if type(error.get("line")) is int else None
-    return Outcome(
-        verdict=verdict,
-        cases=tuple(cases),
-        stdout=read_tail(child.stdout),
-        stderr=read_tail(child.stderr),
-        exception_type=name,
-        line=line,
-        cpu_seconds=sum(spent.cpu_seconds for spent in report.children),
-        wall_seconds=report.wall_seconds,
-    )
+    cpu_seconds = sum(spent.cpu_seconds for spent in report.children)
+    stdout, stderr = read_tail(child.stdout), read_tail(child.stderr)
+    outcome = Outcome(verdict, tuple(cases), {}, stdout, stderr, None, None, cpu_seconds, report.wall_seconds)
+    return with_cause(outcome, error)
+
+
+def with_cause(outcome: Outcome, error: dict[str, Any] | None) -> Outcome:
+    """An outcome that names the exception which explains it, and its line."""
+    if not error or outcome.passed:
+        return outcome
+    name = str(error["types"][0])[:100] if error["types"] else None
+    line = error.get("line") if type(error.get("line")) is int else None
+    return replace(outcome, exception_type=name, line=line)

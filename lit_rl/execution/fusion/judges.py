@@ -1,0 +1,112 @@
+"""Judging with programs that run on a server: what the judges beside the local zygote do, over requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
+from lit_rl.execution.fusion.protocol import RemoteRun
+from lit_rl.execution.fusion.shim import LONGEST_ANSWER, shim, shim_input
+from lit_rl.execution.judging.answers import Answers, last_calls
+from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.asserts import plan_of
+from lit_rl.execution.judging.calls import calls_of
+from lit_rl.execution.judging.stdio import over_cases, same_output
+from lit_rl.execution.judging.verdicts import with_cause
+from lit_rl.execution.outcome import Outcome, Verdict
+
+Run = Callable[[str, str, str, float], RemoteRun]
+"""Runs code in a language with a standard input and CPU seconds."""
+
+RemoteJudge = Callable[[Run, str], Outcome]
+
+_TAIL = 4096
+_LANGUAGES = {"python": "python", "cpp": "cpp"}
+
+
+def judge_for(check: Check) -> RemoteJudge:
+    """What judges a program by this check: a function of a way to run code, and the program.
+
+    Raises:
+        ValueError: for a check that cannot be judged by a server.
+    """
+    make = _JUDGES.get(type(check))
+    if make is None:
+        raise ValueError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")
+    judge = make(check)
+    return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
+
+
+def _stdio(check: StdioTests) -> RemoteJudge:
+    if check.language not in _LANGUAGES:
+        raise ValueError(f"the server runs no {check.language}: use the local Sandbox for it")
+    longest = max((len(expected.encode("utf-8", "surrogateescape")) for _, expected in check.cases), default=0)
+
+    def judge(run: Run, program: str) -> Outcome:
+        if longest > LONGEST_ANSWER:
+            # The right answer would come back as a time-out.
+            message = f"the server cannot return the expected {longest} bytes of output: use the local Sandbox"
+            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)
+        return over_cases(check, lambda stdin, expected: _case(run, program, check, stdin, expected))
+
+    return judge
+
+
+def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: str) -> Outcome:
+    ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
+    verdict = ran.verdict
+    if verdict is None:
+        same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected)
+        verdict = Verdict.PASSED if same else Verdict.WRONG_ANSWER
+    return Outcome(verdict, (), {}, ran.stdout[-_TAIL:], ran.stderr[-_TAIL:], wall_seconds=ran.wall_seconds)
+
+
+def _calls(check: CallTests) -> RemoteJudge:
+    calls = calls_of(check)
+
+    def judge(run: Run, program: str) -> Outcome:
+        seconds = check.timeout_seconds * max(1, len(calls))
+        answers, ran = _answers(run, program, calls, seconds, check.in_place)
+        return _outcome(answers, answers.of_calls(check), range(len(calls)), ran)
+
+    return judge
+
+
+def _asserts(check: AssertTests) -> RemoteJudge:
+    for option in ("in_place", "allow_objects"):
+        if getattr(check, option):
+            raise ValueError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
+    found = plan_of(check)
+    if found is None:
+        raise ValueError("these tests do more than compare results of literal calls: use the local Sandbox")
+    plan: AssertPlan = found
+
+    def judge(run: Run, program: str) -> Outcome:
+        answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
+        return _outcome(answers, answers.of_plan(plan), last_calls(plan), ran)
+
+    return judge
+
+
+_JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
+    StdioTests: _stdio,
+    CallTests: _calls,
+    AssertTests: _asserts,
+}
+
+
+def _answers(
+    run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
+) -> tuple[Answers, RemoteRun]:
+    ran = run(shim(), "python", shim_input(program, calls, in_place), seconds)
+    lines = ran.stdout.encode("utf-8", "surrogatepass").split(b"\n")[:-1]
+    ended = ran.verdict
+    if any(b'"OutputLimit"' in line for line in lines[-1:]) or len(ran.stdout) > LONGEST_ANSWER + 1000:
+        ended = Verdict.OUTPUT_LIMIT
+    return Answers(lines, ended), ran
+
+
+def _outcome(answers: Answers, cases: Sequence[Verdict], last: Sequence[int], ran: RemoteRun) -> Outcome:
+    verdict, error = answers.overall(cases, last)
+    return with_cause(Outcome(verdict, tuple(cases), {}, "", ran.stderr[-_TAIL:], wall_seconds=ran.wall_seconds), error)
