@@ -11,6 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
 
 from lit_rl.engines.base import Engine
@@ -20,6 +21,7 @@ from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.models.strategy import check_strategy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.epochs import settle_progress
 from lit_rl.modules.finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
@@ -254,6 +256,11 @@ class PolicyModule(pl.LightningModule):
         return collect(self.policy, self.engine, self.runner, problems, sampling, key)
 
     # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Make a fit go on at the rollout after the checkpoint's, also at the end of an epoch."""
+        if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
+            settle_progress(self.trainer, checkpoint)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """All weights but frozen base weights, which the configuration can rebuild."""

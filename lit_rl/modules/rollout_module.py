@@ -342,6 +342,7 @@ class RolloutModule(PolicyModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on counting."""
+        super().on_load_checkpoint(checkpoint)
         self.rollout_step = checkpoint["rollout_step"]
 
 

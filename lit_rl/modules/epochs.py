@@ -1,0 +1,69 @@
+"""Where a run stands in its epochs, written so that Lightning goes on at exactly that rollout.
+
+Lightning finds out from several counters whether a checkpoint was made before, at or after the end of an epoch. After a
+run that itself resumed, that ended by ``max_rollouts``, or that does not use all batches of an epoch, those counters
+fit none of its cases, and the finished epoch is repeated. The loader of problems knows better: it counts the batches
+that were taken from it. So before Lightning reads the counters they are rewritten as one of the two cases that it
+handles well: an epoch that goes on, or an epoch that has not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import lightning.pytorch as pl
+
+_COUNTERS = ("ready", "started", "processed", "completed")
+
+
+def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
+    """Rewrite a checkpoint's loop counters from what its loader of problems had counted.
+
+    Checkpoints of runs with a loader of another kind stay as they are.
+
+    Args:
+        trainer: that goes on with the run.
+        checkpoint: as loaded, before Lightning restores its loops; changed in place.
+    """
+    loop = checkpoint["loops"]["fit_loop"]
+    loaders = loop["state_dict"].get("combined_loader", ())
+    if len(loaders) != 1 or "position" not in loaders[0]:
+        return
+    batches = loop["epoch_loop.batch_progress"]
+    current, done = batches["current"], batches["total"]["processed"]
+    # A batch that was taken but not learned from, as at an exception, comes again.
+    position = loaders[0]["position"] - (current["ready"] - current["processed"])
+    epoch = loaders[0]["epoch"]
+    per_epoch = batches_per_epoch(trainer)
+    if batches["is_last_batch"] or (per_epoch is not None and position >= per_epoch):
+        epoch, position = epoch + 1, 0
+    loaders[0] |= {"epoch": epoch, "position": position}
+    # Lightning takes a run with max_steps for one in the middle of an epoch, always.
+    goes_on = position > 0 or trainer.max_steps != -1
+    _count(loop["epoch_progress"], epoch)
+    if position:
+        for counts in loop["epoch_progress"].values():
+            counts.update(ready=epoch + 1, started=epoch + 1)
+    _count(batches, position)
+    batches["total"] = dict.fromkeys(_COUNTERS, done)
+    batches["is_last_batch"] = False
+    if goes_on:  # as if saved right after the batch, before it counted as completed
+        for counts in (batches["current"], batches["total"]):
+            counts["completed"] -= 1
+    # The step of the logger; Lightning adds the one for the batch that is not completed.
+    loop["epoch_loop.state_dict"]["_batches_that_stepped"] = done - goes_on
+
+
+def batches_per_epoch(trainer: pl.Trainer) -> int | None:
+    """Batches that the trainer takes from the training loader in each epoch, or ``None`` if there is no telling."""
+    loader: Any = trainer.fit_loop._data_source.dataloader()
+    limit = trainer.limit_train_batches
+    if not hasattr(loader, "__len__") or limit is None:
+        return None
+    return min(len(loader), limit) if isinstance(limit, int) else int(len(loader) * limit)
+
+
+def _count(progress: dict[str, Any], number: int) -> None:
+    for part in ("total", "current"):
+        progress[part] = dict.fromkeys(_COUNTERS, number)

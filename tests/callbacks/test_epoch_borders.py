@@ -1,0 +1,195 @@
+"""A run goes on exactly where it stopped, also at the end of an epoch, and however often it was stopped before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from modules.conftest import Words, weights
+from resuming import CrashAt, Curves, run
+
+from lit_rl.callbacks import Checkpointing
+from lit_rl.modules import RolloutModule
+
+Make = Callable[..., RolloutModule]
+
+ROLLOUTS = 12
+"""Three epochs: twelve problems in batches of three are four rollouts an epoch."""
+
+
+class Batches(pl.Callback):
+    """Notes which problems each rollout was on, by the number of the rollout, and how often epochs began."""
+
+    def __init__(self) -> None:
+        self.of_rollout: dict[int, tuple[str, ...]] = {}
+        self.epochs: list[int] = []
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.epochs.append(trainer.current_epoch)
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        self.of_rollout[pl_module.rollout_step] = tuple(problem.task_id for problem in batch)
+
+
+class Seen(pl.Callback):
+    """Notes after which rollouts validation ran."""
+
+    def __init__(self) -> None:
+        self.validated: list[int] = []
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.validated.append(pl_module.rollout_step)
+
+
+def adam(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=1e-2)
+
+
+def start(
+    make_module: Make, folder: Path, max_rollouts: int | None, *others: pl.Callback, **trainer: Any
+) -> tuple[RolloutModule, Curves]:
+    """Start the run in a folder, or go on with it."""
+    module, curves = make_module(optimizer=adam, max_rollouts=max_rollouts), Curves()
+    run(module, Checkpointing(str(folder), 1), *others, logger=curves, **trainer)
+    return module, curves
+
+
+def chain(make_module: Make, folder: Path, stops: Sequence[int], crash: bool, **trainer: Any) -> Any:
+    """Stop a run after the given rollouts, by a crash or by ``max_rollouts``, then let it end."""
+    batches, seen, rows = Batches(), Seen(), []
+    ends = trainer.pop("ends", ROLLOUTS)
+    for stop in stops:
+        if crash:
+            with pytest.raises(InterruptedError):
+                start(make_module, folder, ends, batches, seen, CrashAt(stop), **trainer)
+        else:
+            rows += start(make_module, folder, stop, batches, seen, **trainer)[1].rows
+    module, curves = start(make_module, folder, ends, batches, seen, **trainer)
+    return module, batches, seen, rows + curves.rows
+
+
+NO_VALIDATION: dict[str, Any] = {"check_val_every_n_epoch": None}
+AT_BORDERS = {"limit_val_batches": 1.0, "val_check_interval": 4, "check_val_every_n_epoch": None}
+ACROSS_BORDERS = {"limit_val_batches": 1.0, "val_check_interval": 3, "check_val_every_n_epoch": None}
+EACH_EPOCH = {"limit_val_batches": 1.0}
+BY_STEPS = {"max_steps": 100, "check_val_every_n_epoch": None}
+
+
+TRAINERS = {
+    "no validation": NO_VALIDATION,
+    "at borders": AT_BORDERS,
+    "across borders": ACROSS_BORDERS,
+    "each epoch": EACH_EPOCH,
+    "by steps": BY_STEPS,
+    "three of four": NO_VALIDATION | {"limit_train_batches": 3},
+    "half": NO_VALIDATION | {"limit_train_batches": 0.5},
+    "two, across": ACROSS_BORDERS | {"limit_train_batches": 2},
+    "three, each epoch": EACH_EPOCH | {"limit_train_batches": 3},
+}
+STOPS = [(4,), (3, 4), (4, 8), (2, 4, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8, 9)]
+QUICK = {
+    ("no validation", (2, 4, 5, 8), "crash"),
+    ("at borders", (4, 8), "raised"),
+    ("by steps", (4, 8), "crash"),
+    ("half", (2, 4, 5, 8), "raised"),
+    ("two, across", (4, 8), "crash"),
+    ("three, each epoch", (3, 4), "raised"),
+}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "stops", "how"),
+    [
+        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
+        for case in itertools.product(TRAINERS, STOPS, ("crash", "raised"))
+    ],
+)
+def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
+    make_module: Make, tmp_path: Path, trainer: str, stops: tuple[int, ...], how: str
+) -> None:
+    crash = how == "crash"
+    whole, batches, seen, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
+    again, batches_again, seen_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])
+    assert batches_again.of_rollout == batches.of_rollout
+    assert again.rollout_step == whole.rollout_step == ROLLOUTS
+    assert torch.equal(weights(again), weights(whole))
+    if crash:  # a run that ends validates once more at its end
+        assert seen_again.validated == seen.validated
+        assert rows_again == [row for row in rows if row[0] >= stops[-1]]
+    else:
+        assert [row for row in rows_again if "reward/mean" in row[1]] == [
+            row for row in rows if "reward/mean" in row[1]
+        ]
+
+
+@pytest.mark.parametrize("trainer", [NO_VALIDATION, AT_BORDERS, EACH_EPOCH, NO_VALIDATION | {"limit_train_batches": 2}])
+def test_max_epochs_counts_the_epochs_of_all_starts(make_module: Make, tmp_path: Path, trainer: dict[str, Any]) -> None:
+    per_epoch = trainer.get("limit_train_batches", 4)
+    stops = (per_epoch, per_epoch + 1, 2 * per_epoch)
+    module, batches, _, _ = chain(make_module, tmp_path, stops, True, ends=None, max_epochs=3, **trainer)
+    assert module.rollout_step == 3 * per_epoch == len(batches.of_rollout)
+    again, *_ = start(make_module, tmp_path, None, max_epochs=4, **trainer)
+    assert again.rollout_step == 4 * per_epoch
+
+
+def test_an_epoch_made_shorter_than_it_already_is_ends(make_module: Make, tmp_path: Path) -> None:
+    """Stopped after three of four rollouts, then at most two an epoch: the next rollout opens an epoch."""
+    batches = Batches()
+    start(make_module, tmp_path, 3, batches, **NO_VALIDATION)
+    module, _ = start(make_module, tmp_path, 6, batches, limit_train_batches=2, **NO_VALIDATION)
+    assert module.rollout_step == 6
+    whole = Batches()
+    start(make_module, tmp_path / "whole", 12, whole, **NO_VALIDATION)
+    first_of = [whole.of_rollout[4 * epoch] for epoch in range(3)]
+    assert [batches.of_rollout[i] for i in (0, 3, 5)] == first_of
+    assert batches.epochs == [0, 1, 2]
+
+
+def test_an_epoch_made_longer_goes_on_with_the_problems_that_are_left(make_module: Make, tmp_path: Path) -> None:
+    """Stopped after one of two rollouts, then four an epoch: all twelve problems come once."""
+    batches = Batches()
+    start(make_module, tmp_path, 1, batches, limit_train_batches=2, **NO_VALIDATION)
+    start(make_module, tmp_path, 4, batches, **NO_VALIDATION)
+    assert len(set(itertools.chain(*(batches.of_rollout[i] for i in range(4))))) == 12
+
+
+def test_every_epoch_has_an_order_of_its_own(make_module: Make, tmp_path: Path) -> None:
+    batches = Batches()
+    start(make_module, tmp_path, ROLLOUTS, batches, **NO_VALIDATION)
+    orders = [tuple(itertools.chain(*(batches.of_rollout[4 * e + i] for i in range(4)))) for e in range(3)]
+    assert len(set(orders)) == 3
+    assert {len(set(order)) for order in orders} == {12}
+    assert sorted(orders[0]) != list(orders[0])
+
+
+def test_a_checkpoint_of_lightning_s_own_resumes_at_the_border_too(make_module: Make, tmp_path: Path) -> None:
+    """Without our callback: ModelCheckpoint, which saves before a rollout counts as completed."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    def fit(folder: Path, rollouts: int, ckpt_path: str | None = None) -> RolloutModule:
+        module = make_module(optimizer=adam, max_rollouts=rollouts)
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            logger=False,
+            callbacks=[ModelCheckpoint(folder, every_n_train_steps=1, save_top_k=-1, filename="{step}")],
+            enable_progress_bar=False,
+            default_root_dir=folder,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            limit_val_batches=0,
+            max_epochs=-1,
+        )
+        trainer.fit(module, Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
+        return module
+
+    whole = fit(tmp_path / "whole", 9)
+    fit(tmp_path / "a", 2)
+    fit(tmp_path / "b", 4, str(tmp_path / "a" / "step=2.ckpt"))
+    fit(tmp_path / "c", 8, str(tmp_path / "b" / "step=4.ckpt"))
+    last = fit(tmp_path / "d", 9, str(tmp_path / "c" / "step=8.ckpt"))
+    assert torch.equal(weights(last), weights(whole))
