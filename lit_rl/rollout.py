@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lit_rl.engines.base import Engine
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.program import Wanted
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
@@ -118,8 +119,9 @@ class Judge:
 def find_program(problem: Problem, text: str) -> Program | None:
     """The program that a completion stands for.
 
-    The problem's check says where it is; the problem's ``program_prefix`` comes before it: in completion form the
-    prompt that the text goes on from, else imports and helpers.
+    The problem's check says where it is, most by the rule of :func:`lit_rl.execution.extract_program`; the problem's
+    ``program_prefix`` comes before it: in completion form the prompt that the text goes on from, else imports and
+    helpers.
 
     Args:
         problem: the problem the completion answers.
@@ -128,13 +130,18 @@ def find_program(problem: Problem, text: str) -> Program | None:
     Returns:
         the program and its place in the text, or ``None`` if there is none.
     """
-    found = problem.check.extract(text)
+    entry_point = problem.check.defines or problem.fields.get("entry_point")
+    begun = problem.program_prefix if problem.continues_program else ""
+    wanted = Wanted(problem.check.language, entry_point, begun)
+    found = problem.check.extract(text, wanted, problem.extraction)
     if found is None:
         return None
     prefix = problem.program_prefix
     if found.fenced and prefix and not prefix.endswith("\n"):
         prefix += "\n"
-    return Program(prefix + found.source, found.start, found.end, prefix.count("\n"), found.fenced)
+    return Program(
+        prefix + found.source, found.start, found.end, prefix.count("\n"), fenced=found.fenced, removed=found.removed
+    )
 
 
 def require_infrastructure(rollout: Rollout, largest_share: float) -> None:

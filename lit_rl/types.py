@@ -17,6 +17,7 @@ from torch import Tensor
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.program import Extraction
 
 Message = Mapping[str, str]
 Rows = TypeVar("Rows", "Completions", "Experience")
@@ -35,6 +36,7 @@ class Problem:
         starter_code: what the answer must build on, for display and for prompts.
         reference: source of a correct program, if the task has one.
         stop_strings: the completion ends before the first of these.
+        extraction: how the program is found in the completion, see :func:`lit_rl.execution.extract_program`.
         fields: anything else a reward term or a report reads, plain data.
     """
 
@@ -45,7 +47,13 @@ class Problem:
     starter_code: str = ""
     reference: str | None = None
     stop_strings: tuple[str, ...] = ()
+    extraction: Extraction = "answer"
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def continues_program(self) -> bool:
+        """Whether the completion goes on from the end of the prompt, which begins the program (completion form)."""
+        return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,8 @@ class Program:
         prefix_lines: lines of ``source`` that come from the prefix, not from the completion. Line k of
             ``source`` is line ``k - prefix_lines`` of the extracted text.
         fenced: whether it stood in a fenced block.
+        removed: bytes of indentation left out at the start of each line of the extracted text, as of a block in a
+            list; empty if none were.
     """
 
     source: str
@@ -189,6 +199,7 @@ class Program:
     end: int
     prefix_lines: int = 0
     fenced: bool = False
+    removed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

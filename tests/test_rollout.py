@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 from conftest import TINY_QWEN2
@@ -10,11 +11,13 @@ from conftest import TINY_QWEN2
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
     AssertTests,
+    CallTests,
     Check,
     Outcome,
     ProgramRunner,
     ReferenceText,
     RobotWorlds,
+    StdioTests,
     TokenTarget,
     Verdict,
 )
@@ -63,6 +66,31 @@ def test_a_prefix_of_imports_stands_on_lines_of_its_own_before_a_fenced_block() 
     assert found is not None
     assert found.source == "import math\ny = math.pi\n"
     assert found.prefix_lines == 1
+
+
+ANSWERED = "```python\ndef f():\n    return 1\n```\nUsage:\n```python\nprint(f())\n```\n"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem("t", "p", AssertTests("def check(f): assert f() == 1", "f")),
+        Problem("t", "p", CallTests((((), 1),), "f")),
+        Problem("t", "p", CHECK, fields={"entry_point": "f"}),
+        Problem("t", "p", ReferenceText("def f(): return 1", "python"), fields={"entry_point": "f"}),
+    ],
+)
+def test_the_block_that_defines_the_entry_point_is_the_program(problem: Problem) -> None:
+    found = find_program(problem, ANSWERED)
+    assert found is not None and found.source == "def f():\n    return 1\n"
+    strict = find_program(replace(problem, extraction="last_block"), ANSWERED)
+    assert strict is not None and strict.source == "print(f())\n"
+
+
+def test_the_main_program_is_what_a_contest_in_c_asks_for() -> None:
+    main = "int main() {\n  return 0;\n}\n"
+    found = find_program(Problem("t", "p", StdioTests((("", ""),), "c")), f"```c\n{main}```\n```c\nreturn 0;\n```\n")
+    assert found is not None and found.source == main
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "```python\n```"])

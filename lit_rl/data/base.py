@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 
+from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -129,6 +131,8 @@ class TaskDataModule(pl.LightningDataModule):
         max_validation_problems: use the first so many validation problems.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
+        extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
+            one whatever is in it, see docs/rewards.md. By default ``answer``, for validation tasks as here.
     """
 
     name = "task"
@@ -142,6 +146,7 @@ class TaskDataModule(pl.LightningDataModule):
         max_train_problems: int | None = None,
         max_validation_problems: int | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
+        extraction: Extraction | None = None,
     ) -> None:
         super().__init__()
         self.batch_size = batch_size
@@ -150,6 +155,9 @@ class TaskDataModule(pl.LightningDataModule):
         self.max_train_problems = max_train_problems
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks
+        self.extraction = extraction
+        for task in validation_tasks or ():
+            task.extraction = task.extraction or extraction
         self.left_out: dict[str, int] = {}
         self._problems: dict[Split, list[Problem]] = {}
         self._keep: Callable[[Problem], bool] | None = None
@@ -175,7 +183,7 @@ class TaskDataModule(pl.LightningDataModule):
                     f"{self.name}: {self.left_out[split]} of {len(loaded)} {split} problems left out: "
                     "their prompts fill all positions of the policy"
                 )
-            self._problems[split] = kept[:limit]
+            self._problems[split] = [replace(p, extraction=self.extraction or p.extraction) for p in kept[:limit]]
         return self._problems[split]
 
     def _require_names(self, problems: Sequence[Problem], split: Split) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from lit_rl.execution.program import ExtractedProgram, extract_program
+from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 
 Language = Literal["python", "c", "cpp"]
 
@@ -40,6 +40,11 @@ class Check:
         return "python"
 
     @property
+    def defines(self) -> str | None:
+        """The function or class under test, which tells the answer from the other blocks of a completion."""
+        return None
+
+    @property
     def num_tests(self) -> int:
         """Tests that a program can pass one by one; 0 where it is judged in another way."""
         return 0
@@ -64,6 +69,8 @@ class Check:
         """The numbers that toy policies and toy rewards read instead of a text; ``None`` for all other tasks."""
         return None
 
-    def extract(self, text: str) -> ExtractedProgram | None:
-        """The program in a completion, or ``None`` if there is none."""
-        return extract_program(text)
+    def extract(
+        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    ) -> ExtractedProgram | None:
+        """The program in a completion, or ``None`` if there is none; see :func:`lit_rl.execution.extract_program`."""
+        return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)

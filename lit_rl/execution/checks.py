@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lit_rl.execution.check_base import Check, Language, wall_limit
-from lit_rl.execution.program import ExtractedProgram, program_at
+from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
 from lit_rl.simulators.robot_program import code_span
 
 COMPILE_SECONDS = 10.0
@@ -58,6 +58,11 @@ class AssertTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.asserts:judge_asserts"
 
     @property
+    def defines(self) -> str | None:
+        """The entry point."""
+        return self.entry_point
+
+    @property
     def num_tests(self) -> int:
         """Asserts that can be counted without running the tests, at least one."""
         return max(1, _count_asserts(self.test))
@@ -92,6 +97,11 @@ class CallTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
 
     @property
+    def defines(self) -> str | None:
+        """The entry point."""
+        return self.entry_point
+
+    @property
     def num_tests(self) -> int:
         """One a case."""
         return len(self.cases)
@@ -119,6 +129,11 @@ class StdioTests(Check):
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
 
     @property
+    def defines(self) -> str | None:
+        """The main function, where the language has one."""
+        return None if self.language == "python" else "main"
+
+    @property
     def num_tests(self) -> int:
         """One a case."""
         return len(self.cases)
@@ -133,9 +148,12 @@ class StdioTests(Check):
 class RobotCheck(Check):
     """A service robot's program, run in simulated worlds; outcomes carry a ``robot_verdict``."""
 
-    def extract(self, text: str) -> ExtractedProgram | None:
+    def extract(
+        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    ) -> ExtractedProgram | None:
         """The first Python block, or the whole text, as RoboEval reads completions."""
-        return program_at(text, *code_span(text))
+        start, end = code_span(text)
+        return program_at(text, start, end, fenced=start > 0)
 
 
 @dataclass(frozen=True)
@@ -304,7 +322,9 @@ class TokenTarget(Check):
         """The data, as the toys read it."""
         return self.data
 
-    def extract(self, text: str) -> ExtractedProgram | None:
+    def extract(
+        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    ) -> ExtractedProgram | None:
         """No program: the completion is numbers."""
         return None
 

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-# An opening fence: up to three spaces (or a list's indent), three or more backticks or tildes, an info word.
-_FENCE = re.compile(r"^[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+from lit_rl.execution.definitions import SourceReader, defines_c, is_c, seems_to_define
+from lit_rl.execution.fences import (
+    C_TAGS,
+    CONTAINER_TAGS,
+    KNOWN_TAGS,
+    PROSE_TAGS,
+    PYTHON_TAGS,
+    Fence,
+    answer_start,
+    find_fences,
+)
+
+Extraction = Literal["answer", "last_block"]
+_PARSED = ("python", "c", "cpp")  # a block without a tag can be told to be in these
+_MOST_ENDS = 8  # fences that are tried as the end of one block
+_MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
+_SOMETHING = re.compile(r"[^\s\ufeff]")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a problem asks for.
+
+    Args:
+        language: what its programs are written in; for any but ``python``, ``c`` and ``cpp`` a block counts unless
+            its tag says that it is output, data or a command.
+        entry_point: the function or class under test, ``Class.method``, or ``main``; ``None`` if there is none.
+        prefix: in completion form, the source that the completion goes on from.
+    """
+
+    language: str = "python"
+    entry_point: str | None = None
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -14,57 +47,226 @@ class ExtractedProgram:
     """A program's text and its place in the completion.
 
     Args:
-        source: the text between the fences, or the whole completion where there is no fence.
-        start: first byte of ``source`` in the UTF-8 of the completion.
+        source: the text of the block without the indentation of its list, or the whole answer where no fence opens.
+        start: first byte of the block in the UTF-8 of the completion.
         end: byte after its last.
         fenced: whether it stood in a fenced block.
+        removed: bytes of indentation left out at the start of each of its lines; empty if none were.
     """
 
     source: str
     start: int
     end: int
     fenced: bool
+    removed: tuple[int, ...] = ()
 
 
-def extract_program(text: str) -> ExtractedProgram | None:
-    r"""The last fenced block of ``text``, or all of it where no fence opens; ``None`` where that is blank.
+def extract_program(
+    text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+) -> ExtractedProgram | None:
+    r"""The program that a completion stands for; ``None`` where that is blank.
 
-    A fence that never closes runs to the end, so a truncated completion keeps its program. A block is closed
-    by a bare fence of the same mark, at least as long. The last block wins even when it is blank: what
-    stands before it is not what the model settled on.
+    Among the blocks in the wanted language that are not blank: the last that parses and defines the entry point,
+    else the last that seems to define it, else the last. A block is in the language if its tag says so; without a
+    tag, if it parses. Where no block is in the language, the same order holds among all. Without any fence the
+    whole answer is the program. Thoughts (``<think>``) are no part of the answer.
+
+    A block that a fence never closes runs to the end, so a truncated completion keeps its program. Indentation that
+    all lines of a block share, as in a list item, is taken away.
+
+    Args:
+        text: the completion.
+        wanted: what the problem asks for; a Python program without entry point by default.
+        extraction: ``last_block`` takes the last block whatever is in it, even if it is blank.
 
     >>> extract_program("Here:\n```python\nx = 1\n```\nDone.")
-    ExtractedProgram(source='x = 1\n', start=16, end=22, fenced=True)
+    ExtractedProgram(source='x = 1\n', start=16, end=22, fenced=True, removed=())
     >>> extract_program("x = 1").fenced
     False
     """
-    return program_at(text, *(_last_block(text) or (0, len(text))))
+    wanted = wanted or Wanted()
+    start = answer_start(text)
+    fences = find_fences(text, start)
+    if extraction == "last_block":
+        blocks = _paired(text, fences)
+        return _program(text, blocks[-1], wanted, SourceReader()) if blocks else program_at(text, start, len(text))
+    reader = SourceReader()
+    blocks = [block for block in _blocks(text, fences, start, wanted, reader) if not block.blank]
+    everything = blocks or [block for block in _paired(text, fences) if not block.blank]
+    if not everything:
+        return None if fences else program_at(text, start, len(text))
+    return _program(text, _choose(everything, wanted, reader), wanted, reader)
 
 
-def program_at(text: str, start: int, end: int) -> ExtractedProgram | None:
-    """The program between two characters of a text, fenced unless it begins it; ``None`` where that is blank."""
+def program_at(text: str, start: int, end: int, *, fenced: bool = False) -> ExtractedProgram | None:
+    """The program between two characters of a text; ``None`` where that is blank."""
     source = text[start:end]
     if not source.strip():
         return None
     first_byte = _num_bytes(text[:start])
-    return ExtractedProgram(source, first_byte, first_byte + _num_bytes(source), fenced=start > 0)
+    return ExtractedProgram(source, first_byte, first_byte + _num_bytes(source), fenced)
 
 
-def _last_block(text: str) -> tuple[int, int] | None:
-    """Character span of the inside of the last fenced block."""
-    span: tuple[int, int] | None = None
-    open_mark = ""
-    inside = position = 0
-    for line in text.splitlines(keepends=True) if "\n" in text else [text]:
-        found = _FENCE.match(line.rstrip("\r\n"))
-        if found and not open_mark:
-            open_mark, inside = found["mark"], position + len(line)
-        elif found and found["mark"].startswith(open_mark) and not found["info"].strip():
-            span, open_mark = (inside, position), ""
-        position += len(line)
-    if open_mark:
-        span = (inside, len(text))
-    return span
+@dataclass(frozen=True)
+class _Block:
+    """A block of a text: its characters, and the indentation of its opening fence."""
+
+    text: str
+    start: int
+    end: int
+    indent: int = 0
+    fenced: bool = True
+
+    @property
+    def source(self) -> str:
+        return self.text[self.start : self.end]
+
+    @property
+    def blank(self) -> bool:
+        return _SOMETHING.search(self.text, self.start, self.end) is None
+
+
+def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: SourceReader) -> list[_Block]:
+    """Blocks in the wanted language.
+
+    A fence without a tag may open a block or be left over from one, and output looks like prose. So what stands
+    behind it is a block only if it is a program; else the next fence may be the one that opens.
+    """
+    found: list[_Block] = []
+    place = 0
+    if fences and fences[0].closes:
+        # The prompt may have opened the block already.
+        head = _Block(text, start, fences[0].start, fenced=False)
+        if not head.blank and _is_program(head, wanted, reader):
+            found.append(head)
+            place = 1
+    while place < len(fences):
+        fence = fences[place]
+        place += 1
+        if not fence.opens or fence.tag in CONTAINER_TAGS:
+            continue
+        last = _end(text, fences, place - 1, wanted, reader)
+        end = len(text) if last == len(fences) else fences[last].start
+        block = _Block(text, fence.end, max(end, fence.end), fence.indent)
+        known = _tagged(fence.tag, wanted.language)
+        if known is None and not block.blank and _is_program(block, wanted, reader):
+            known = True
+        if known:
+            found.append(block)
+        if known or fence.tag or wanted.language not in _PARSED:
+            place = last + 1 if last < len(fences) and fences[last].closes else last
+    return found
+
+
+def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
+    """Index of the fence that ends a block; a fence in a docstring of the block does not."""
+    fence = fences[opening]
+    ahead = range(opening + 1, min(opening + 1 + _MOST_AHEAD, len(fences)))
+    ends = [place for place in ahead if fence.ended_by(fences[place])][:_MOST_ENDS] or [len(fences)]
+    stops = [len(text) if place == len(fences) else fences[place].start for place in ends]
+    quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
+    if quoted and wanted.language == "python" and _tagged(fence.tag, "python") is not False:
+        for place, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
+            block = _Block(text, fence.end, stop, fence.indent)
+            if reader.allows(stop - fence.end) and reader.tree(_lined_up(block)[0]) is not None:
+                return place
+    return ends[0]
+
+
+def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:
+    """All blocks, blank ones too: a bare fence closes what the one before it opened, whatever is inside."""
+    found: list[_Block] = []
+    opening: Fence | None = None
+    for fence in fences:
+        if opening is None:
+            opening = fence if fence.opens else None
+        elif fence.closes and opening.ended_by(fence):
+            found.append(_Block(text, opening.end, max(fence.start, opening.end), opening.indent))
+            opening = None
+    if opening is not None:
+        found.append(_Block(text, opening.end, len(text), opening.indent))
+    return found
+
+
+def _choose(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _Block:
+    """The block that is the answer."""
+    name = wanted.entry_point
+    if name is None:
+        return blocks[-1]
+    for block in reversed(blocks):
+        source = _lined_up(block)[0]
+        if wanted.language in ("c", "cpp"):
+            if defines_c(source, name):
+                return block
+        elif reader.defines(source, name) or _goes_on(block, wanted, reader):
+            return block
+    return next((block for block in reversed(blocks) if seems_to_define(block.source, name)), blocks[-1])
+
+
+def _goes_on(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
+    """Whether a block is the body of the function that a prompt in completion form begins."""
+    if not wanted.prefix:
+        return False
+    if not block.fenced:
+        return reader.tree(wanted.prefix + block.source) is not None
+    first = next((line for line in block.source.split("\n") if line.strip()), "")
+    indented = len(first) - len(first.lstrip(" \t")) > block.indent
+    body = _without(block.source, block.indent)[0]
+    return indented and reader.tree(f"{wanted.prefix.rstrip(chr(10))}\n{body}") is not None
+
+
+def _program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> ExtractedProgram | None:
+    """The block as a program, its indentation taken away unless it is the body of a function that was begun."""
+    if block.source.startswith("\ufeff"):
+        block = _Block(text, block.start + 1, block.end, block.indent, block.fenced)
+    found = program_at(text, block.start, block.end, fenced=block.fenced)
+    if found is None or not block.fenced:
+        return found
+    body = _goes_on(block, wanted, reader)
+    source, removed = _without(block.source, block.indent) if body else _lined_up(block)
+    return ExtractedProgram(source, found.start, found.end, True, removed if any(removed) else ())
+
+
+def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
+    """The block's source without the indentation that its lines share, and what was taken from each line.
+
+    Where they share none, as with a text at column 0 inside a program in a list, the indentation of the fence.
+    """
+    if not block.fenced:
+        return block.source, ()
+    lines = [line for line in block.source.split("\n") if line.strip()]
+    blanks = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    shortest = min(blanks, key=len, default="")
+    shared = len(shortest) if all(blank.startswith(shortest) for blank in blanks) else 0
+    return _without(block.source, shared or min(len(blanks[0]) if blanks else 0, block.indent))
+
+
+def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
+    """Every line without up to ``indent`` of its leading blanks, and how many that were."""
+    if not indent:
+        return source, ()
+    lines = source.split("\n")
+    removed = tuple(min(indent, len(line) - len(line.lstrip(" \t"))) for line in lines)
+    return "\n".join(line[count:] for line, count in zip(lines, removed, strict=True)), removed
+
+
+def _tagged(tag: str, language: str) -> bool | None:
+    """Whether a tag names the language; ``None`` for a tag that says nothing, such as a file's name."""
+    if language not in _PARSED:
+        return False if tag in PROSE_TAGS else None
+    own = PYTHON_TAGS if language == "python" else C_TAGS
+    return tag in own if tag in KNOWN_TAGS else None
+
+
+def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
+    """Whether a block without a tag is in the wanted language."""
+    if wanted.language not in _PARSED:
+        return block.fenced
+    if not reader.allows(block.end - block.start):
+        return False
+    if wanted.language != "python":
+        return is_c(block.source)
+    return reader.is_python(_lined_up(block)[0]) or _goes_on(block, wanted, reader)
 
 
 def _num_bytes(text: str) -> int:

@@ -6,8 +6,10 @@ Parsers and linters read the whole program, prefix included; credit belongs to w
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Final
 
 from lit_rl.execution.checks import Language
@@ -17,6 +19,11 @@ from lit_rl.types import Completions, Judgement, Problem, Program
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 LANGUAGES: Final = ("python", "c", "cpp")
+
+
+def utf8(text: str) -> bytes:
+    """Bytes of a text as token places count them; a lone surrogate counts as the three bytes it would take."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 class Places:
@@ -30,20 +37,33 @@ class Places:
     """
 
     def __init__(self, text: str, program: Program) -> None:
-        self.source = program.source.encode()
-        written = text.encode()[program.start : program.end]
-        # Source that was changed on its way out of the completion has no places; its terms spread evenly.
-        self.known = self.source.endswith(written)
-        self._prefix = len(self.source) - len(written)
+        self.source = utf8(program.source)
+        written = utf8(text)[program.start : program.end]
+        lines = written.split(b"\n")
+        removed = program.removed or (0,) * len(lines)
+        kept = b"\n".join(line[count:] for line, count in zip(lines, removed, strict=False))
+        # Source that was changed otherwise on its way out of the completion has no places; its terms spread evenly.
+        self.known = len(removed) == len(lines) and self.source.endswith(kept)
+        self._prefix = len(self.source) - len(kept)
         self._start = program.start
         self._lines = [0, *(match.end() for match in _NEWLINE.finditer(self.source))]
+        # Where each line of the extracted text begins in the source, and how much indentation was left out up to it.
+        lengths = (len(line) - count + 1 for line, count in zip(lines, removed, strict=False))
+        self._kept_lines = list(accumulate(lengths, initial=self._prefix))
+        self._left_out = list(accumulate(removed))
 
     def span(self, start: int, end: int, value: float) -> Span | None:
         """Bytes ``start`` to ``end`` of the source; ``None`` if no part of them is in the completion."""
         if not self.known or max(end, start + 1) <= self._prefix:
             return None
-        shift = self._start - self._prefix
-        return Span(max(start, self._prefix) + shift, max(end, self._prefix) + shift, value)
+        start, end = max(start, self._prefix), max(end, self._prefix)
+        first = self._in_text(start)
+        return Span(first, first if end <= start else self._in_text(end - 1) + 1, value)
+
+    def _in_text(self, place: int) -> int:
+        """Byte of the completion that stands at a byte of the source."""
+        line = min(bisect_right(self._kept_lines, place), len(self._left_out)) - 1
+        return place - self._prefix + self._start + self._left_out[line]
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a 1-based line and a 0-based column in characters; past the end for later lines."""
@@ -51,7 +71,7 @@ class Places:
             return len(self.source)
         begin = self._lines[line - 1]
         end = self._lines[line] if line < len(self._lines) else len(self.source)
-        return begin + len(self.source[begin:end].decode(errors="replace")[:column].encode())
+        return begin + len(utf8(self.source[begin:end].decode("utf-8", "surrogatepass")[:column]))
 
     def line_span(self, line: int, value: float) -> Span | None:
         """The written part of a 1-based source line, without indentation and newline; ``None`` if blank."""

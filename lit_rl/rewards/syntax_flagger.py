@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from lit_rl.execution.program import extract_program
+from lit_rl.execution.program import Wanted, extract_program
 from lit_rl.models.token_bytes import token_byte_spans
 from lit_rl.rewards.attribution import TokenPlaces
-from lit_rl.rewards.places import Places
+from lit_rl.rewards.places import Places, utf8
 from lit_rl.rewards.python_prefix import first_rejected
 from lit_rl.types import Program
 
@@ -30,18 +30,26 @@ class SyntaxFlagger:
     Args:
         tokenizer: the model's.
         prompt_length: columns of ``input_ids`` that are prompt, padding included.
-        fenced: look only inside fenced blocks (of which the last counts); without it text that opens no fence is
-            a program too.
+        fenced: look only inside fenced blocks; without it text that opens no fence is a program too.
         program_prefix: source before the completion, in completion form.
+        entry_point: what the program must define; of several blocks the last that defines it counts.
     """
 
-    def __init__(self, tokenizer: Any, prompt_length: int, fenced: bool = True, program_prefix: str = "") -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        prompt_length: int,
+        fenced: bool = True,
+        program_prefix: str = "",
+        entry_point: str | None = None,
+    ) -> None:
         self.tokenizer = tokenizer
         self.prompt_length = prompt_length
         self.fenced = fenced
         self.program_prefix = program_prefix
+        self.wanted = Wanted(entry_point=entry_point, prefix=program_prefix)
         self.flags: list[int | None] = []
-        self._starts: list[int] = []
+        self._blocks: list[tuple[int, int]] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Look at what each row has so far.
@@ -55,7 +63,7 @@ class SyntaxFlagger:
         """
         rows = input_ids[:, self.prompt_length :].tolist()
         if len(self.flags) != len(rows):
-            self.flags, self._starts = [None] * len(rows), [-1] * len(rows)
+            self.flags, self._blocks = [None] * len(rows), [(-1, -1)] * len(rows)
         for row, ids in enumerate(rows):
             self._look(row, ids)
         return scores
@@ -63,24 +71,26 @@ class SyntaxFlagger:
     def _look(self, row: int, ids: list[int]) -> None:
         """Bring one row's flag up to date."""
         text, spans = token_byte_spans(self.tokenizer, ids)
-        found = extract_program(text)
+        found = extract_program(text, self.wanted)
         if found is None or (self.fenced and not found.fenced):
-            self.flags[row], self._starts[row] = None, -1
+            self.flags[row], self._blocks[row] = None, (-1, -1)
             return
-        if self._starts[row] != found.start:  # another block: the one before does not count
-            self.flags[row], self._starts[row] = None, found.start
+        # An open block has no end yet: what is written behind it belongs to it.
+        block = (found.start, found.end if found.end < len(utf8(text)) else -1)
+        if self._blocks[row] != block:  # another block, or a fence in a docstring that closed none
+            self.flags[row], self._blocks[row] = None, block
         if self.flags[row] is not None:  # viability is never won back
             return
-        behind = text.encode()[found.end :]
+        behind = utf8(text)[found.end :]
         written = found.source if behind else _UNFINISHED.sub("", found.source)
         source = self.program_prefix + written
         # A closing fence with no line end behind it may still become the opening one of another block.
         place = first_rejected(source, prefix=b"\n" not in behind)
         if place is None:
             return
-        end = found.start + len(written.encode())
-        start, stop = (len(source[:offset].encode()) for offset in place)
-        span = Places(text, Program(source, found.start, end)).span(start, stop, 0.0)
+        start, stop = (len(utf8(source[:offset])) for offset in place)
+        whole = Program(self.program_prefix + found.source, found.start, found.end, removed=found.removed)
+        span = Places(text, whole).span(start, stop, 0.0)
         if span is not None:
             tokens = TokenPlaces(spans, [True] * len(ids), None).flagged(span.start, span.end)
             self.flags[row] = tokens[0] if tokens else None

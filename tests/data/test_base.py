@@ -102,3 +102,18 @@ def test_problems_that_share_a_name_are_refused() -> None:
 
     with pytest.raises(ValueError, match=r"twins: 'a' is the task_id of 3 train problems.*give each its own"):
         Twins().problems("train")
+
+
+class Given(TaskDataModule):
+    """Five problems in every split."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return problems(5)
+
+
+def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_say_otherwise() -> None:
+    tasks: list[TaskDataModule] = [Given(), Given(extraction="answer")]
+    task = Given(extraction="last_block", validation_tasks=tasks)
+    assert {p.extraction for p in task.problems("train")} == {"last_block"}
+    assert [{p.extraction for p in t.problems("validation")} for t in tasks] == [{"last_block"}, {"answer"}]
+    assert {p.extraction for p in Given().problems("train")} == {"answer"}

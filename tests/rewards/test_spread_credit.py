@@ -46,13 +46,13 @@ PROGRAMS = {
     "backticks inside": "````\n⟦s = '```'\nx = 1\n⟧````␄",
     "a line end that fence and program share a token with": "```\n⟦\nx = 1\n⟧```␄",
     "a block inside a list": "1. Do:\n   ```python\n⟦   x = 1\n⟧   ```\n2. End.␄",
+    "a blank last block": "```\n⟦x = 1\n⟧```\n```\n\n```␄",
     "talk counts as a program": "⟦I do not know x. 🤷⟧␄",
 }
 NO_PROGRAMS = {
     "nothing": "⟦␄⟧",
     "blank lines": "⟦\n  \r\n␄⟧",
     "a blank block": "⟦Nothing to do 🙏:\n```python\n```␄⟧",
-    "a blank last block": "⟦```\nx = 1\n```\n```\n\n```␄⟧",
     "a block just opened, cut": "⟦Sure:\n```python\n⟧",
 }
 COMPLETIONS = PROGRAMS | NO_PROGRAMS
@@ -115,7 +115,7 @@ FORMAT = {
     "blank lines": ("⟦ \r\n\n␄⟧", -1.0),
     "a blank block": ("⟦```python\n```␄⟧", -1.0),
     "a blank block after talk, é": ("⟦Voilà, 文:\n```\n \n```\nDone.␄⟧", -1.0),
-    "a blank last block": ("⟦```\nx = 1\n```\nNo:\n```\n```␄⟧", -1.0),
+    "a blank last block": ("```\n⟦x = 1\n⟧```\nNo:\n```\n```␄", 0.0),
     "a block just opened, cut": ("⟦Sure:\n```python⟧", -1.0),
 }
 

@@ -1,0 +1,152 @@
+"""Fenced blocks in a completion: where they open, where they close, what is a thought and no answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PYTHON_TAGS = _words("python python2 python3 py py2 py3 ipython cython sage")
+C_TAGS = _words("c h cpp c++ cc cxx hpp hxx h++ cuda cu opencl")
+PROSE_TAGS = _words(
+    "text txt plain plaintext output out input stdin stdout console terminal shell sh bash zsh fish cmd bat "
+    "powershell ps1 shellsession session pycon traceback error log json yaml yml toml ini csv xml html diff patch "
+    "sql math latex tex mermaid dot dockerfile makefile make requirements none"
+)
+OTHER_TAGS = _words(
+    "java javascript js jsx typescript ts tsx go golang rust rs ruby rb php perl r scala kotlin swift csharp c# cs "
+    "fortran f77 f90 f95 julia matlab octave haskell hs lua dart pascal ocaml elixir erlang clojure lisp scheme"
+)
+CONTAINER_TAGS = _words("markdown md mdx rst")
+KNOWN_TAGS = PYTHON_TAGS | C_TAGS | PROSE_TAGS | OTHER_TAGS | CONTAINER_TAGS
+
+MOST_FENCES = 4096  # of a text with more of them only the last are read
+_MARK = re.compile("```|~~~")
+_FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
+_TAG = re.compile(r"[\w+#-]+")
+_THOUGHT = re.compile(r"<(think|thinking|thought)>", re.IGNORECASE)
+_LATER_THOUGHT = re.compile(r"^[ \t]*<(think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
+_THOUGHT_ENDS = re.compile(r"^[ \t]*</(?:think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A line that opens or closes a block.
+
+    Args:
+        mark: its backticks or tildes.
+        indent: characters before the mark, a list's bullet included.
+        tag: the first word of what follows the mark, in lower case.
+        bare: whether nothing follows the mark.
+        start: character where a block that ends here ends.
+        end: character where a block that begins here begins.
+        opens: whether it can open a block; a mark behind a line of code only closes one.
+        closes: whether it can close a block.
+    """
+
+    mark: str
+    indent: int
+    tag: str
+    bare: bool
+    start: int
+    end: int
+    opens: bool = True
+    closes: bool = False
+
+    def ended_by(self, other: Fence) -> bool:
+        """Whether another fence can be the end of the block that this one opens.
+
+        A fence with a known tag ends it too: its author forgot to close the first block.
+        """
+        if other.closes:
+            same = other.mark[0] == self.mark[0] and len(other.mark) >= len(self.mark)
+            return same and other.indent < self.indent + 4
+        return other.tag in KNOWN_TAGS and len(other.mark) >= len(self.mark)
+
+
+def answer_start(text: str) -> int:
+    """Character behind a byte order mark and the thoughts that a completion begins with; its length if all is thought.
+
+    A chat template may have opened the thought already; then only its end is in the text.
+    """
+    start = _skip_blank(text, 0)
+    opened = False
+    while found := _THOUGHT.match(text, start):
+        opened = True
+        end = text.find(f"</{found[1]}>", found.end())
+        if end < 0:
+            return len(text)
+        start = _skip_blank(text, end + len(found[1]) + 3)
+    if not opened and (closing := _THOUGHT_ENDS.search(text)) and not _THOUGHT.search(text, 0, closing.start()):
+        return closing.end()
+    return start if opened else int(text.startswith("\ufeff"))
+
+
+def find_fences(text: str, start: int) -> list[Fence]:
+    """The fences of a text from a character on, those inside thoughts left out."""
+    thoughts = list(_later_thoughts(text, start))
+    fences = []
+    for first, last in _marked_lines(text, start):
+        while thoughts and thoughts[0][1] <= first:
+            thoughts.pop(0)
+        if thoughts and thoughts[0][0] <= first:
+            continue
+        fence = _fence(text, first, last)
+        if fence is not None:
+            fences.append(fence)
+    return fences[-MOST_FENCES:]
+
+
+def _marked_lines(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """First and last character of each line that holds a mark, without its line end."""
+    while found := _MARK.search(text, start):
+        first = max(start, text.rfind("\n", start, found.start()) + 1)
+        last = text.find("\n", found.end())
+        last = len(text) if last < 0 else last
+        yield first, last
+        start = last + 1
+
+
+def _fence(text: str, first: int, last: int) -> Fence | None:
+    line = text[first:last].rstrip("\r")
+    behind = min(last + 1, len(text))
+    if found := _FENCE.match(line):
+        info = found["info"].strip().lstrip("{.").lower()
+        word = _TAG.match(info)
+        tag = word[0] if word else ""
+        return Fence(found["mark"], len(found["indent"]), tag, not info, first, behind, closes=not info)
+    return _fence_behind_text(line, first, behind)
+
+
+def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
+    """``Answer: ```python`` opens a block, ``return x``` `` closes one; only where the line has no other mark."""
+    head, mark, info = line.partition("```")
+    if not mark or "```" in info.lstrip("`"):
+        return None
+    ticks = mark + "`" * (len(info) - len(info.lstrip("`")))
+    tag = info.lstrip("`").strip().lower()
+    if tag in KNOWN_TAGS:
+        return Fence(ticks, 0, tag, False, first + len(head), behind)
+    if tag or "#" in head:  # the mark stands in a comment
+        return None
+    return Fence(ticks, 0, "", True, first + len(head), behind, opens=False, closes=True)
+
+
+def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Thoughts behind the beginning of the answer, each at the start of a line and closed."""
+    while found := _LATER_THOUGHT.search(text, start):
+        start = text.find(f"</{found[1]}>", found.end())
+        if start < 0:
+            return
+        yield found.start(), start
+
+
+def _skip_blank(text: str, start: int) -> int:
+    while start < len(text) and text[start] in " \t\r\n\ufeff":
+        start += 1
+    return start

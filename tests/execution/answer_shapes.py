@@ -1,0 +1,183 @@
+"""Shapes of answers as models write them: name, completion, the program that is meant, what the problem asks for.
+
+``ANSWER`` is the program that is meant wherever nothing else is said; its entry point is ``add``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from textwrap import indent
+
+from lit_rl.execution.program import Wanted
+
+ANSWER = "def add(a, b):\n    return a + b\n"
+OLD = "def add(a, b):\n    return a - b\n"
+USAGE = "print(add(1, 2))\n"
+TESTS = "assert add(1, 2) == 3\nassert add(0, 0) == 0\n"
+DOCUMENTED = '''def add(a, b):
+    """Add.
+
+    ```python
+    add(1, 2)
+    ```
+    """
+    return a + b
+'''
+BARE_IN_DOCSTRING = 'def add(a, b):\n    """\n```\nadd(1, 2)\n```\n    """\n    return a + b\n'
+C_ANSWER = '#include <stdio.h>\nint main(void) {\n    printf("3");\n    return 0;\n}\n'
+CLASS = "class Solution:\n    def add(self, a, b):\n        return a + b\n"
+PROMPT = 'def add(a, b):\n    """Add."""\n'
+BODY = "    return a + b\n"
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    text: str
+    expected: str | None = ANSWER
+    wanted: Wanted = field(default=Wanted(entry_point="add"))
+
+
+def py(source: str, tag: str = "python", mark: str = "```") -> str:
+    return f"{mark}{tag}\n{source}{mark}\n"
+
+
+COMPLETION = Wanted(entry_point="add", prefix=PROMPT)
+PROGRAM = Wanted()
+C = Wanted("c", "main")
+
+SHAPES = (
+    # Where the answer stands among other blocks.
+    Shape("one block", f"Here is the function:\n\n{py(ANSWER)}\nIt adds."),
+    Shape("usage follows", f"{py(ANSWER)}\nYou can use it like this:\n\n{py(USAGE)}"),
+    Shape("tests follow", f"{py(ANSWER)}\nTests:\n{py(TESTS)}"),
+    Shape(
+        "shell follows",
+        f"{py(ANSWER)}\nRun it:\n{py('python add.py', 'bash').replace('py```', 'py' + chr(10) + '```')}",
+    ),
+    Shape("output follows", f"{py(ANSWER)}\nOutput:\n{py('3' + chr(10), '')}"),
+    Shape("tagged output follows", f"{py(ANSWER)}\nThis prints:\n{py('3' + chr(10), 'text')}"),
+    Shape("json follows", f"{py(ANSWER)}\n{py('[1, 2]' + chr(10), 'json')}"),
+    Shape("pip install before", f"{py('pip install numpy' + chr(10), 'sh')}\n{py(ANSWER)}"),
+    Shape(
+        "another language follows",
+        f"{py(ANSWER)}\nIn Java:\n{py('int add(int a, int b) { return a + b; }' + chr(10), 'java')}",
+    ),
+    Shape("a better answer follows", f"{py(OLD)}\nWait, that subtracts.\n\n{py(ANSWER)}"),
+    Shape("a better answer and usage follow", f"{py(OLD)}\nBetter:\n{py(ANSWER)}\nUsage:\n{py(USAGE)}"),
+    Shape(
+        "a walk through the lines follows",
+        f"{py(ANSWER)}\n1. The head:\n{py('def add(a, b):' + chr(10))}\n2. The sum:\n{py('return a + b' + chr(10))}",
+    ),
+    Shape(
+        "a walk through the lines comes first",
+        f"First the head:\n{py('def add(a, b):' + chr(10))}\nAll of it:\n{py(ANSWER)}",
+    ),
+    Shape("a session follows", f"{py(ANSWER)}\n{py('>>> add(1, 2)' + chr(10) + '3' + chr(10), '')}"),
+    Shape("a comment block follows", f"{py(ANSWER)}\n{py('# that is all' + chr(10))}"),
+    Shape(
+        "a helper follows in its own block", f"{py(ANSWER)}\n{py('def show(x):' + chr(10) + '    print(x)' + chr(10))}"
+    ),
+    Shape("the input comes first, without a tag", f"Input:\n{py('1 2' + chr(10), '')}\nProgram:\n{py(ANSWER, '')}"),
+    Shape("all without tags", f"{py(ANSWER, '')}\nFor example\n{py(USAGE, '')}\nprints\n{py('3' + chr(10), '')}"),
+    Shape("the task is repeated first", f"Task:\n{py('add(a, b) adds' + chr(10), '')}\nAnswer:\n{py(ANSWER)}"),
+    Shape(
+        "no block defines it: the last of the language",
+        f"{py('x = 1' + chr(10))}\n{py('y = 2' + chr(10))}\n{py('ls' + chr(10), 'sh')}",
+        "y = 2\n",
+    ),
+    Shape("only a block of another tag", f"{py(ANSWER, 'text')}"),
+    Shape(
+        "only broken blocks: the one that seems to define it",
+        f"{py('def add(a, b:' + chr(10))}\n{py(USAGE)}",
+        "def add(a, b:\n",
+    ),
+    Shape("a lambda", f"{py('add = lambda a, b: a + b' + chr(10))}\n{py(USAGE)}", "add = lambda a, b: a + b\n"),
+    Shape(
+        "an alias of an import",
+        f"{py('from operator import add as add' + chr(10))}\n{py(USAGE)}",
+        "from operator import add as add\n",
+    ),
+    Shape(
+        "defined under if",
+        f"{py('if True:' + chr(10) + indent(ANSWER, '    '))}\n{py(USAGE)}",
+        "if True:\n" + indent(ANSWER, "    "),
+    ),
+    Shape(
+        "a class",
+        f"{py(CLASS)}\n{py('print(Solution().add(1, 2))' + chr(10))}",
+        CLASS,
+        Wanted(entry_point="Solution.add"),
+    ),
+    Shape(
+        "a whole program: the last of the language",
+        f"{py('print(1)' + chr(10))}\n{py('print(2)' + chr(10))}\n{py('2' + chr(10), '')}",
+        "print(2)\n",
+        PROGRAM,
+    ),
+    # Fences that are left over, missing or odd.
+    Shape("a fence left over at the end", f"{py(ANSWER)}```\n"),
+    Shape("two fences left over", f"{py(ANSWER)}```\n\n```\n"),
+    Shape("a fence left over, then talk", f"{py(ANSWER)}```\nThis adds two numbers.\n"),
+    Shape("a fence left over, then usage", f"{py(ANSWER)}```\nUsage:\n{py(USAGE)}"),
+    Shape("a blank block follows", f"{py(ANSWER)}\n```python\n\n```\n"),
+    Shape("the prompt opened the block", f"{ANSWER}```\nThis adds."),
+    Shape("the prompt opened the block, usage follows", f"{ANSWER}```\nUsage:\n{py(USAGE)}"),
+    Shape("never closed", f"```python\n{ANSWER}"),
+    Shape("cut off inside a second version", f"{py(ANSWER)}\nOr:\n```python\ndef add(a, b):\n    return sum([a,"),
+    Shape("not closed before the next opens", f"```python\n{ANSWER}```python\n{USAGE}```\n"),
+    Shape("closed behind the code", "```python\ndef add(a, b):\n    return a + b```\nDone.", ANSWER.rstrip("\n")),
+    Shape("opened behind text", f"Answer: ```python\n{ANSWER}```\n"),
+    Shape("tildes", py(ANSWER, mark="~~~")),
+    Shape("tildes around backticks", f"~~~python\n{ANSWER}~~~\n{py(USAGE)}"),
+    Shape("a longer mark", py(ANSWER, mark="````")),
+    Shape("markdown around it", f"````markdown\n# Solution\n{py(ANSWER)}````\n"),
+    Shape("markdown around it with the same mark", f"```markdown\n# Solution\n{py(ANSWER)}```\n"),
+    Shape("fences in a docstring", py(DOCUMENTED), DOCUMENTED),
+    Shape("bare fences in a docstring", py(BARE_IN_DOCSTRING), BARE_IN_DOCSTRING),
+    Shape("fences in a docstring, usage follows", f"{py(DOCUMENTED)}\n{py(USAGE)}", DOCUMENTED),
+    # Tags.
+    Shape("tag python3", f"{py(ANSWER, 'python3')}\n{py('3' + chr(10), '')}"),
+    Shape("tag py", f"{py(ANSWER, 'py')}\n{py('3' + chr(10), '')}"),
+    Shape("tag Python, with a space", f"{py(ANSWER, ' Python')}\n{py(USAGE, ' Python')}"),
+    Shape("tag in braces", f"{py(ANSWER, '{.python .numberLines}')}\n{py(USAGE, '{.python}')}"),
+    Shape("tag with a title", py(ANSWER, 'python title="add.py"')),
+    Shape("tag with a file", py(ANSWER, "python:add.py")),
+    Shape("a file's name as tag", f"{py(ANSWER, 'add.py')}\n{py('python add.py' + chr(10), 'console')}"),
+    # Lists and indentation.
+    Shape(
+        "in a list item", f"1. The function:\n\n{indent(py(ANSWER), '   ')}\n2. Usage:\n\n{indent(py(USAGE), '   ')}"
+    ),
+    Shape("on the bullet's line", f"- ```python\n{indent(ANSWER, '  ')}  ```\n"),
+    Shape("tabs before all", f"{indent(py(ANSWER), chr(9))}"),
+    Shape("indented inside the fence only", py(indent(ANSWER, "    "))),
+    Shape(
+        "in a list, with text at column 0",
+        '1. So:\n   ```python\n   def add(a, b):\n       """\nAdd.\n       """\n       return a + b\n   ```\n',
+        'def add(a, b):\n    """\nAdd.\n    """\n    return a + b\n',
+    ),
+    # Line ends, marks, thoughts.
+    Shape("CRLF", f"{py(ANSWER)}\n{py(USAGE)}".replace("\n", "\r\n"), ANSWER.replace("\n", "\r\n")),
+    Shape("a byte order mark before all", f"\ufeff{py(ANSWER)}"),
+    Shape("a byte order mark, no fence", f"\ufeff{ANSWER}"),
+    Shape("a byte order mark in the block", py(f"\ufeff{ANSWER}")),
+    Shape("a thought with a draft", f"<think>\nMaybe\n{py(OLD)}</think>\n\n{py(ANSWER)}"),
+    Shape("a thought with an open block", f"<think>\n```python\n{OLD}</think>\n\n{py(ANSWER)}"),
+    Shape("a thought that the template opened", f"Maybe\n{py(OLD)}\n</think>\n\n{py(ANSWER)}"),
+    Shape("a thought after the answer", f"{py(ANSWER)}\n<think>\nor\n{py(OLD)}</think>\nYes."),
+    Shape("a thought, no fence", f"<think>\nSubtract? No.\n</think>\n{ANSWER}"),
+    Shape("a thought that never ends", f"<think>\n{py(ANSWER)}", None),
+    Shape("two thoughts", f"<think>a</think>\n<think>\n{py(OLD)}</think>\n{py(ANSWER)}\n{py(USAGE)}"),
+    # Completion form: the prompt is the beginning of the program.
+    Shape("body", BODY, BODY, COMPLETION),
+    Shape("body, a fence left over, usage", f"{BODY}```\n\nUsage:\n{py(USAGE)}", BODY, COMPLETION),
+    Shape("body in a block", py(BODY), BODY, COMPLETION),
+    Shape("whole function in a block", f"\n{py(ANSWER)}\n{py(USAGE)}", ANSWER, COMPLETION),
+    # C and C++.
+    Shape("C, output follows", f"{py(C_ANSWER, 'c')}\n{py('3' + chr(10), '')}", C_ANSWER, C),
+    Shape(
+        "C without tags", f"{py('3' + chr(10), '')}\n{py(C_ANSWER, '')}\n{py('gcc a.c' + chr(10), 'bash')}", C_ANSWER, C
+    ),
+    Shape("C, a part follows", f"{py(C_ANSWER, 'cpp')}\n{py('return 0;' + chr(10), 'cpp')}", C_ANSWER, C),
+    Shape("C and Python", f"{py(C_ANSWER, 'c')}\n{py(ANSWER)}", C_ANSWER, C),
+)
