@@ -12,6 +12,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.execution.program import Extraction
+from lit_rl.signatures import show_all_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -161,6 +162,10 @@ class TaskDataModule(pl.LightningDataModule):
         self.left_out: dict[str, int] = {}
         self._problems: dict[Split, list[Problem]] = {}
         self._keep: Callable[[Problem], bool] | None = None
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        show_all_arguments(cls)
 
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
 from lit_rl.data.basics_problems import problems_of
+from lit_rl.data.options import TaskOptions
 from lit_rl.types import Problem
 
 
@@ -27,7 +28,7 @@ class Basics(TaskDataModule):
         num_validation_problems: how many to measure on, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
         seed: which problems are drawn, and the order of training.
-        **kwargs: as for every task, see :class:`TaskDataModule`.
+        **options: as for every task, see :class:`TaskDataModule`.
 
     Raises:
         ValueError: a share outside [0, 1], or more problems than a family has distinct programs.
@@ -49,10 +50,9 @@ class Basics(TaskDataModule):
         num_train_problems: int = 8192,
         num_validation_problems: int = 520,
         bug_share: float = 0.6,
-        seed: int = 0,
-        **kwargs: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
-        super().__init__(seed=seed, **kwargs)
+        super().__init__(**options)
         if not 0 <= bug_share <= 1:
             raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
         if families not in ("trained", "held_out"):

@@ -11,9 +11,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
 from lit_rl.execution.checks import BuildAndRun
 from lit_rl.types import Message, Problem
@@ -97,7 +98,7 @@ class CodeCompletion(TaskDataModule):
         context_lines: int | None = None,
         form: Form = "instruct",
         train_on_places: bool = False,
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         if (tree is None) != (places is None):

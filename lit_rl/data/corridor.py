@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import SmallTaskOptions
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -19,7 +20,8 @@ class Corridor(TaskDataModule):
     Args:
         num_cells: cells besides the goal.
         starts: distances to start from; by default every cell.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`; ``batch_size`` is the number of starts.
+        batch_size: starts per rollout on one rank; ``None`` for all of them.
+        **options: see :class:`lit_rl.data.base.TaskDataModule`.
 
     Raises:
         ValueError: a start outside the corridor.
@@ -27,9 +29,16 @@ class Corridor(TaskDataModule):
 
     name = "corridor"
 
-    def __init__(self, num_cells: int = 5, starts: list[int] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        num_cells: int = 5,
+        starts: list[int] | None = None,
+        *,
+        batch_size: int | None = None,
+        **options: Unpack[SmallTaskOptions],
+    ) -> None:
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
-        super().__init__(**{"batch_size": max(1, len(chosen)), **options})
+        super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         if not chosen or any(not 1 <= start <= num_cells for start in chosen):
             raise ValueError(f"a walk starts 1 to num_cells ({num_cells}) steps from the goal, got {chosen}")
         self.num_cells = num_cells

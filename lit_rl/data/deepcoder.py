@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
 from lit_rl.data.contest_tests import (
@@ -17,6 +17,7 @@ from lit_rl.data.contest_tests import (
     problem_timeout_seconds,
     read_hidden_tests,
 )
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.execution.program import extract_program
@@ -93,7 +94,7 @@ class DeepCoder(TaskDataModule):
         max_tests: int | None = None,
         bad_rows: BadRows = "error",
         name: str = "deepcoder",
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.dataset = dataset

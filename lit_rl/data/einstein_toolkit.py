@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.cactus import ThornSource, read_thorns
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
@@ -53,7 +54,7 @@ class EinsteinToolkit(TaskDataModule):
         validation_share: float = 0.05,
         split_seed: int = 0,
         form: Form = "instruct",
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         if not 0 <= validation_share < 1:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import random
 import re
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.execution.checks import AssertTests
@@ -59,7 +60,7 @@ class HumanEval(TaskDataModule):
         timeout_seconds: float = 10.0,
         hub_split: str = "test",
         name: str = "humaneval",
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.path = path

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.mbpp_plus import plain_test, reference_test
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.execution.checks import AssertTests
@@ -103,7 +104,7 @@ class MBPP(TaskDataModule):
         hub_subset: str | None = None,
         hub_split: str = "prompt+test+validation+train",
         name: str = "mbpp",
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         if not 0 <= few_shot <= len(EXAMPLES):
@@ -160,6 +161,15 @@ class MBPP(TaskDataModule):
         )
 
 
+class MBPPOptions(TaskOptions, total=False):
+    """Arguments of :class:`MBPP` for which :class:`MBPPPlus` has no default of its own."""
+
+    form: Form
+    few_shot: int
+    timeout_seconds: float
+    hub_subset: str | None
+
+
 class MBPPPlus(MBPP):
     """MBPP+ to measure on: all 378 tasks, one assert shown, as EvalPlus does; see :class:`MBPP`.
 
@@ -184,7 +194,7 @@ class MBPPPlus(MBPP):
         shown_tests: int = 1,
         hub_split: str = "test",
         name: str = "mbpp_plus",
-        **options: Any,
+        **options: Unpack[MBPPOptions],
     ) -> None:
         super().__init__(
             path,

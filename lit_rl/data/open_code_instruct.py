@@ -7,9 +7,10 @@ import hashlib
 import heapq
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import called_function, chat, fenced
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
 from lit_rl.execution.checks import AssertTests
@@ -61,7 +62,7 @@ class OpenCodeInstruct(TaskDataModule):
         timeout_seconds: float = 10.0,
         bad_rows: BadRows = "error",
         name: str = "open_code_instruct",
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.path = path

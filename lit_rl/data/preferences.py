@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
@@ -155,7 +156,12 @@ class PreferencePairs(TaskDataModule):
     """
 
     def __init__(
-        self, path: str, *, validation_path: str | None = None, name: str = "preferences", **options: Any
+        self,
+        path: str,
+        *,
+        validation_path: str | None = None,
+        name: str = "preferences",
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.path = path

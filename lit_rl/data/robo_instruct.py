@@ -13,9 +13,10 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
 from lit_rl.data.rows import Row, read_rows
 from lit_rl.execution.checks import InventedWorlds
@@ -57,7 +58,7 @@ class RoboInstruct(TaskDataModule):
         form: PromptForm = "instruct",
         num_worlds: int = 20,
         timeout_seconds: float = 2.0,
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         if not 0 <= validation_share < 1:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.roboeval_files import read_tasks
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
 from lit_rl.execution.checks import RobotWorlds
@@ -40,7 +41,7 @@ class RoboEval(TaskDataModule):
         checkout: str,
         form: PromptForm = "instruct",
         timeout_seconds: float = 1.0,
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.checkout = checkout

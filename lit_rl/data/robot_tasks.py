@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import TaskOptions
 from lit_rl.data.robot_families import FAMILIES, RobotTask
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
 from lit_rl.execution.checks import RobotWorlds
@@ -35,7 +36,7 @@ class RobotTasks(TaskDataModule):
         task_seed: int = 0,
         form: PromptForm = "instruct",
         timeout_seconds: float = 1.0,
-        **options: Any,
+        **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
         self.num_train = num_train

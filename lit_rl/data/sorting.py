@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.options import SmallTaskOptions
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -21,7 +22,8 @@ class Sorting(TaskDataModule):
 
     Args:
         prompts: lists of the same length of numbers >= 0; by default the lecture's three.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`; ``batch_size`` is the number of prompts.
+        batch_size: prompts per rollout on one rank; ``None`` for all of them.
+        **options: see :class:`lit_rl.data.base.TaskDataModule`.
 
     Raises:
         ValueError: no prompts, of different lengths, or with negative numbers.
@@ -29,9 +31,15 @@ class Sorting(TaskDataModule):
 
     name = "sorting"
 
-    def __init__(self, prompts: list[list[int]] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        prompts: list[list[int]] | None = None,
+        *,
+        batch_size: int | None = None,
+        **options: Unpack[SmallTaskOptions],
+    ) -> None:
         chosen = [tuple(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
-        super().__init__(**{"batch_size": max(1, len(chosen)), **options})
+        super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         lengths = {len(prompt) for prompt in chosen}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(f"sorting needs prompts of one length of at least 1, got {chosen}")

@@ -26,6 +26,7 @@ from lit_rl.modules.finite import Evidence, NotFiniteError, likely_cause, norms,
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
 from lit_rl.rollout import Evaluated, Rollout, collect, require_infrastructure
+from lit_rl.signatures import show_all_arguments
 from lit_rl.types import Problem, Sampling
 
 LARGEST_FAILED_SHARE = 0.1
@@ -89,6 +90,10 @@ class PolicyModule(pl.LightningModule):
         self.seed = seed
         self.runner: ProgramRunner | None = None
         self.run_folder = Path()
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        show_all_arguments(cls)
 
     # -- life of a run -------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ Letters: M pairs, N = 2 M rows: chosen, rejected, chosen, rejected ..., T comple
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.preference_losses import PreferenceLoss, implicit_rewards, preference_loss
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
+from lit_rl.modules.options import TextOptions
 from lit_rl.modules.reduction import max_over_ranks
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import Evaluated
@@ -39,7 +40,7 @@ class DPO(TextModule):
             the adapter it started from.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
-        **kwargs: see :class:`TextModule`.
+        **options: see :class:`TextModule`.
 
     Source:
         Rafailov et al. 2023, eq. 7, https://arxiv.org/abs/2305.18290
@@ -47,8 +48,10 @@ class DPO(TextModule):
 
     metric_prefix = "dpo"
 
-    def __init__(self, policy: Policy, *, kind: PreferenceLoss = "sigmoid", beta: float = 0.1, **kwargs: Any) -> None:
-        super().__init__(policy, **kwargs)
+    def __init__(
+        self, policy: Policy, *, kind: PreferenceLoss = "sigmoid", beta: float = 0.1, **options: Unpack[TextOptions]
+    ) -> None:
+        super().__init__(policy, **options)
         if not beta > 0:
             raise ValueError(f"beta must be above 0, got {beta}: it says how much a nat of log-ratio is worth")
         self.kind = kind

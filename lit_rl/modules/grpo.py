@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from lit_rl.functional.advantages import batch_advantages, group_advantages, max
 from lit_rl.functional.kl import kl_penalised_rewards
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.reduction import Means, max_over_ranks, sum_over_ranks
 from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.modules.rollout_module import RolloutModule
@@ -51,7 +52,7 @@ class GRPO(RolloutModule):
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training
             problems, at most so many times per rollout (DAPO's dynamic sampling); 0 keeps them.
-        **kwargs: see :class:`RolloutModule`.
+        **options: see :class:`RolloutModule`.
 
     Source:
         Shao et al. 2024, section 4.1, https://arxiv.org/abs/2402.03300
@@ -67,9 +68,9 @@ class GRPO(RolloutModule):
         token_weights: bool = False,
         mask_truncated: bool = False,
         max_resamples: int = 0,
-        **kwargs: Any,
+        **options: Unpack[RolloutOptions],
     ) -> None:
-        super().__init__(policy, sampling=sampling, **kwargs)
+        super().__init__(policy, sampling=sampling, **options)
         if sampling.num_samples < 2 and baseline in ("group_mean", "leave_one_out", "max_rewards"):
             raise ValueError(
                 f"baseline {baseline} compares completions of one problem: num_samples must be 2 or more, "

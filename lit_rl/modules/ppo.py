@@ -16,7 +16,7 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.strategy import allow_unused_parameters
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
+from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.reduction import Means, sum_over_ranks
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.rewards.base import RewardOutput
@@ -61,7 +62,7 @@ class PPO(RolloutModule):
             ``mask`` them out.
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion).
         kl_horizon: completions over which it moves.
-        **kwargs: see :class:`RolloutModule`.
+        **options: see :class:`RolloutModule`.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347
@@ -87,9 +88,9 @@ class PPO(RolloutModule):
         truncation: Truncation = "zero",
         target_kl: float | None = None,
         kl_horizon: int = 10000,
-        **kwargs: Any,
+        **options: Unpack[RolloutOptions],
     ) -> None:
-        super().__init__(policy, sampling=sampling, objective=objective, **kwargs)
+        super().__init__(policy, sampling=sampling, objective=objective, **options)
         if target_kl is not None and not (objective.kl_coef and objective.kl_in == "reward"):
             raise ValueError(
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={objective.kl_coef} in the "

@@ -13,7 +13,7 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from lit_rl.functional.returns import reward_to_go
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
+from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.reduction import sum_over_ranks
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards.base import RewardOutput
@@ -50,7 +51,7 @@ class REINFORCE(RolloutModule):
         deltas: instead of reward-to-go and baseline, one number per completion: the bare ``rewards``,
             ``centered_rewards`` and ``normalized_rewards`` of a problem's completions, or ``max_rewards`` (rewards
             that are not the largest of their problem become 0).
-        **kwargs: see :class:`RolloutModule`.
+        **options: see :class:`RolloutModule`.
 
     Source:
         Williams 1992, https://doi.org/10.1007/BF00992696
@@ -67,9 +68,9 @@ class REINFORCE(RolloutModule):
         gamma: float = 1.0,
         credit: Credit = "terminal",
         deltas: Deltas | None = None,
-        **kwargs: Any,
+        **options: Unpack[RolloutOptions],
     ) -> None:
-        super().__init__(policy, sampling=sampling, objective=objective, **kwargs)
+        super().__init__(policy, sampling=sampling, objective=objective, **options)
         if objective.kl_coef and objective.kl_in == "reward":
             raise ValueError("REINFORCE takes the KL in the loss, got objective.kl_in=reward: set it to loss")
         if deltas is not None and baseline != "none":

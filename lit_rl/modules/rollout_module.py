@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_experience
 from lit_rl.modules.metrics import rollout_metrics
 from lit_rl.modules.objective import Objective
+from lit_rl.modules.options import PolicyOptions
 from lit_rl.modules.reduction import Means, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
@@ -57,7 +58,7 @@ class RolloutModule(PolicyModule):
         max_rollouts: the run ends after so many rollouts; ``None`` leaves it to the trainer.
         max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
             single one may, unless this is 0.
-        **kwargs: see :class:`PolicyModule`.
+        **options: see :class:`PolicyModule`.
     """
 
     def __init__(
@@ -74,12 +75,12 @@ class RolloutModule(PolicyModule):
         refresh_reference_every: int | None = None,
         max_rollouts: int | None = None,
         max_infrastructure_failures: float = LARGEST_FAILED_SHARE,
-        **kwargs: Any,
+        **options: Unpack[PolicyOptions],
     ) -> None:
         greedy = Sampling(temperature=0.0, max_tokens=sampling.max_tokens)
-        if kwargs.get("validation_sampling") is None:
-            kwargs["validation_sampling"] = {"greedy": greedy}
-        super().__init__(policy, **kwargs)
+        if options.get("validation_sampling") is None:
+            options["validation_sampling"] = {"greedy": greedy}
+        super().__init__(policy, **options)
         if self.rewards is None:
             raise ValueError(f"{type(self).__name__} needs rewards: list at least one reward term")
         for name, value in (("num_epochs", num_epochs), ("num_minibatches", num_minibatches)):

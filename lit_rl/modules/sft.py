@@ -18,7 +18,7 @@ class SFT(TextModule):
 
     Args:
         policy: what is trained.
-        **kwargs: see :class:`TextModule`.
+        **options: see :class:`TextModule`.
     """
 
     metric_prefix = "sft"

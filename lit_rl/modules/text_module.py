@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_completions
+from lit_rl.modules.options import PolicyOptions
 from lit_rl.modules.reduction import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rollout import Evaluated
 from lit_rl.types import Completions, Problem
@@ -34,15 +35,20 @@ class TextModule(PolicyModule):
         microbatch_size: problems per forward and backward on one rank; ``None`` for the batch at once. Changes
             memory and speed, never the gradient.
         max_updates: the run ends after so many updates; ``None`` leaves it to the trainer.
-        **kwargs: see :class:`PolicyModule`.
+        **options: see :class:`PolicyModule`.
     """
 
     metric_prefix = "text"
 
     def __init__(
-        self, policy: Policy, *, microbatch_size: int | None = None, max_updates: int | None = None, **kwargs: Any
+        self,
+        policy: Policy,
+        *,
+        microbatch_size: int | None = None,
+        max_updates: int | None = None,
+        **options: Unpack[PolicyOptions],
     ) -> None:
-        super().__init__(policy, **kwargs)
+        super().__init__(policy, **options)
         self.microbatch_size = microbatch_size
         self.max_updates = max_updates
         self.validation_means: dict[int, Means] = {}
