@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-slurm lint format clean
+.PHONY: demo test test-all test-families test-slurm lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -27,10 +27,14 @@ demo: $(STAMP)
 	$(BIN)/python benchmarks/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not peers and not gpu and not slurm"
+	$(BIN)/python -m pytest -q -m "not slow and not families and not peers and not gpu and not slurm"
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not peers and not slurm"
+
+# All families of models, and the table of docs/models.md.
+test-families: $(STAMP)
+	LIT_RL_WRITE_MODELS_PAGE=1 $(BIN)/python -m pytest -q tests/models/test_families.py
 
 # Submits real jobs where a scheduler answers (configs/slurm/test_scheduler.sh starts one on this machine).
 test-slurm: $(STAMP)

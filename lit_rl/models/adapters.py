@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.other import AuxiliaryTrainingWrapper
 from torch import nn
+
+from lit_rl.models.family import base_of
 
 POLICY = "policy"
 REFERENCE = "reference"
@@ -27,13 +30,35 @@ class LoRA:
         rank: of the update matrices.
         alpha: the update is scaled by ``alpha / rank``.
         dropout: on the adapters' input while training.
-        target_modules: layers that get one; ``all-linear`` for every linear layer but the output.
+        target_modules: layers that get one; ``all-linear`` for every linear layer but the output and those that
+            :func:`not_adaptable` names.
     """
 
     rank: int = 16
     alpha: float = 32.0
     dropout: float = 0.0
     target_modules: str | list[str] = "all-linear"
+
+
+# PEFT refuses both names there: Mamba's kernels read the weights without calling the layers.
+_MAMBA_TYPES = ("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h")
+_MAMBA_LAYERS = ("out_proj", "conv1d")
+
+
+def not_adaptable(model: nn.Module) -> list[str]:
+    """Names of the linear layers of a model that low-rank adapters cannot wrap.
+
+    Routers of some mixtures of experts are linear layers that return several tensors, and PEFT refuses two layers of
+    Mamba blocks.
+    """
+    inner = base_of(model)
+    mamba = getattr(inner.config, "model_type", None) in _MAMBA_TYPES
+    return [
+        name
+        for name, layer in inner.named_modules()
+        if (mamba and name.rpartition(".")[2] in _MAMBA_LAYERS)
+        or (isinstance(layer, nn.Linear) and "Router" in type(layer).__name__)
+    ]
 
 
 @contextmanager
@@ -43,7 +68,8 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
     Gradients computed by a recomputation of activations must be taken inside as well: a checkpointed layer
     runs again during the backward pass, with the adapter that is chosen then.
     """
-    layers = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer)]
+    # The second kind are whole layers that an adapter trains and saves: PEFT's ``modules_to_save``.
+    layers = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer | AuxiliaryTrainingWrapper)]
     before = [(layer._active_adapter, layer._disable_adapters) for layer in layers]
     try:
         for layer in layers:

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models.adapters import POLICY, REFERENCE, LoRA, copy_adapter, using_adapter
+from lit_rl.models.family import counts_pads, most_positions
 from lit_rl.models.loading import load_model, load_tokenizer, lora_config, torch_dtype, warn_of_another_tokenizer
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
+from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
 from lit_rl.models.prompting import eos_token_ids, pad_left, pad_right, prompt_token_ids
 from lit_rl.models.sampling import SampledRow, sample_rows
@@ -37,12 +39,14 @@ class CausalLM(Policy):
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``.
-        attention: attention implementation of transformers.
+        attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: of the initial weights of a model from scratch and of new adapters.
         chunk_tokens: tokens whose logits exist at the same time while scoring.
         pack_tokens: score several rows in one sequence of at most so many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
+        probe: compare, after loading, how the model samples and how it is scored on a few tokens; see
+            :mod:`lit_rl.models.probe`. It costs about ten short forward passes.
     """
 
     def __init__(
@@ -54,11 +58,12 @@ class CausalLM(Policy):
         chat_template: str | None = None,
         lora: LoRA | None = None,
         dtype: str = "float32",
-        attention: str = "sdpa",
+        attention: str | None = None,
         init_seed: int = 0,
         chunk_tokens: int = 4096,
         pack_tokens: int | None = None,
         quantization: Literal["4bit"] | None = None,
+        probe: bool = True,
     ) -> None:
         super().__init__()
         if (model is None) == (config is None):
@@ -79,6 +84,7 @@ class CausalLM(Policy):
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
         self.quantization = quantization
+        self.probe = probe
         self.model: Any = None
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
@@ -91,7 +97,7 @@ class CausalLM(Policy):
         self.load_tokenizer()
         self.model = load_model(self)
         if not next(self.model.parameters()).is_meta:
-            check_projection(self.model)
+            (probe if self.probe else check_projection)(self.model)
             if self.pack_tokens is not None:
                 check_packing(self.model)
         self.eos_ids = eos_token_ids(self.model, self.tokenizer)
@@ -114,7 +120,7 @@ class CausalLM(Policy):
     @property
     def max_positions(self) -> int:
         """Prompt and completion tokens that the model can hold together."""
-        return int(getattr(self.model.config, "max_position_embeddings", None) or 1 << 30)
+        return most_positions(self.model) or 1 << 30
 
     def fits(self, problem: Problem) -> bool:
         """Whether the prompt leaves at least one of the model's positions to write in."""
@@ -155,7 +161,10 @@ class CausalLM(Policy):
 
     def _room(self, prompts: PromptBatch, sampling: Sampling) -> list[int]:
         """Tokens each row may still write: the sampling limit, or what the positions leave."""
-        left = [max(1, self.max_positions - length) for length in prompts.prompt_mask.sum(-1).tolist()]
+        used = prompts.prompt_mask.sum(-1).tolist()
+        if counts_pads(self.model):
+            used = [prompts.prompt_ids.shape[1]] * len(used)
+        left = [max(1, self.max_positions - length) for length in used]
         return [min(sampling.max_tokens, room) for room in left for _ in range(sampling.num_samples)]
 
     def _completions(
@@ -260,7 +269,7 @@ class CausalLM(Policy):
             lora: its shape; ``None`` takes the policy adapter's.
             trained: whether it learns.
         """
-        config = copy.deepcopy(self.model.peft_config[POLICY]) if lora is None else lora_config(lora)
+        config = copy.deepcopy(self.model.peft_config[POLICY]) if lora is None else lora_config(lora, self.model)
         learning = {n for n, p in self.model.named_parameters() if p.requires_grad}
         with torch.random.fork_rng():
             torch.manual_seed(self.init_seed)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.models.adapters import CRITIC, LoRA, using_adapter
 from lit_rl.models.causal_lm import CausalLM, sequence_hidden_states
+from lit_rl.models.family import text_config
 from lit_rl.models.policy import Policy
 from lit_rl.types import Completions
 
@@ -102,7 +103,7 @@ class OwnTrunk(Critic):
         # Adapters are float32 on a bfloat16 trunk, and so is the head beside them; else it is of the trunk's own type,
         # since sharding takes one type at a time.
         dtype = torch.promote_types(output.dtype, torch.float32) if self.lora else output.dtype
-        self.head = ValueHead(self.trunk.model.config.hidden_size, dtype).to(output.device)
+        self.head = ValueHead(text_config(self.trunk.model).hidden_size, dtype).to(output.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""
@@ -142,7 +143,7 @@ class SharedBase(Critic):
         self._policy = [policy]
         weight = policy.model.get_output_embeddings().weight
         dtype = torch.promote_types(weight.dtype, torch.float32)  # trained in float32 at least, also on a bfloat16 base
-        self.head = ValueHead(policy.model.config.hidden_size, dtype).to(weight.device)
+        self.head = ValueHead(text_config(policy.model).hidden_size, dtype).to(weight.device)
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""

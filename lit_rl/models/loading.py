@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lit_rl.models.adapters import POLICY, LoRA
+from lit_rl.models.adapters import POLICY, LoRA, not_adaptable
+from lit_rl.models.family import plain_refusals
 
 if TYPE_CHECKING:
     from lit_rl.models.causal_lm import CausalLM
@@ -99,7 +100,8 @@ def _from_config(spec: CausalLM) -> Any:
     }
     config = AutoConfig.for_model(**fields)
     dtype = torch_dtype(spec.dtype)
-    return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
+    with plain_refusals(config.model_type, spec.attention):
+        return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
 def _from_pretrained(spec: CausalLM, source: str) -> Any:
@@ -113,7 +115,8 @@ def _from_pretrained(spec: CausalLM, source: str) -> Any:
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
-    model = AutoModelForCausalLM.from_pretrained(source, **options)
+    with plain_refusals(source, spec.attention):
+        model = AutoModelForCausalLM.from_pretrained(source, **options)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             # On some CPUs a 4-bit layer that ran once in eval mode goes on without gradients; we train in eval mode.
@@ -146,18 +149,20 @@ def _with_new_adapter(spec: CausalLM, model: Any) -> Any:
     from peft import get_peft_model
 
     assert spec.lora is not None
-    return get_peft_model(model, lora_config(spec.lora), adapter_name=POLICY)
+    return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def lora_config(lora: LoRA) -> Any:
-    """PEFT's configuration of an adapter."""
+def lora_config(lora: LoRA, model: Any) -> Any:
+    """PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
+    left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
         lora_dropout=lora.dropout,
         target_modules=lora.target_modules,
+        exclude_modules=left_out or None,
         task_type="CAUSAL_LM",
     )
 

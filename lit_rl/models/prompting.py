@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lit_rl.models.family import text_config
 from lit_rl.types import Problem
 
 
@@ -60,7 +61,7 @@ def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype)
 def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """Every id that ends a completion: generation config, model config and tokenizer together."""
     ids: set[int] = set()
-    for owner in (getattr(model, "generation_config", None), model.config, tokenizer):
+    for owner in (getattr(model, "generation_config", None), model.config, text_config(model), tokenizer):
         value = getattr(owner, "eos_token_id", None)
         if isinstance(value, int):
             ids.add(value)

@@ -6,14 +6,14 @@ n rows still being sampled.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
 
+from lit_rl.models.family import UnsupportedModelError, most_positions, takes, text_config
 from lit_rl.models.streams import Uniforms
 from lit_rl.types import Sampling, StopReason
 
@@ -108,7 +108,7 @@ def sample_rows(
         stops: ``stops(row, ids)`` says whether the row's text so far holds a stop string.
         on_finished: called once per row, in the order in which rows end.
     """
-    batch = _Batch(model, prompt_ids, prompt_mask, sampling.num_samples, max(max_tokens))
+    batch = Batch(model, prompt_ids, prompt_mask, sampling.num_samples, max(max_tokens))
     uniforms = Uniforms(seeds) if sampling.temperature > 0 else None
     ids: list[list[int]] = [[] for _ in seeds]
     logprobs: list[list[float]] = [[] for _ in seeds]
@@ -146,12 +146,25 @@ def _stop_reason(
     return StopReason.LENGTH if len(ids) >= max_tokens else None
 
 
-class _Batch:
-    """The rows being sampled: cache, attention mask, next logits. Rows that finished are dropped in time."""
+class Batch:
+    """The rows being sampled: cache, attention mask, next logits. Rows that finished are dropped in time.
+
+    Args:
+        model: a causal LM of transformers, in eval mode.
+        prompt_ids: [B, P], padded on the left.
+        prompt_mask: [B, P] bool.
+        num_samples: G rows of each prompt.
+        room: most tokens that any row will write.
+    """
 
     def __init__(self, model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor, num_samples: int, room: int) -> None:
         self.model = model
-        self._takes_positions = "position_ids" in inspect.signature(model.forward).parameters
+        self._is_recurrent = takes(model, "cache_params")
+        self._cache_name = "cache_params" if self._is_recurrent else "past_key_values"
+        self._takes_positions = takes(model, "position_ids")
+        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
+        self._last_position = (most_positions(model) or 1 << 30) - 1
+        self._cache: Any = None
         self._prefill(prompt_ids, prompt_mask, num_samples)
         device = prompt_ids.device
         num_rows, prompt_length = self.logits.shape[0], prompt_ids.shape[1]
@@ -162,42 +175,55 @@ class _Batch:
 
     def _prefill(self, prompt_ids: Tensor, prompt_mask: Tensor, num_samples: int) -> None:
         """Read each prompt once, then give every sample of it a copy of the cache."""
-        self.cache = DynamicCache(config=self.model.config)
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         if num_samples > 1:
-            self.cache.batch_repeat_interleave(num_samples)
+            rows = torch.arange(len(prompt_ids), device=prompt_ids.device)
+            self._cache.reorder_cache(rows.repeat_interleave(num_samples))
         self.logits = logits.repeat_interleave(num_samples, 0)
         self.positions = positions[:, -1].repeat_interleave(num_samples, 0)
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
-        extra = {"position_ids": positions} if self._takes_positions else {}
-        output = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            past_key_values=self.cache,
-            use_cache=True,
-            logits_to_keep=1,
-            **extra,
-        )
+        given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
+        if self._cache is not None:
+            given[self._cache_name] = self._cache
+        if self._cache is None or not self._is_recurrent:  # a state that was read holds no pads to mask
+            given["attention_mask"] = mask
+        output = self.model(input_ids=ids, use_cache=True, **given)
+        if self._cache is None:
+            self._cache = self._found_cache(output)
         logits: Tensor = output.logits[:, -1]
         return logits
+
+    def _found_cache(self, output: Any) -> Any:
+        """The cache that the model made: families differ in its kind.
+
+        Raises:
+            UnsupportedModelError: there is none, or its rows cannot be chosen.
+        """
+        cache = getattr(output, self._cache_name, None)
+        if not hasattr(cache, "reorder_cache"):
+            raise UnsupportedModelError(
+                f"{text_config(self.model).model_type} keeps what it has read in no cache whose rows can be chosen "
+                f"(got {type(cache).__name__}), so rows cannot be sampled side by side: use another model"
+            )
+        return cache
 
     def advance(self, chosen: Tensor, finished: list[bool]) -> None:
         """Append the chosen tokens and compute the next logits."""
         going = [i for i, row in enumerate(self.rows.tolist()) if not finished[row]]
         if len(going) <= _COMPACT_BELOW * len(self.rows):
-            keep = torch.tensor(going)
-            chosen = self._keep(keep, chosen)
+            chosen = self._keep(torch.tensor(going), chosen)
         self.length += 1
-        self.positions = self.positions + 1
+        # A finished row that is still in the batch may have used its last position; nobody reads what it gets.
+        self.positions = (self.positions + 1).clamp(max=self._last_position)
         self.logits = self._forward(chosen[:, None], self.mask[:, : self.length], self.positions[:, None])
 
     def _keep(self, keep: Tensor, chosen: Tensor) -> Tensor:
         """Drop all other rows from every state; return the chosen tokens of the kept ones."""
         self.rows = self.rows[keep]
         keep = keep.to(chosen.device)
-        self.cache.batch_select_indices(keep)
+        self._cache.reorder_cache(keep)
         self.mask = self.mask[keep]
         self.positions = self.positions[keep]
         return chosen[keep]

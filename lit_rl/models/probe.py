@@ -1,0 +1,97 @@
+"""Whether a model samples from the distribution that its training forward scores; asked once, after loading.
+
+Sampling reads a prompt once, behind left pads, and goes on from a cache; training reads whole rows without one.
+Families of models differ in what they make of pads, positions and caches, and where the two disagree training goes
+wrong silently. So both are compared, on a few tokens, with what the model itself says about a row alone.
+
+Letters: B rows, P prompt tokens, T tokens after the prompt, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lit_rl.models.adapters import using_adapter
+from lit_rl.models.family import UnsupportedModelError, text_config
+from lit_rl.models.modes import evaluating
+from lit_rl.models.packing import hidden_states
+from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
+from lit_rl.models.sampling import Batch
+
+_PROMPT_TOKENS = (3, 11)
+"""A row behind eight pads and one without any."""
+_DECODED = 3
+"""Tokens after the prompt: two decode steps, the second of them without a row that has left the batch."""
+
+
+@torch.no_grad()
+def probe(model: Any) -> None:
+    """Raise unless sampling and scoring agree, with adapters and without.
+
+    Costs five forward passes over some 30 tokens, and five more where there are adapters.
+
+    Args:
+        model: a causal LM of transformers (inside PEFT or not), with real weights.
+
+    Raises:
+        UnsupportedModelError: they differ, or the model cannot do one of the two.
+    """
+    with evaluating(model):
+        _compare(model)
+        if hasattr(model, "peft_config"):
+            with using_adapter(model, None):
+                _compare(model)
+
+
+def _compare(model: Any) -> None:
+    name = f"{text_config(model).model_type} ({type(model).__name__})"
+    try:
+        check_projection(model)
+        alone, scored, sampled = _three_ways(model)
+    except UnsupportedModelError:
+        raise
+    except Exception as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UnsupportedModelError(
+            f"{name} cannot be sampled and scored here, a probe of a few tokens failed with: {said}; use another "
+            "model, or name the layers in lora.target_modules if its adapters are in the way"
+        ) from error
+    for what, logits in (("scoring of padded rows", scored), ("sampling from a cache behind left pads", sampled)):
+        gap = relative_gap(logits, alone)
+        if not gap <= tolerance(model, 0.01, 0.15):
+            raise UnsupportedModelError(
+                f"{name} would be trained on wrong log-probabilities: {what} differs from its plain forward by "
+                f"{gap:.0%} of the logits' spread; use another model or another attention, or set probe to false "
+                "if you know better"
+            )
+
+
+def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits [B * (T + 1), V] after the prompts and each of the T tokens: rows alone, scored, sampled."""
+    ids, mask = _rows(model)
+    width = ids.shape[1] - _DECODED
+    alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
+    hidden = hidden_states(model, ids, mask)[:, width - 1 :]
+    scored = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
+    batch = Batch(model, ids[:, :width], mask[:, :width], num_samples=2, room=_DECODED)
+    twice = ids.repeat_interleave(2, 0)
+    sampled = [batch.logits[::2]]
+    finished = [False] * 4
+    for step in range(_DECODED):
+        batch.advance(twice[batch.rows, width + step], finished)
+        kept = {row: place for place, row in enumerate(batch.rows.tolist())}
+        sampled.append(batch.logits[[kept[1], kept[3]]])
+        finished[0] = finished[2] = True  # the rest of the steps are those of a batch that has become smaller
+    return torch.cat(alone).float(), scored.flatten(0, 1).float(), torch.stack(sampled, 1).flatten(0, 1).float()
+
+
+def _rows(model: Any) -> tuple[Tensor, Tensor]:
+    """Ids [B, P + T] that differ from row to row, and their mask: pads on the left of the first."""
+    device = next(model.parameters()).device
+    width = max(_PROMPT_TOKENS) + _DECODED
+    ids = torch.arange(3, 3 + 2 * width, device=device).view(2, width) * 7 % text_config(model).vocab_size
+    pads = torch.tensor([max(_PROMPT_TOKENS) - n for n in _PROMPT_TOKENS], device=device)
+    return ids, torch.arange(width, device=device) >= pads[:, None]

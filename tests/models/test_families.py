@@ -1,0 +1,132 @@
+"""Families of models: greedy is ``generate``, and the sampler's log-probabilities are the training forward's.
+
+``make test-families`` runs them all and writes the table of docs/models.md; ``make test`` runs a few.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from models.families import FAMILIES, QUICK, REFUSED, SHORT, config_of
+
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, LoRA
+from lit_rl.models.family import UnsupportedModelError
+from lit_rl.models.modes import evaluating
+from lit_rl.models.packing import check_packing
+from lit_rl.models.streams import StreamKey
+from lit_rl.types import Completions, Problem, Sampling
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+HEAD = "| `model_type` | samples and scores alike | with LoRA | packing | remark |\n|---|---|---|---|---|\n"
+WRITES = os.environ.get("LIT_RL_WRITE_MODELS_PAGE") == "1"
+NATS = 5e-4
+"""Largest difference that is rounding: Mamba's chunked scan is the coarsest, by 3e-4; what is wrong differs by 0.05."""
+
+
+def problems(*prompts: str) -> list[Problem]:
+    return [Problem(prompt, prompt, TokenTarget()) for prompt in prompts]
+
+
+def disturbed(policy: CausalLM) -> CausalLM:
+    """Random steps of whatever learns, so that adapters are not zero."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
+    return policy
+
+
+def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
+    policy = CausalLM(config=config_of(family), tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None)
+    policy.load()
+    return disturbed(policy)
+
+
+def require_greedy_is_generate(policy: CausalLM) -> None:
+    prompts = policy.encode(problems("def f(x):", "a", "hello"))
+    ours = policy.sample(prompts, Sampling(temperature=0.0, max_tokens=20), StreamKey(3, "test", 0))
+    theirs = policy.model.generate(
+        input_ids=prompts.prompt_ids, attention_mask=prompts.prompt_mask.long(), max_new_tokens=20, do_sample=False
+    )[:, prompts.prompt_ids.shape[1] :]
+    for row, length in enumerate(ours.lengths.tolist()):
+        assert ours.completion_ids[row, :length].tolist() == theirs[row, :length].tolist()
+
+
+def sampled(policy: CausalLM) -> Completions:
+    """Rows behind different pads that end at different times, so that the batch becomes smaller on its way."""
+    policy.eos_ids = frozenset(range(0, 256, 9))
+    prompts = policy.encode(problems("a", "hello there", "xyz"))
+    done = policy.sample(prompts, Sampling(num_samples=4, temperature=0.5, max_tokens=24), StreamKey(3, "test", 0))
+    assert done.lengths.min() < 0.5 * done.lengths.max()
+    return done
+
+
+def require_scores(policy: CausalLM, done: Completions) -> None:
+    gap = (policy.logprobs(done, temperature=0.5) - done.sampler_logprobs).abs().max()
+    assert gap < NATS
+
+
+def packs(policy: CausalLM, done: Completions) -> bool:
+    """Whether the model may pack rows; if it may, the numbers are the same."""
+    try:
+        check_packing(policy.model)
+    except ValueError:
+        return False
+    policy.pack_tokens = 50
+    require_scores(policy, done)
+    return True
+
+
+def row_of(family: str, tokenizer: str) -> str:
+    """What the table says about a family, after all of it was tried."""
+    config = config_of(family)
+    name, remark = config["model_type"], SHORT.get(family, "")
+    if family in REFUSED:
+        with pytest.raises(UnsupportedModelError, match=REFUSED[family]) as refusal:
+            loaded(family, tokenizer)
+        assert "\n" not in str(refusal.value) and len(str(refusal.value)) < 320
+        return f"| {name} | no | no | no | refused: {REFUSED[family]} |"
+    packing = []
+    for lora in (False, True):
+        policy = loaded(family, tokenizer, lora)
+        with torch.no_grad(), evaluating(policy):
+            require_greedy_is_generate(policy)
+            done = sampled(policy)
+            require_scores(policy, done)
+            packing.append(packs(policy, done))
+    return f"| {name} | yes | yes | {'yes' if all(packing) else 'refused'} | {remark} |".replace("|  |", "| |")
+
+
+ROWS: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def page() -> Iterator[None]:
+    """Write the table when asked to."""
+    yield
+    if WRITES and len(ROWS) == len(FAMILIES):
+        before, marker, _ = PAGE.read_text().partition(HEAD)
+        PAGE.write_text(before + marker + "\n".join(ROWS[family] for family in sorted(ROWS)) + "\n")
+
+
+@pytest.mark.parametrize(
+    "family", [name if name in QUICK else pytest.param(name, marks=pytest.mark.families) for name in sorted(FAMILIES)]
+)
+def test_sampling_and_scoring_agree_and_the_page_says_so(family: str, byte_tokenizer: str) -> None:
+    ROWS[family] = row_of(family, byte_tokenizer)
+    if not WRITES:
+        assert ROWS[family] in PAGE.read_text().splitlines()
+
+
+def test_the_page_has_a_row_for_each_family() -> None:
+    if WRITES:
+        pytest.skip("the table is being written")
+    rows = PAGE.read_text().partition(HEAD)[2].splitlines()
+    assert len(rows) == len(FAMILIES)
+    assert {row.split("|")[1].strip() for row in rows} == {str(config_of(f)["model_type"]) for f in FAMILIES}

@@ -1,0 +1,93 @@
+"""The probe after loading: a model whose sampling or scoring is off does not get through."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import TINY_QWEN2
+
+from lit_rl.models import CausalLM, LoRA, probe, sampling
+from lit_rl.models.family import UnsupportedModelError
+
+GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+
+
+def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: object) -> CausalLM:
+    return CausalLM(config=config, tokenizer=tokenizer, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
+def test_positions_that_the_sampler_leaves_out_are_noticed(
+    byte_tokenizer: str, lora: LoRA | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "takes", lambda model, name: name == "logits_to_keep")
+    with pytest.raises(
+        UnsupportedModelError, match=r"gpt2 .* behind left pads differs .* by \d+% .* set probe to false"
+    ):
+        built(byte_tokenizer, lora=lora).load()
+    built(byte_tokenizer, lora=lora, probe=False).load()
+
+
+def test_wrong_positions_after_rows_left_the_batch_are_noticed(
+    byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgets_positions(self: sampling.Batch, keep: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        before, result = self.positions, keeps(self, keep, chosen)
+        self.positions = before[: len(keep)]
+        return result
+
+    keeps = sampling.Batch._keep
+    monkeypatch.setattr(sampling.Batch, "_keep", forgets_positions)
+    policy = built(byte_tokenizer, probe=False)
+    policy.load()
+    with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
+        policy.model.transformer.wpe.weight.mul_(10)
+    monkeypatch.setattr(probe, "_PROMPT_TOKENS", (11, 3))
+    with pytest.raises(UnsupportedModelError, match="sampling from a cache"):
+        probe.probe(policy.model)
+
+
+def test_adapters_are_probed_switched_off_as_well(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[bool] = []
+    compare = probe._compare
+
+    def remember(model: torch.nn.Module) -> None:
+        states.append(any(getattr(part, "_disable_adapters", False) for part in model.modules()))
+        compare(model)
+
+    monkeypatch.setattr(probe, "_compare", remember)
+    built(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2)).load()
+    assert states == [False, True]
+
+
+def test_an_attention_that_the_family_lacks_is_answered_in_one_line(byte_tokenizer: str) -> None:
+    config = {"model_type": "bloom", "hidden_size": 32, "n_layer": 2, "n_head": 4}
+    with pytest.raises(
+        UnsupportedModelError, match=r"^bloom has no attention implementation sdpa: leave attention out"
+    ):
+        built(byte_tokenizer, config, attention="sdpa").load()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("family", ["codegen", "qwen2"])
+def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> None:
+    config = TINY_QWEN2 if family == "qwen2" else GPT2 | {"model_type": "codegen", "rotary_dim": 4, "n_ctx": 128}
+    built(byte_tokenizer, config, dtype=dtype).load()
+    built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2)).load()
+
+
+def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:
+    """A finished row stays in the batch for some steps: its positions must not run past the table's end."""
+    from lit_rl.execution import TokenTarget
+    from lit_rl.models.modes import evaluating
+    from lit_rl.models.streams import StreamKey
+    from lit_rl.types import Problem, Sampling
+
+    policy = built(byte_tokenizer)
+    policy.load()
+    policy.eos_ids = frozenset()
+    prompts = [Problem(p, p, TokenTarget()) for p in ("x" * 120, *(f"abc{i}" for i in range(5)))]
+    with torch.no_grad(), evaluating(policy):
+        done = policy.sample(policy.encode(prompts), Sampling(max_tokens=124), StreamKey(0, "test", 0))
+        assert done.lengths.tolist() == [8] + [124] * 5
+        assert torch.allclose(policy.logprobs(done), done.sampler_logprobs, atol=1e-5)
