@@ -1,65 +1,181 @@
-"""Emptying and measuring a folder that a program had to itself."""
+"""Emptying and measuring a folder that a program had to itself, whatever the program put there."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import time
 
 _MOST_FILES = 8192
+_TRIES = 4
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def empty_folder(path: str) -> None:
+class NotEmptied(OSError):
+    """A work folder could not be emptied, or not in time."""
+
+
+def empty_folder(path: str, seconds: float = 60.0) -> None:
     """Remove everything in a folder, whatever modes, names and depth it has.
 
-    Folders found inside folders are first moved to the top, so that no path grows long and nothing recurses.
-    The program that made them must be dead.
+    One folder is open at a time, and the way up is ``..``: no path grows long, nothing recurses, nothing is
+    renamed (which file rules may forbid) and no name is needed that a program could have taken. The program must
+    be dead.
+
+    Args:
+        path: the folder.
+        seconds: the longest this may take.
+
+    Raises:
+        NotEmptied: if something cannot be removed, or it takes longer.
     """
-    with os.scandir(path) as entries:
-        if next(entries, None) is None:
-            return
-    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    deadline = time.monotonic() + seconds
     try:
-        names = os.listdir(top)
-        while names:
-            _remove(top, names.pop(), names)
-    finally:
-        os.close(top)
+        os.chmod(path, 0o700)
+        _empty(os.open(path, _FOLDER), deadline)
+    except NotEmptied:
+        raise
+    except OSError as error:
+        raise NotEmptied(error.errno, f"the work folder cannot be emptied: {error.strerror}") from None
 
 
-def _remove(top: int, name: str, names: list[str]) -> None:
-    if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=top)
-        return
-    os.chmod(name, 0o700, dir_fd=top)
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+def _empty(here: int, deadline: float) -> None:
+    """Empty the folder open as ``here``, depth first, and close it."""
+    above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and what waits beside it
     try:
-        for entry in os.listdir(folder):
-            if stat.S_ISDIR(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode):
-                os.chmod(entry, 0o700, dir_fd=folder)
-                moved = f".{len(names)}-{os.fstat(folder).st_ino}"
-                os.rename(entry, moved, src_dir_fd=folder, dst_dir_fd=top)
-                names.append(moved)
+        folders = _remove_files(here)
+        while True:
+            if time.monotonic() > deadline:
+                raise NotEmptied("the work folder takes too long to empty")
+            if folders:
+                above.append((folders.pop(), folders))
+                here = _enter(here, above[-1][0])
+                folders = _remove_files(here)
+            elif above:
+                name, folders = above.pop()
+                here = _enter(here, "..")
+                os.rmdir(name, dir_fd=here)
             else:
-                os.unlink(entry, dir_fd=folder)
+                return
     finally:
-        os.close(folder)
-    os.rmdir(name, dir_fd=top)
+        os.close(here)
+
+
+def _enter(here: int, name: str) -> int:
+    """The folder called ``name``, open, for the one that is open."""
+    if name != "..":
+        os.chmod(name, 0o700, dir_fd=here)
+    inside = os.open(name, _FOLDER, dir_fd=here)
+    os.dup2(inside, here, inheritable=False)  # the caller closes this number, whatever happens
+    os.close(inside)
+    return here
+
+
+def _remove_files(folder: int) -> list[str]:
+    """Remove all that is no folder; the names of the folders."""
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=folder)
+    return folders
 
 
 def folder_is_full(path: str, most_bytes: int) -> bool:
-    """Whether all files beneath take more than ``most_bytes``, or are too many."""
-    folders, num_files, num_bytes = [path], 0, 0
-    while folders:
+    """Whether all files beneath take more than ``most_bytes``, or are too many.
+
+    The program may be running. What is gone or closed when we come is counted at the next look; folders that are
+    moved each time we are in them hide something, and count as full.
+    """
+    for _ in range(_TRIES):
         try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    num_files += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        num_bytes += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:  # it changes while we look, and may be closed to us
+            return _is_over(os.open(path, _FOLDER), [_MOST_FILES, most_bytes])
+        except _Moved:
             continue
-        if num_files > _MOST_FILES or num_bytes > most_bytes:
-            return True
-    return False
+        except OSError:
+            return False
+    return True
+
+
+class _Moved(Exception):
+    """The folder that we are in was moved."""
+
+
+def _is_over(here: int, left: list[int]) -> bool:
+    """Whether the folder open as ``here``, which is closed, has more than the files and bytes that are left."""
+    above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
+    try:
+        folders = _measure(here, left)
+        while min(left) >= 0:
+            if folders:
+                inside = _open_inside(here, folders.pop())
+                if inside is None:
+                    continue
+                above.append((os.fstat(here).st_ino, folders))
+                os.close(here)
+                here = inside
+                folders = _measure(here, left)
+            elif above:
+                inode, folders = above.pop()
+                here = _leave(here, inode)
+            else:
+                return False
+        return True
+    finally:
+        os.close(here)
+
+
+def _open_inside(here: int, name: str) -> int | None:
+    """A folder of a running program, if it is still there and not closed to us."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=here)
+    except OSError:
+        _open_up(here, name)
+        return None
+
+
+def _leave(here: int, inode: int) -> int:
+    """The folder above ``here``, open, if it is the one that we came from."""
+    try:
+        parent = os.open("..", _FOLDER, dir_fd=here)
+    except OSError:
+        raise _Moved from None
+    os.dup2(parent, here, inheritable=False)  # the caller closes this number, whatever happens
+    os.close(parent)
+    if os.fstat(here).st_ino != inode:
+        raise _Moved
+    return here
+
+
+def _measure(folder: int, left: list[int]) -> list[str]:
+    """The folders in a folder; the number and size of all that is in it is taken off what is left."""
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            left[0] -= 1
+            if left[0] < 0:
+                break
+            with contextlib.suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                else:
+                    left[1] -= entry.stat(follow_symlinks=False).st_blocks * 512
+    return folders
+
+
+def _open_up(here: int, name: str) -> None:
+    """Let us read a folder that its owner closed, this user being the owner; never through a link."""
+    try:
+        folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+    except OSError:
+        return
+    try:
+        if not os.fstat(folder).st_mode & stat.S_IRUSR:
+            os.chmod(f"/proc/self/fd/{folder}", 0o700)
+    except OSError:
+        pass
+    finally:
+        os.close(folder)

@@ -1,0 +1,168 @@
+"""Whatever a program leaves in its work folder: it is removed, it is measured, and no other program pays for it."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution.zygote import work_folder
+from lit_rl.execution.zygote.work_folder import NotEmptied, empty_folder, folder_is_full
+
+ROOT = Path(__file__).parent.parent.parent
+ORDINARY_USER = 20001
+# Kernels 5.13 to 5.18 know Landlock only in its first version, where moving between folders is always refused.
+FIRST_LANDLOCK = """
+from lit_rl.execution.confinement import kernel, landlock
+landlock.abi_version = lambda: 1
+kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+landlock.restrict_self([(folder, landlock.WORK), ("/usr", landlock.READ), ("/lib", landlock.READ)])
+"""
+
+
+def fill(folder):
+    """What an eager cleaner stumbles over."""
+    os.chdir(folder)
+    inode = os.stat(".").st_ino
+    os.makedirs("a/b/c")
+    for number in range(50):
+        open(f".{number}-{os.stat('a').st_ino}", "w").close()
+        open(f".{number}-{inode}", "w").close()
+        open(f"a/.{number}-{os.stat('a/b').st_ino}", "w").close()
+    for name in ("-rf", " ", "\n", "..a", "*", "\\", "\udcff\udcfe", "x" * 255, "é" * 127):
+        open(name, "w").close()
+        os.mkdir(f"a/{name}")
+        open(f"a/{name}/{name}", "w").close()
+    os.symlink("/", "root")
+    os.symlink("loop", "loop")
+    os.symlink("..", "a/up")
+    os.link("-rf", "a/hard")
+    os.mkfifo("fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+    for mode in (0, 0o300, 0o400, 0o100):
+        os.makedirs(f"closed{mode}/inside/more")
+        open(f"closed{mode}/inside/file", "w").close()
+        os.chmod(f"closed{mode}/inside", mode)
+        os.chmod(f"closed{mode}", mode)
+
+
+def deep(levels):
+    for _ in range(levels):
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+
+
+def run(code, *arguments, ordinary_user=False):
+    """Run code in a process of its own, whose working directory and rules may change; its standard output."""
+    options = {"user": ORDINARY_USER, "group": ORDINARY_USER, "extra_groups": []} if ordinary_user else {}
+    head = f"import os, sys\nsys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]\nfolder = sys.argv[1]\n"
+    interpreter = "/usr/bin/python3" if ordinary_user else sys.executable
+    done = subprocess.run(
+        [interpreter, "-c", head + textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True, text=True, cwd="/", **options,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+IMPORTS = "from test_work_folder import fill, deep\nfrom lit_rl.execution.zygote.work_folder import *\n"
+
+
+@pytest.mark.parametrize("rules", ["", FIRST_LANDLOCK])
+def test_any_content_is_removed(tmp_path, rules):
+    if rules:
+        from lit_rl.execution.confinement.landlock import abi_version
+
+        if not abi_version():
+            pytest.skip("this kernel has no Landlock")
+    run(IMPORTS + "fill(folder)\n" + rules + "os.chdir('/')\nempty_folder(folder)\n", tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_deep_tree_is_removed_with_few_descriptors(tmp_path):
+    code = IMPORTS + (
+        "import resource\nos.chdir(folder)\ndeep(3000)\nos.chdir('/')\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))\nempty_folder(folder)\n"
+        "print(len(os.listdir('/proc/self/fd')))\n"
+    )
+    assert int(run(code, tmp_path)) <= 5
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_ordinary_user_removes_what_it_closed_to_itself(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("not root: the test above was run as an ordinary user")
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent != Path("/") and parent.stat().st_uid == 0 and parent != Path("/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    os.chown(tmp_path, ORDINARY_USER, ORDINARY_USER)
+    code = "from lit_rl.execution.zygote.work_folder import empty_folder\nfrom test_work_folder import fill\n"
+    try:
+        subprocess.run(["/usr/bin/python3", "-c", "import pytest"], check=True, capture_output=True, user=ORDINARY_USER)
+    except (OSError, subprocess.CalledProcessError):
+        source = Path(__file__).read_text()
+        begin, end = source.index("def fill"), source.index("def deep")
+        code = "from lit_rl.execution.zygote.work_folder import empty_folder\nimport socket\n" + source[begin:end]
+    run(code + "\nfill(folder)\nos.chdir('/')\nempty_folder(folder)\n", tmp_path, ordinary_user=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_cleaner_that_fails_or_is_late_says_so_and_keeps_no_descriptor(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotEmptied, match="cannot be emptied"):
+        empty_folder(str(tmp_path / "missing"))
+    (tmp_path / "a").mkdir()
+    with pytest.raises(NotEmptied, match="too long"):
+        empty_folder(str(tmp_path), seconds=-1.0)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_no_depth_and_no_mode_hides_files_from_the_measure(tmp_path):
+    code = IMPORTS + (
+        "os.chdir(folder)\nos.mkdir('x', 0o300)\nopen('x/y', 'wb').write(b'1' * 100000)\n"
+        "folder_is_full(folder, 50000)\nprint(folder_is_full(folder, 50000), folder_is_full(folder, 500000))\n"
+        "deep(3000)\nprint(folder_is_full(folder, 500000))\n"
+        "open('y', 'wb').write(b'1' * 500000)\nprint(folder_is_full(folder, 500000))\n"
+    )
+    assert run(code, tmp_path).split() == ["True", "False", "False", "True"]
+
+
+def test_folders_that_are_moved_each_time_we_are_in_them_count_as_full(tmp_path, monkeypatch):
+    (tmp_path / "a/b").mkdir(parents=True)
+    before = len(os.listdir("/proc/self/fd"))
+    measure = work_folder._measure
+
+    def move_meanwhile(folder, left):
+        names = measure(folder, left)
+        here = Path(os.readlink(f"/proc/self/fd/{folder}"))
+        if here.name == "b":
+            here.rename(tmp_path / "b" if here.parent.name == "a" else tmp_path / "a/b")
+        return names
+
+    monkeypatch.setattr(work_folder, "_measure", move_meanwhile)
+    assert folder_is_full(str(tmp_path), 1 << 30)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_measuring_keeps_no_descriptor_and_counts_files(tmp_path):
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(3):
+        (tmp_path / f"{number}/a/b").mkdir(parents=True)
+        (tmp_path / f"{number}/a/b/c").write_bytes(bytes(8192))
+    assert not folder_is_full(str(tmp_path), 3 * 8192 + 4096 * 9)
+    assert folder_is_full(str(tmp_path), 2 * 8192)
+    assert not folder_is_full(str(tmp_path / "missing"), 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_many_files_are_removed_within_seconds(tmp_path):
+    run("for i in range(20000):\n    os.close(os.open(folder + f'/{i}', os.O_CREAT | os.O_WRONLY))\n", tmp_path)
+    begun = time.process_time()
+    empty_folder(str(tmp_path))
+    assert time.process_time() - begun < 5
+    assert os.listdir(tmp_path) == []
