@@ -98,11 +98,11 @@ def test_a_program_starts_fresh_whatever_ran_before_the_first_fork(sandbox):
     assert run(sandbox, program, "", "True ['<program>'] ['linecache', 'sys'] 0").passed
 
 
-def test_memory_that_a_program_shares_with_its_zygote_tells_nothing_of_the_one_before():
-    find = "import sys\nframe = sys._getframe()\nwhile 'case' not in frame.f_locals: frame = frame.f_back\npage = frame.f_locals['case']\n"
-    with Sandbox(1) as sandbox:
-        assert run(sandbox, find + "page[64:69] = b'hello'\nprint(page[64:69])", "", "b'hello'").passed
-        assert run(sandbox, find + "print(page[:] == bytes(len(page)))", "", "True").passed
+def test_a_program_shares_no_memory_with_its_zygote(sandbox):
+    # What one wrote there the next could read.
+    program = "print([line for line in open('/proc/self/maps') if line.split()[1][3] == 's'])"
+    outcome = run(sandbox, program, "", "[]")
+    assert outcome.passed or outcome.exception_type in ("PermissionError", "FileNotFoundError")
 
 
 def test_signals_reach_a_program_that_waits_for_them(sandbox):

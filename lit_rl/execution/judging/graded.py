@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 
 from lit_rl.execution.checks import AssertTests
@@ -9,8 +10,6 @@ from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_w
 from lit_rl.execution.judging.prepared_tests import prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import read_result
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
@@ -23,11 +22,11 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         Child(tests, channel=ours.detach()) as grader,
         Child({"mode": "serve", "source": program, **options}, channel=theirs.detach()) as served,
     ):
-        deadline = client.start([grader, served], check.timeout_seconds)
+        client.start([grader, served], check.timeout_seconds)
         # Else neither process would notice that the other is gone.
         grader.close_channel()
         served.close_channel()
-        report = client.finish(deadline)
+        report = client.finish()
         assert report is not None
         ended = how_it_ended(client, served, report, 1)
         return _graded_outcome(read_whole(grader.stdout), grader, served, report, ended)
@@ -35,8 +34,8 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
 
 def _graded_outcome(line: bytes, grader: Child, served: Child, report: JobReport, ended: Verdict | None) -> Outcome:
     try:
-        kind, message, error, num_passed = read_result(line)
-    except NotPlain:
+        kind, message, error, num_passed = json.loads(line)
+    except ValueError:
         kind, message, error, num_passed = "ended", None, None, 0
         if not report.timed_out and ended is None:
             ended = Verdict.EXCEPTION
@@ -50,5 +49,5 @@ def _graded_outcome(line: bytes, grader: Child, served: Child, report: JobReport
     else:
         verdict = verdict_of_error(error) if error else (ended or Verdict.EXCEPTION)
         error = error or ended_early(report.children[1].status)
-    cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
+    cases = [Verdict.PASSED] * int(num_passed) + ([] if verdict is Verdict.PASSED else [verdict])
     return outcome_of(verdict, cases, served, report, error)

@@ -24,19 +24,19 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from lit_rl.execution.check_base import wall_limit
 from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
-from lit_rl.execution.wire.printable import printable
-from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
+from lit_rl.execution.zygote.zygote import OUT_OF_WALL
 
 _LONGEST_CALL = 1 << 20
-_MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand that are longer than any order
 
 
 class Host(Protocol):
@@ -99,10 +99,12 @@ def run_hosted(
         "no_sleep": no_sleep,
     }
     with ours, Child(job, channel=theirs.detach()) as child:
-        deadline = client.start([child], timeout_seconds)
+        # A program that calls and reads no answer would have us wait for it, writing.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _seconds(wall_limit(timeout_seconds)))
+        client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
         session = _Session(client, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
-        report = session.serve(deadline)
+        report = session.serve()
         return session.result(client, child, report)
 
 
@@ -112,16 +114,16 @@ class _Session:
     def __init__(self, client: ZygoteClient, host: Host, channel: Channel, max_calls: int) -> None:
         self._client, self._host, self._channel = client, host, channel
         self._max_calls = max_calls
-        self._num_calls = self._num_bytes = 0
+        self._num_calls = 0
         self._stopped = self._ended = False
-        self._error: Description | None = None
+        self._error: dict[str, Any] | None = None
         self._host_error: Exception | None = None
 
-    def serve(self, deadline: float) -> JobReport:
+    def serve(self) -> JobReport:
         """Calls until the zygote reports the end of the job."""
         listening = True
         while True:
-            report = self._client.finish(deadline, self._channel if listening else None)
+            report = self._client.finish(self._channel if listening else None)
             if report is not None:
                 self._drain(listening)
                 return report
@@ -138,40 +140,52 @@ class _Session:
             self._channel.fill()
             while (line := self._channel.take_line()) is not None:
                 self._take(line)
-        except (LineTooLong, plain.NotPlain):
-            # No honest program writes that. It would wait, perhaps writing, for its wall limit.
-            self._client.stop()
+        except LineTooLong:
+            self._client.stop()  # else it would wait, writing, for its wall limit
             return False
         except ChannelClosed:
+            return False
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            self._client.stop()  # no honest program writes there
             return False
         return not self._stopped
 
     def _take(self, line: bytes) -> None:
-        if self._stopped or self._ended:
-            return
-        self._num_bytes += len(line)
-        if self._num_bytes > _MOST_BYTES:
-            raise LineTooLong(f"calls of more than {_MOST_BYTES} bytes together")
-        message = read_hosted(line)
-        if isinstance(message, HostedEnd):
-            self._ended, self._error = True, message.error
-            return
-        self._num_calls += 1
-        if self._num_calls > self._max_calls:
-            self._stopped = True
-            self._client.stop()
-            return
-        self._channel.send(self._answer(message))
+        message = json.loads(line)
+        if message[0] == "end":
+            self._ended = True
+            self._error = description_of(json.dumps(message[1]).encode()) if message[1] else None
+        elif message[0] == "call" and not self._stopped and not self._ended:
+            self._num_calls += 1
+            if self._num_calls > self._max_calls:
+                self._stopped = True
+                self._client.stop()
+                return
+            self._send(self._answer(message))
 
-    def _answer(self, call: HostedCall) -> str:
-        if call.name not in self._host.functions:
-            raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
+    def _send(self, answer: str) -> None:
         try:
-            value = self._host.call(*call)
-            return json.dumps(["value", plain.to_tree(value, _refuse)])
+            self._channel.send(answer)
+        except ChannelClosed:  # it reads nothing, or has ended
+            self._client.stop(OUT_OF_WALL)
+            raise
+
+    def _answer(self, message: list[Any]) -> str:
+        _, name, args, kwargs = message
+        if name not in self._host.functions:
+            raise KeyError(name)
+        values = plain.from_tree(args, _opaque), plain.from_tree(kwargs, _opaque)
+        if (
+            type(values[0]) is not tuple
+            or type(values[1]) is not dict
+            or not all(type(key) is str for key in values[1])
+        ):
+            raise plain.NotPlain("arguments that are none")
+        try:
+            return json.dumps(["value", plain.to_tree(self._host.call(name, *values), _refuse)])
         except Exception as error:
             self._host_error = error
-            return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
+            return json.dumps(["error", {"types": _type_names(error), "message": str(error)[:500]}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """The verdict: a program that ended without its last word did not return."""
@@ -193,17 +207,22 @@ class _Session:
         return HostedRun(verdict, outcome, message, raised, self._num_calls, self._stopped)
 
 
-def _same(raised: Exception, error: Description) -> bool:
+def _seconds(seconds: float) -> bytes:
+    """A time as the C library's ``timeval``."""
+    return struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+
+
+def _same(raised: Exception, error: dict[str, Any]) -> bool:
     """Whether a description is that of an exception which the host raised."""
-    return error["types"][:1] == _type_names(raised)[:1] and bool(error["message"] == _message(raised))
-
-
-def _message(error: Exception) -> str:
-    return printable(str(error)[:LONGEST_MESSAGE])
+    return error["types"][:1] == [type(raised).__name__] and error.get("message") == str(raised)[:500]
 
 
 def _type_names(error: Exception) -> list[str]:
     return [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+
+
+def _opaque(tree: list[Any]) -> Any:
+    return plain.Opaque(str(tree[-1])[:100])
 
 
 def _refuse(value: Any) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import itertools
 import marshal
 import os
 import select
@@ -12,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from lit_rl.execution.check_base import wall_limit
 from lit_rl.execution.judging.compiled import CompilesPrograms
+from lit_rl.execution.judging.watching import Watch
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.zygote import (
+    CLEAN,
     FINISHED,
     LOOK_SECONDS,
     OUT_OF_CPU,
@@ -25,10 +26,14 @@ from lit_rl.execution.zygote.zygote import (
     REPORT,
     REQUEST,
     STOP,
+    STOPPED,
+    WATCH,
 )
 
 TAIL_BYTES = 4096
 _SHORT_MILLISECONDS = 5
+_ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
+_numbers = itertools.count(1)
 # A memfd of the program's may be as long as the output limit; more than this of it is never read.
 _LONGEST_READ = 64 << 20
 
@@ -75,7 +80,8 @@ class Child:
 
     def __init__(self, job: dict[str, Any], stdin: bytes | None = None, channel: int | None = None) -> None:
         self.job = memfd(marshal.dumps(job))
-        self.stdin = memfd(stdin) if stdin is not None else _null()
+        # Each its own: the offset, flags and locks of an open file would pass from one program to the next.
+        self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.stdout, self.stderr = memfd(), memfd()
         self.channel = memfd() if channel is None else channel
 
@@ -92,7 +98,7 @@ class Child:
     def close(self) -> None:
         """Close all descriptors; with them the memory goes."""
         for descriptor in self.descriptors:
-            if descriptor >= 0 and descriptor != _null():
+            if descriptor >= 0:
                 os.close(descriptor)
 
     def __enter__(self) -> Child:
@@ -109,12 +115,23 @@ def read_whole(descriptor: int) -> bytes:
 
 
 def read_tail(descriptor: int) -> str:
-    """The last bytes of it, as text that is fit for a log."""
+    """The last bytes of it, as text."""
     size = os.fstat(descriptor).st_size
     if not size:
         return ""
     start = max(0, size - TAIL_BYTES)
-    return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
+    return os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace")
+
+
+class _Job:
+    """The job that runs: its number, what watches it, by when the zygote must say something."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.number = next(_numbers) & 0x7FFFFFFF
+        self.watch = watch
+        self.answer_by = time.monotonic() + _ANSWER_SECONDS
+        self.next_look = 0.0
+        self.is_stopped = False
 
 
 class ZygoteClient:
@@ -130,74 +147,83 @@ class ZygoteClient:
     def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self.control = control
         self.settings = settings
+        self.compiler: CompilesPrograms | None = None
+        self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
+        self.renew: Callable[[], socket.socket] | None = None  # how to get another zygote for one that is worn
+        self.is_worn = False
+        self._job: _Job | None = None
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self.compiler: CompilesPrograms | None = None
-        self._number = 0
-        self._runs_until: float | None = None  # while a job runs: when it is dead at the latest
-        self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
         self._hang_up = {trainer, trainer_process}
         self._poll.register(trainer, select.POLLRDHUP)
         self._poll.register(trainer_process, select.POLLIN)
 
     def start(
-        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
-    ) -> float:
-        """Have the children forked. Returns the monotonic time by which they are all dead."""
-        self.abandon()
-        cpu_seconds = case_seconds * num_cases
-        wall_seconds = wall_limit(cpu_seconds)
+        self,
+        children: Sequence[Child],
+        case_seconds: float,
+        num_cases: int = 1,
+        compiled: bool = False,
+        answers: int | None = None,
+    ) -> None:
+        """Have the children forked; ``finish`` must follow.
+
+        Args:
+            children: one or two.
+            case_seconds: CPU seconds of one case.
+            num_cases: cases in the job.
+            compiled: the children execute a compiled program.
+            answers: memfd in which a line stands for each case that was answered, where there are several.
+        """
+        self._make_ready()
+        self._job = _Job(Watch(case_seconds, num_cases, answers))
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
-        header = REQUEST.pack(
-            self._number + 1, len(children), compiled, first_look, case_seconds, cpu_seconds, wall_seconds
-        )
+        header = REQUEST.pack(self._job.number, len(children), compiled, first_look, case_seconds * num_cases)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
         try:
             self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
             raise ZygoteLost(str(error)) from None
-        self._number += 1
-        self._runs_until = time.monotonic() + wall_seconds
-        return self._runs_until
 
-    def finish(self, deadline: float, channel: Channel | None = None) -> JobReport | None:
+    def finish(self, channel: Channel | None = None) -> JobReport | None:
         """Wait for the report of the job that runs, or for something to read in ``channel`` (``None``).
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
             SystemExit: if nobody waits for the outcome any more.
         """
+        job = self._job
+        assert job is not None
+        job.watch.come_back()
         if channel is not None:
             self._poll.register(channel.descriptor, select.POLLIN)
         try:
-            events = self._poll.poll(_SHORT_MILLISECONDS)
-            if not events:
-                self.on_wait()
-                events = self._poll.poll(max(1.0, 1000 * (deadline + 20 - time.monotonic())))
+            return self._wait(job, channel)
         finally:
             if channel is not None:
                 self._poll.unregister(channel.descriptor)
-        if not events:
-            raise ZygoteLost("the zygote does not answer")
-        ready = {descriptor for descriptor, _ in events}
-        if ready & self._hang_up:
-            raise SystemExit(0)
-        if channel is not None and channel.descriptor in ready:
-            return None
-        return self._report()
+            job.watch.leave()
 
     def run(
-        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
+        self,
+        children: Sequence[Child],
+        case_seconds: float,
+        num_cases: int = 1,
+        compiled: bool = False,
+        answers: int | None = None,
     ) -> JobReport:
-        """Fork, wait, report."""
-        report = self.finish(self.start(children, case_seconds, num_cases, compiled))
+        """Fork, wait, report; arguments as for ``start``."""
+        self.start(children, case_seconds, num_cases, compiled, answers)
+        report = self.finish()
         assert report is not None
         return report
 
-    def stop(self) -> None:
+    def stop(self, cause: int = STOPPED) -> None:
         """Have the job that runs killed; its report follows."""
-        with contextlib.suppress(OSError):
-            self.control.send(STOP)
+        if self._job is not None and not self._job.is_stopped:
+            self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
+            with contextlib.suppress(OSError):
+                self.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
         """Kill the job that runs, if one still does, and take its report: the next job must not be judged by it.
@@ -205,20 +231,73 @@ class ZygoteClient:
         Raises:
             ZygoteLost: if the zygote does not report in time.
         """
-        if self._runs_until is not None:
+        if self._job is not None:
             self.stop()
-            self.finish(self._runs_until)
+            self.finish()
 
-    def _report(self) -> JobReport:
-        data = self.control.recv(4096)
-        if not data or len(data) % REPORT.size:
-            raise ZygoteLost("the zygote is gone")
-        parts = list(REPORT.iter_unpack(data))
-        if any(part[0] != self._number for part in parts):
-            raise ZygoteLost(f"the zygote reported on job {parts[0][0]} where {self._number} was running")
-        self._runs_until = None
-        spent = tuple(Spent(status, cpu, peak * 1024) for _, _, _, status, cpu, peak in parts)
-        return JobReport(parts[0][1], parts[0][2], spent)
+    def _make_ready(self) -> None:
+        """End a job whose report nobody read, and replace a zygote that cannot clean up any more."""
+        self.abandon()
+        if self.is_worn:
+            if self.renew is None:
+                raise ZygoteLost("the zygote could not remove the files of a program")
+            self._poll.unregister(self.control)
+            self.control = self.renew()
+            self._poll.register(self.control, select.POLLIN)
+            self.is_worn = False
+
+    def _wait(self, job: _Job, channel: Channel | None) -> JobReport | None:
+        milliseconds: float = _SHORT_MILLISECONDS
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll(milliseconds)}
+            if ready & self._hang_up:
+                raise SystemExit(0)
+            if self.control.fileno() in ready:
+                report = self._receive(job)
+                if report is not None:
+                    self._job = None
+                    return report
+            elif not ready:
+                self.on_wait()
+            self._look(job)
+            if channel is not None and channel.descriptor in ready:
+                return None
+            milliseconds = 1000 * LOOK_SECONDS
+
+    def _look(self, job: _Job) -> None:
+        """Stop a job that is over a limit; give up a zygote that says nothing."""
+        now = time.monotonic()
+        if job.watch.has_begun and not job.is_stopped:
+            if now >= job.next_look:
+                job.next_look = now + LOOK_SECONDS
+                cause = job.watch.look()
+                if cause is not None:
+                    self.stop(cause)
+        elif now > job.answer_by:
+            raise ZygoteLost("the zygote does not answer")
+
+    def _receive(self, job: _Job) -> JobReport | None:
+        """A packet of the zygote: the report of the job, or what is needed to watch it."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
+        except OSError as error:
+            raise ZygoteLost(str(error)) from None
+        try:
+            if not data:
+                raise ZygoteLost("the zygote is gone")
+            if len(data) == WATCH.size:
+                if WATCH.unpack(data) == (job.number,):
+                    job.watch.begin(descriptors)
+                return None
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        parts = list(REPORT.iter_unpack(data[:-1]))
+        self.is_worn = data[-1:] != CLEAN
+        if parts[0][0] != job.number:
+            return None
+        cause = OUT_OF_CPU if job.watch.answers_were_changed() else parts[0][1]
+        return JobReport(cause, parts[0][2], tuple(Spent(part[3], part[4], part[5] * 1024) for part in parts))
 
 
 def memfd(content: bytes | None = None) -> int:
@@ -231,15 +310,6 @@ def memfd(content: bytes | None = None) -> int:
             view = view[os.write(descriptor, view) :]
         os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
-
-
-_NULL: list[int] = []
-
-
-def _null() -> int:
-    if not _NULL:
-        _NULL.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    return _NULL[0]
 
 
 __all__ = [

@@ -29,7 +29,6 @@ FILE_NAME = "<program>"
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 PROGRAM = 40  # a compiled program's; above what the program itself can open, see ``_compiled``
 
-Note = Callable[[int], None]
 Namespace = dict[str, Any]
 
 # Looked up once, for all forks. To follow a name to its object in a child writes to memory, which the kernel
@@ -40,17 +39,13 @@ _modules, _shown_lines = sys.modules, linecache.cache
 _num_threads, _run_exit_functions = _thread._count, atexit._run_exitfuncs
 
 
-def run_job(note_case: Note) -> NoReturn:
-    """Read the job from its descriptor, do it, and leave without the zygote's clean-up.
-
-    Args:
-        note_case: tells the supervising process that test case ``i`` begins.
-    """
+def run_job() -> NoReturn:
+    """Read the job from its descriptor, do it, and leave without the zygote's clean-up."""
     status = 1
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
         _close(JOB)
-        status = _MODES[job["mode"]](job, note_case)
+        status = _MODES[job["mode"]](job)
     except BaseException as error:
         _leave_traceback(error)
     finally:
@@ -58,7 +53,7 @@ def run_job(note_case: Note) -> NoReturn:
         _exit(status)
 
 
-def _stdio(job: dict[str, Any], note_case: Note) -> int:
+def _stdio(job: dict[str, Any]) -> int:
     """A whole program between its stdin and stdout, ended as the interpreter would end it."""
     status = 0
     try:
@@ -80,7 +75,7 @@ def _stdio(job: dict[str, Any], note_case: Note) -> int:
     return status
 
 
-def _calls(job: dict[str, Any], note_case: Note) -> int:
+def _calls(job: dict[str, Any]) -> int:
     """Calls with plain arguments; one line a call with what came back."""
     try:
         namespace = execute(job, "program")
@@ -88,8 +83,7 @@ def _calls(job: dict[str, Any], note_case: Note) -> int:
         _line(json.dumps(describe(error)))
         return 1
     _line("{}")
-    for index, call in enumerate(job["calls"]):
-        note_case(index)
+    for call in job["calls"]:
         try:
             # Packed one by one: no call sees what an earlier one did to its arguments.
             name, values, kwargs = marshal.loads(call) if type(call) is bytes else _unpacked(call)
@@ -106,7 +100,7 @@ def _unpacked(call: tuple[str, Any, Any]) -> tuple[str, Any, Any]:
     return name, plain.from_tree(args, _no_object), plain.from_tree(kwargs, _no_object)
 
 
-def _host(job: dict[str, Any], note_case: Note) -> int:
+def _host(job: dict[str, Any]) -> int:
     """A program whose named functions live in the supervisor: see ``hosting``."""
     channel = Channel(CHANNEL)
 
@@ -131,7 +125,7 @@ def _host(job: dict[str, Any], note_case: Note) -> int:
     return 0
 
 
-def _compiled(job: dict[str, Any], note_case: Note) -> int:
+def _compiled(job: dict[str, Any]) -> int:
     """Become the compiled program in the channel's descriptor."""
     os.dup2(CHANNEL, PROGRAM, inheritable=False)
     os.close(CHANNEL)
@@ -144,7 +138,7 @@ def _compiled(job: dict[str, Any], note_case: Note) -> int:
     return 70
 
 
-def _compile(job: dict[str, Any], note_case: Note) -> int:
+def _compile(job: dict[str, Any]) -> int:
     """Run a compiler on standard input; what it wrote goes into the channel's descriptor."""
     pid = os.fork()
     if pid == 0:
@@ -158,19 +152,19 @@ def _compile(job: dict[str, Any], note_case: Note) -> int:
     return 0
 
 
-def _grade(job: dict[str, Any], note_case: Note) -> int:
+def _grade(job: dict[str, Any]) -> int:
     from lit_rl.execution.grading.grader import grade
 
     return grade(job, Channel(CHANNEL))
 
 
-def _serve(job: dict[str, Any], note_case: Note) -> int:
+def _serve(job: dict[str, Any]) -> int:
     from lit_rl.execution.program_side.serve import serve
 
     return serve(job, Channel(CHANNEL))
 
 
-_MODES: dict[str, Callable[[dict[str, Any], Note], int]] = {
+_MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "stdio": _stdio,
     "calls": _calls,
     "host": _host,

@@ -13,7 +13,6 @@ import builtins
 import contextlib
 import gc
 import json
-import mmap
 import os
 import random
 import resource
@@ -22,36 +21,39 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from lit_rl.execution.confinement.bpf import Filter
-from lit_rl.execution.confinement.isolation import Confined, isolate
+from lit_rl.execution.confinement.isolation import isolate
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_through, libc
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
+from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
-# The job's number, children, whether they execute a compiled program, milliseconds to the first look at their
-# clocks, CPU seconds of a case and in all, wall seconds.
-REQUEST = struct.Struct("=qiiiddd")
-# For each child: the job's number, what ended the job, its wall seconds; exit status as of waitpid, CPU seconds,
-# largest resident KiB.
-REPORT = struct.Struct("=qididq")
+# Number of the job, children, whether they execute a compiled program, milliseconds to the first look at their
+# clocks, CPU seconds in all.
+REQUEST = struct.Struct("=iiiid")
+# For each child: number of the job, what ended it, its wall seconds; exit status as of waitpid, CPU seconds, largest
+# resident KiB. After the last of them CLEAN, or something else if this process is of no further use.
+REPORT = struct.Struct("=iididq")
+CLEAN = b"\1"
+# The other way: number of the job that is to end, and why.
+STOP = struct.Struct("=ii")
+# Number of a job that takes longer than a moment, with descriptors of its processes: the supervisor watches it too.
+WATCH = struct.Struct("=i")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
 _ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL = range(5)
-STOP = b"stop"
 _MOST_RIGHTS = 4 * DESCRIPTORS
 _IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
-_CASE = struct.Struct("=qd")
 # What programs and tests import most; a fork shares what is loaded, and pays for its page tables.
 _PRELOADED = (
     "lit_rl.execution.grading.grader",
@@ -60,6 +62,7 @@ _PRELOADED = (
     *("random", "re", "string", "threading", "typing"),
 )
 LOOK_SECONDS = 0.05
+_CLEANING_SECONDS = 10.0
 
 # Looked up once. To follow a name to its object writes to memory that every fork then copies.
 _unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
@@ -77,7 +80,8 @@ class Zygote:
     Args:
         control: socket to the supervisor; one packet a job.
         work_folder: where programs run; empty again after each.
-        confined: what each child has still to do to be confined.
+        filters: what each child installs: for Python, for compiled programs. ``None`` only where weak
+            isolation was asked for.
         work_bytes: size at which the work folder is too full, where nothing but looking limits it.
         own_groups: children may make processes; each gets a process group, killed whole.
         is_first: this is the first process of its namespace; the kernel ends the others with it.
@@ -87,15 +91,14 @@ class Zygote:
         self,
         control: _socket.socket,
         work_folder: str,
-        confined: Confined,
+        filters: Sequence[Filter | None],
         work_bytes: int | None,
         own_groups: bool,
         is_first: bool,
     ) -> None:
         self.control = control
-        self.case = mmap.mmap(-1, mmap.PAGESIZE)
         self.work_folder = work_folder
-        self.confined = confined
+        self.filters = filters
         self.work_bytes = work_bytes
         self.own_groups = own_groups
         self.is_first = is_first
@@ -108,26 +111,21 @@ class Zygote:
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
         own_groups, work_folder = self.own_groups, self.work_folder
-        setups = [self._setup_of(item) for item in self.confined.filters]
-        tasks, counted = self.confined.tasks, _now()
-        case, no_case = self.case, bytes(mmap.PAGESIZE)
+        setups = [self._setup_of(item) for item in self.filters]
+        stop_bytes, clean = STOP.size, CLEAN
         while True:
             try:
                 header, rights, _, _ = receive(_REQUEST_BYTES, _RIGHTS_BYTES)
             except OSError:
                 return
-            if header == STOP:  # meant for a job that ended by itself meanwhile
+            if len(header) == stop_bytes:  # meant for a job that ended by itself meanwhile
                 continue
             if not header:
                 return
-            number, num_children, compiled, moment, case_seconds, cpu_seconds, wall_seconds = _unpack(header)
+            number, num_children, compiled, moment, cpu_seconds = _unpack(header)
             if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
                 raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
-            case[:] = no_case  # all of the page: no program finds there what one before it left
             began = _now()
-            if tasks is not None and began - counted > 1.0:
-                tasks.update()
-                counted = began
             pids = []
             for first in range(0, DESCRIPTORS * num_children, DESCRIPTORS):
                 pid = fork()
@@ -142,7 +140,7 @@ class Zygote:
             events = wait(moment)
             cause = FINISHED
             if not events or events[0][0] != _ENDED:
-                cause = self._watch(pids, poll, case_seconds, cpu_seconds, began + wall_seconds)
+                cause = self._watch(number, pids, poll, cpu_seconds)
             _close(_ENDED)
             wall_seconds = _now() - began
             if own_groups or num_children > 1 or cause != FINISHED:
@@ -150,23 +148,23 @@ class Zygote:
             report = b""
             for pid in pids:
                 _, status, usage = _wait4(pid, 0)
-                cpu = usage.ru_utime + usage.ru_stime
-                report += _pack(number, cause, wall_seconds, status, cpu, usage.ru_maxrss)
-            if _listdir(work_folder):
-                empty_folder(work_folder)
+                report += _pack(number, cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
             try:
-                send(report)
+                if _listdir(work_folder):
+                    empty_folder(work_folder, _CLEANING_SECONDS)
+                send(report + clean)
             except OSError:
+                self._report_last(report)
                 return
+
+    def _report_last(self, report: bytes) -> None:
+        """Tell how a job ended whose files cannot be removed: its verdict stands, and this process ends."""
+        _tell(self.control, report + b"\0")
 
     def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
         """What makes a child of this process a program: given where its descriptors begin, and its CPU seconds."""
         install = None if own_filter is None else own_filter.install
-        limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
-        is_first, own_groups, case, run_job = self.is_first, self.own_groups, self.case, child.run_job
-
-        def note_case(index: int) -> None:
-            _CASE.pack_into(case, 0, index, time.process_time())
+        is_first, own_groups, run_job = self.is_first, self.own_groups, child.run_job
 
         def become_program(first: int, cpu_seconds: float) -> NoReturn:
             try:
@@ -179,48 +177,49 @@ class Zygote:
                 if own_groups:
                     os.setsid()
                     _limit_cpu(0, cpu_seconds)  # also of what it starts
-                if limit_tasks is not None:
-                    limit_tasks()
                 if install is not None:
                     install()
-                let_signals_through()
-                run_job(note_case)
+                run_job()
             finally:
                 os._exit(70)
 
         return become_program
 
-    def _watch(
-        self, pids: list[int], poll: select.poll, case_seconds: float, cpu_seconds: float, deadline: float
-    ) -> int:
-        """Wait for the first child, which takes longer than a moment. Returns what ended the job."""
+    def _watch(self, number: int, pids: list[int], poll: select.poll, cpu_seconds: float) -> int:
+        """Wait for the first child, which takes longer than a moment. Returns what ended the job.
+
+        The limits of single cases, and of the time in which nothing runs, are the supervisor's to watch.
+        """
         for pid in pids:
             _limit_cpu(pid, cpu_seconds)  # should this process not get to look
+        self._show(number, pids)
         while True:
-            pause = self._cpu_left(pids, case_seconds, cpu_seconds)
+            pause = _cpu_left(pids, cpu_seconds)
             if pause <= 0:
                 return OUT_OF_CPU
             if self.work_bytes is not None:
                 if folder_is_full(self.work_folder, self.work_bytes):
                     return DISK_FULL
                 pause = min(pause, LOOK_SECONDS)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return OUT_OF_WALL
-            events = poll.poll(max(1.0, 1000 * min(pause, left)))
+            events = poll.poll(max(1.0, 1000 * pause))
             if any(descriptor == _ENDED for descriptor, _ in events):
                 return FINISHED
-            if events:  # while a job runs only STOP is sent; or the supervisor hung up
-                self.control.recv(len(STOP))
-                return STOPPED
+            if events:
+                order = self.control.recv(STOP.size)
+                if len(order) < STOP.size:  # the supervisor hung up
+                    return STOPPED
+                stopped, cause = STOP.unpack(order)
+                if stopped == number:
+                    return int(cause)
 
-    def _cpu_left(self, pids: list[int], case_seconds: float, cpu_seconds: float) -> float:
-        """CPU seconds until the nearest limit, at least 10 ms while any is left."""
-        used = sum(_cpu_clock(pid) for pid in pids)
-        _index, began = _CASE.unpack_from(self.case, 0)
-        # ``began`` is the program's own word, so it can stretch a case, never the sum of all.
-        left = float(min(cpu_seconds - used, case_seconds - (used - began)))
-        return max(left, 0.01) if left > 0 else left
+    def _show(self, number: int, pids: list[int]) -> None:
+        """Give the supervisor descriptors of the children: process ids mean nothing in its namespace."""
+        others = [os.pidfd_open(pid) for pid in pids[1:]]
+        rights = struct.pack(f"={len(pids)}i", _ENDED, *others)
+        with contextlib.suppress(OSError):
+            self.control.sendmsg([WATCH.pack(number)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        for descriptor in others:
+            os.close(descriptor)
 
     def _kill(self, pids: list[int]) -> None:
         """Kill the children, and kill and reap what they started: they cannot leave their group."""
@@ -243,6 +242,12 @@ def _limit_cpu(pid: int, cpu_seconds: float) -> None:
     whole = int(cpu_seconds) + 2
     with contextlib.suppress(OSError):  # it stands behind the look at the clock
         resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole))
+
+
+def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
+    """CPU seconds until the limit, at least 10 ms while any is left."""
+    left = cpu_seconds - sum(_cpu_clock(pid) for pid in pids)
+    return max(left, 0.01) if left > 0 else left
 
 
 def _tell(control: _socket.socket, message: bytes) -> bool:
@@ -270,16 +275,18 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         _load(settings)
-        confined = isolate(settings, child.PROGRAM)
+        filters = isolate(settings)
         random.seed(0)  # the same for every program, so that verdicts can be repeated
     except Exception as error:
         _tell(control, f"failed: {error}"[:4000].encode())
         return
+    # Credentials changed: the kernel forgot it.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     in_namespaces = settings["tier"] >= 1
     zygote = Zygote(
         _moved_up(control),
         os.getcwd(),
-        confined,
+        filters,
         None if in_namespaces else settings["work_bytes"],
         bool(settings["executables"]),
         in_namespaces,

@@ -1,0 +1,161 @@
+"""Limits hold for each case, whatever the program says about itself and however crowded the machine is."""
+
+import contextlib
+import os
+
+import pytest
+
+from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution.check_base import wall_limit
+
+
+@contextlib.contextmanager
+def one_core():
+    """Everything that is started meanwhile shares one core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2])
+def sandbox(request):
+    try:
+        with Sandbox(1, 256 << 20, tier=request.param) as sandbox:
+            yield sandbox
+    except SandboxError as error:
+        pytest.skip(f"tier {request.param} cannot be had here: {error}")
+
+
+def calls(num_cases, seconds):
+    return CallTests(tuple(((i,), i) for i in range(num_cases)), "f", seconds)
+
+
+def test_the_wall_limit_is_that_of_one_case(sandbox):
+    seconds, num_cases = 0.1, 30
+    outcome = sandbox.submit("import time\ndef f(x): time.sleep(60)", calls(num_cases, seconds)).result(60)
+    assert outcome.verdict is Verdict.TIMED_OUT
+    assert outcome.cases[0] is Verdict.TIMED_OUT
+    # Half of what all cases together may sleep: between the limit of one and that of all.
+    assert outcome.wall_seconds < wall_limit(num_cases * seconds) / 2
+
+
+def test_many_cases_may_each_sleep_within_their_limit(sandbox):
+    seconds, num_cases = 0.02, 8
+    slept = 0.25  # less than one case may, and together more
+    assert slept < wall_limit(seconds) and wall_limit(num_cases * seconds) < num_cases * slept
+    program = f"import time\ndef f(x):\n    time.sleep({slept})\n    return x"
+    outcome = sandbox.submit(program, calls(num_cases, seconds)).result(60)
+    assert outcome.verdict is Verdict.TIMED_OUT  # 2.0 s: over the sum, 1.48 s
+    assert sandbox.submit(program, calls(num_cases, 0.2)).result(60).passed
+
+
+def test_a_case_may_not_use_the_cpu_seconds_of_all(sandbox):
+    program = "def f(x):\n    while x == 2: pass\n    return x"
+    outcome = sandbox.submit(program, calls(20, 0.2)).result(60)
+    assert outcome.verdict is Verdict.TIMED_OUT
+    assert outcome.cases[:4] == (Verdict.PASSED, Verdict.PASSED, Verdict.TIMED_OUT, Verdict.TIMED_OUT)
+    assert outcome.cpu_seconds < 20 * 0.2 / 2
+
+
+def test_every_case_may_use_its_cpu_seconds(sandbox):
+    burn = "    end = time.process_time() + 0.15\n    while time.process_time() < end: pass\n"
+    program = f"import time\ndef f(x):\n{burn}    return x"
+    assert sandbox.submit(program, calls(6, 0.3)).result(60).passed
+
+
+TAKE_BACK = """
+import os, time
+def f(x):
+    if x: return x
+    # Answers that are none, one by one, so that each seems to end a case; and the right ones in their place at last.
+    for i in range(19):
+        end = time.process_time() + 0.1
+        while time.process_time() < end: pass
+        os.write(4, b'9\\n')
+    os.ftruncate(4, 3)
+    os.lseek(4, 0, os.SEEK_END)
+    return x
+"""
+
+
+def test_answers_that_are_taken_back_stretch_no_case(sandbox):
+    outcome = sandbox.submit(TAKE_BACK, calls(20, 0.2)).result(60)
+    assert outcome.verdict is Verdict.TIMED_OUT
+
+
+def test_answers_ahead_of_time_stretch_no_case(sandbox):
+    program = "import os\ndef f(x):\n    os.write(4, b'1\\n' * 100)\n    while True: pass"
+    outcome = sandbox.submit(program, calls(20, 0.2)).result(60)
+    assert not outcome.passed
+    assert outcome.cpu_seconds < 20 * 0.2 / 2
+
+
+def test_a_program_that_sleeps_between_bits_of_work_ends_at_its_wall_limit(sandbox):
+    program = "import time\nwhile True:\n    time.sleep(0.01)\n    sum(range(100))"
+    outcome = sandbox.submit(program, StdioTests((("", ""),), timeout_seconds=0.5)).result(60)
+    assert outcome.verdict is Verdict.TIMED_OUT
+    assert outcome.cpu_seconds < 0.4  # so it was the time it slept
+
+
+def test_threads_that_only_wait_do_not_stretch_the_wall_limit(sandbox):
+    program = (
+        "import threading, time\nthreading.stack_size(65536)\n"
+        "def nap():\n    while True: time.sleep(0.005)\n"
+        "for _ in range(4): threading.Thread(target=nap, daemon=True).start()\ntime.sleep(60)"
+    )
+    outcome = sandbox.submit(program, StdioTests((("", ""),), timeout_seconds=1.0)).result(120)
+    assert outcome.verdict is Verdict.TIMED_OUT
+
+
+@pytest.mark.parametrize("num_programs", [12, 16])
+def test_a_crowded_machine_ends_no_program_that_computes(num_programs):
+    # Eight at a time on one core: each takes eight times its CPU seconds, more than a program may sleep.
+    limit, used = 0.8, 0.6
+    assert 8 * used > wall_limit(limit)
+    program = f"import time\nwhile time.process_time() < {used}: pass\nprint('done')"
+    with one_core(), Sandbox(num_workers=8) as sandbox:
+        check = StdioTests((("", "done"),), timeout_seconds=limit)
+        outcomes = sandbox.judge_many([(program, check)] * num_programs, deadline_seconds=300)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * num_programs
+
+
+def test_a_crowded_machine_ends_no_graded_test_that_computes():
+    limit, used = 0.8, 0.5
+    program = f"import time\ndef f(x):\n    while time.process_time() < {used}: pass\n    return x"
+    check = AssertTests("for i in (1, 2):\n    assert f(i) == i", timeout_seconds=limit)
+    with one_core(), Sandbox(num_workers=8) as sandbox:
+        outcomes = sandbox.judge_many([(program, check)] * 8, deadline_seconds=300)
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 8
+
+
+def test_nothing_of_an_open_standard_input_passes_to_the_next_program(sandbox):
+    program = (
+        "import fcntl, os\nseen = fcntl.fcntl(0, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK)\n"
+        "fcntl.fcntl(0, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK)\ndef f(): return seen"
+    )
+    for test in ("assert f() == 0", "for i in range(2):\n    assert f() == 0"):
+        check = AssertTests(test)
+        outcomes = [sandbox.submit(program, check).result(60) for _ in range(3)]
+        assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 3
+
+
+CLOSES_FOLDERS = """
+import os
+open('.1-' + str(os.stat('.').st_ino), 'w').close()
+os.makedirs('a/b')
+for i in range(20):
+    for name in ('a', 'a/b', '.'):
+        open(f'.{i}-{os.stat(name).st_ino}', 'w').close()
+        open(f'a/.{i}-{os.stat(name).st_ino}', 'w').close()
+"""
+
+
+def test_file_names_do_not_end_the_zygote(sandbox):
+    pid = sandbox._workers[0]._process.pid
+    quick = StdioTests((("", ""),))
+    assert sandbox.submit(CLOSES_FOLDERS, quick).result(60).passed
+    assert sandbox.submit("import os\nprint(os.listdir('.'))", StdioTests((("", "[]"),))).result(60).passed
+    assert sandbox._workers[0]._process.pid == pid
