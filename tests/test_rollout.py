@@ -16,6 +16,7 @@ from lit_rl.execution import (
     Outcome,
     ProgramRunner,
     ReferenceText,
+    RobotTest,
     RobotWorlds,
     StdioTests,
     TokenTarget,
@@ -158,7 +159,7 @@ def test_one_failure_of_ours_ends_no_run_of_small_rollouts() -> None:
 
 
 def test_of_a_robots_program_the_first_python_block_counts() -> None:
-    task = Problem("t", "p", RobotWorlds(()))
+    task = Problem("t", "p", RobotWorlds((RobotTest({}, False, []),)))
     program = "def task_program():\r\n    say('é')\r\n"
     shell, other = "```sh\r\nls\r\n```\r\n", "```python\r\npass\r\n```"
     found = find_program(task, f"é:\r\n{shell}```python\r\n{program}```\r\nOr:\r\n{other}")

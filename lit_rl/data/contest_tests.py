@@ -6,12 +6,13 @@ import base64
 import binascii
 import json
 import pickletools
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lit_rl.execution.checks import CallTests, StdioTests
+from lit_rl.execution.checks import CallTests, Compare, StdioTests
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -19,6 +20,9 @@ MAX_HIDDEN_BYTES = 1 << 30
 FLOAT_TOLERANCE = 1e-6
 """Floats that functions return count as equal within this, absolute or relative, as contests allow."""
 
+_NEEDS_CHECKER = re.compile(
+    r"\binteractive (?:problem|task)|\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE
+)
 _FUNCTIONAL = ("functional", "function_call")
 _STRING_CODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
 _FRAME_CODES = ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP")
@@ -30,7 +34,7 @@ class ContestTest:
 
     Args:
         given: stdin as text; for a function the arguments.
-        expected: stdout as text; for a function the value.
+        expected: stdout as text, or a tuple of texts of which any is right; for a function the value.
         function: name of the function to call; ``None`` for a program that reads stdin.
     """
 
@@ -49,8 +53,8 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
       item as trainers on these sets do; with ``fn_name`` every test calls that function.
 
     Functions: arguments stored as text are one JSON value per line; a value stored as text is JSON; a value
-    stored in a list of one is its item. Stdin: lists of lines are joined; of a listed stdout in the second
-    shape the first item counts.
+    stored in a list of one is its item. Stdin: a list, as input or as output, is a list of lines; a test with
+    ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right.
 
     Args:
         tests: the stored value, JSON text already read.
@@ -77,12 +81,11 @@ def _from_columns(tests: Mapping[str, Any]) -> list[ContestTest]:
     outputs += outputs[:1] * (count - len(outputs))
     if name := tests.get("fn_name"):
         return [_call(given, expected, name) for given, expected in zip(inputs, outputs, strict=True)]
-    firsts = [output[0] if isinstance(output, list) and output else output for output in outputs]
-    return [ContestTest(_text(i), _text(o)) for i, o in zip(inputs, firsts, strict=True)]
+    return [ContestTest(_text(i), _text(o)) for i, o in zip(inputs, outputs, strict=True)]
 
 
 def _from_dictionary(test: Any, function: str | None) -> ContestTest:
-    if not isinstance(test, Mapping) or "input" not in test or "output" not in test:
+    if not isinstance(test, Mapping) or "input" not in test or not {"output", "accepted_outputs"} & set(test):
         raise ValueError(f"a test needs input and output, got {str(test)[:60]}")
     kind = test.get("testtype") or test.get("type") or "stdin"
     if test.get("fn_name") or kind in _FUNCTIONAL:
@@ -90,7 +93,18 @@ def _from_dictionary(test: Any, function: str | None) -> ContestTest:
         if not name:
             raise ValueError("a functional test needs a function name (fn_name or metadata.func_name), got none")
         return _call(test["input"], test["output"], name)
-    return ContestTest(_text(test["input"]), _text(test["output"]))
+    return ContestTest(_text(test["input"]), _expected(test))
+
+
+def _expected(test: Mapping[str, Any]) -> str | tuple[str, ...]:
+    """The expected output of a test on stdin, or all that it accepts."""
+    accepted = test.get("accepted_outputs")
+    if accepted is None:
+        return _text(test["output"])
+    if not isinstance(accepted, list) or not accepted:
+        raise ValueError(f"accepted_outputs needs a list with at least one output, got {str(accepted)[:60]}")
+    listed = [test["output"]] if test.get("output") is not None else []
+    return tuple(dict.fromkeys(_text(output) for output in (*listed, *accepted)))
 
 
 def _call(given: Any, expected: Any, function: str) -> ContestTest:
@@ -104,7 +118,11 @@ def _call(given: Any, expected: Any, function: str) -> ContestTest:
 
 
 def _text(value: Any) -> str:
-    return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
+    """Text as it is; a list is a list of lines, which may end as lines do or be lists of words themselves."""
+    if not isinstance(value, list):
+        return str(value)
+    lines = (" ".join(map(str, line)) if isinstance(line, list) else str(line) for line in value)
+    return "\n".join(line.removesuffix("\n") for line in lines)
 
 
 def longest_tests(tests: Sequence[ContestTest], count: int | None) -> list[ContestTest]:
@@ -115,16 +133,25 @@ def longest_tests(tests: Sequence[ContestTest], count: int | None) -> list[Conte
     return [tests[place] for place in sorted(by_length[:count])]
 
 
-def contest_check(tests: Sequence[ContestTest], timeout_seconds: float, *, in_class: bool) -> CallTests | StdioTests:
+def contest_check(
+    tests: Sequence[ContestTest],
+    timeout_seconds: float,
+    *,
+    in_class: bool,
+    compare: Compare = "decimals",
+    tolerance: float = FLOAT_TOLERANCE,
+) -> CallTests | StdioTests:
     """The check of a problem.
 
     Args:
         tests: at least one; all read stdin, or all call the same function.
         timeout_seconds: CPU seconds for one test.
         in_class: whether the function is a method of ``class Solution``.
+        compare: how outputs of whole programs are compared; by default as LiveCodeBench does.
+        tolerance: of returned floats, and of printed ones where ``compare`` is ``tokens``.
 
     Raises:
-        ValueError: the tests are of several kinds.
+        ValueError: the tests are of several kinds, or a rule or tolerance makes no sense.
     """
     functions = {test.function for test in tests}
     if len(functions) != 1:
@@ -132,11 +159,20 @@ def contest_check(tests: Sequence[ContestTest], timeout_seconds: float, *, in_cl
     (function,) = functions
     if function is None:
         cases = tuple((test.given, test.expected) for test in tests)
-        return StdioTests(cases, timeout_seconds=timeout_seconds)
+        return StdioTests(cases, timeout_seconds=timeout_seconds, compare=compare, tolerance=tolerance)
     entry_point = f"Solution.{function}" if in_class else function
     calls = tuple((test.given, test.expected) for test in tests)
     # JSON knows no tuples, and the graders of these sets take a tuple for the list that they store.
-    return CallTests(calls, entry_point, timeout_seconds, FLOAT_TOLERANCE, tuples_are_lists=True)
+    return CallTests(calls, entry_point, timeout_seconds, tolerance, tuples_are_lists=True)
+
+
+def needs_checker(statement: str) -> bool:
+    """Whether a statement asks for what one listed output cannot tell: a dialogue, or any of several answers.
+
+    >>> needs_checker("If there are multiple solutions, print any of them.")
+    True
+    """
+    return _NEEDS_CHECKER.search(statement) is not None
 
 
 def problem_timeout_seconds(num_tests: int, test_timeout_seconds: float) -> float:

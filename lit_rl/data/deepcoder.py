@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
 from lit_rl.data.contest_tests import (
+    FLOAT_TOLERANCE,
     ContestTest,
     contest_check,
     longest_tests,
+    needs_checker,
     normalise_tests,
     problem_timeout_seconds,
     read_hidden_tests,
@@ -20,6 +24,7 @@ from lit_rl.data.contest_tests import (
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
+from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem
 
@@ -49,6 +54,16 @@ from builtins import *
 """What LeetCode-like graders import before a program; the last line gives ``pow`` and ``abs`` back."""
 
 
+CHECKER_FIELDS = ("checker", "generated_checker")
+
+
+class _Left(Enum):
+    """Why a row is no problem."""
+
+    EMPTY = "neither statement nor tests"
+    CHECKER = "a program would have to judge its output"
+
+
 class DeepCoder(TaskDataModule):
     """DeepCoder-Preview, or LiveCodeBench rows as published, or rows in the shape of the trainer verl.
 
@@ -57,15 +72,21 @@ class DeepCoder(TaskDataModule):
     ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without starter code; a
     prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
-    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out.
+    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out, and so are rows whose field ``checker``
+    or ``generated_checker`` holds a program that would have to judge the output: no such program is run. Problems on
+    stdin whose statements ask for a dialogue or for any of several answers stay, and are counted when loaded.
+
+    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
+    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
 
     An epoch is one pass over the problems in a new order, in full batches; what is left over comes in another
     epoch, and a run goes on from epoch to epoch until its number of rollouts is reached. With fewer problems
     than one batch takes, problems are repeated to fill it, under task ids of their own (``...#2``), so that
     the repeats are sampled from random streams of their own.
 
-    ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``problem_timeout_seconds``, which is
-    (6 + 1) n + 5 for n tests of 6 seconds.
+    ``fields`` carry ``statement``, ``entry_point`` (or ``None``), ``needs_checker`` (whether the statement asks for
+    a dialogue or any of several answers) and ``problem_timeout_seconds``, which is (6 + 1) n + 5 for n tests of 6
+    seconds.
 
     Args:
         dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
@@ -74,6 +95,8 @@ class DeepCoder(TaskDataModule):
         test: the same to test on; those of ``validation`` if not given.
         test_timeout_seconds: CPU seconds for one test.
         max_tests: tests per problem at most, those with the longest inputs; all if not given.
+        compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
+        tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
         bad_rows: ``error`` ends at the first row that cannot be read, ``skip`` warns and goes on.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -92,6 +115,8 @@ class DeepCoder(TaskDataModule):
         test: Sequence[str] | None = None,
         test_timeout_seconds: float = 6.0,
         max_tests: int | None = None,
+        compare: Compare = "decimals",
+        tolerance: float = FLOAT_TOLERANCE,
         bad_rows: BadRows = "error",
         name: str = "deepcoder",
         **options: Unpack[TaskOptions],
@@ -105,6 +130,8 @@ class DeepCoder(TaskDataModule):
         }
         self.test_timeout_seconds = test_timeout_seconds
         self.max_tests = max_tests
+        # A rule that makes no sense is refused now, not at the first row.
+        self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
         self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
@@ -116,9 +143,11 @@ class DeepCoder(TaskDataModule):
         problems = []
         for source in self.sources[split]:
             rows = self._rows(source, _stored_split(split))
-            found = parse_rows(rows, self._problem, self.bad_rows)
+            found = list(parse_rows(rows, self._problem, self.bad_rows))
             label = Path(source).name.split(".")[0]
-            problems += [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if p is not None]
+            kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
+            _tell_about_checkers(source, sum(p is _Left.CHECKER for p in found), kept)
+            problems += kept
         return problems
 
     def train_dataloader(self) -> ProblemLoader:
@@ -136,14 +165,24 @@ class DeepCoder(TaskDataModule):
         else:
             yield from read_rows(self.dataset, subset=source, split=split)
 
-    def _problem(self, row: Row) -> Problem | None:
+    def _problem(self, row: Row) -> Problem | _Left:
         question, messages = _question(row)
-        tests = longest_tests(_tests(row), self.max_tests)
+        metadata = _metadata(row)
+        if any(row.values.get(field) or metadata.get(field) for field in CHECKER_FIELDS):
+            return _Left.CHECKER
+        tests = longest_tests(_tests(row, metadata.get("func_name")), self.max_tests)
         if not question or not tests:
-            return None
+            return _Left.EMPTY
         starter, solution = row.text("starter_code", default=""), _reference(row)
         in_class = any("class Solution" in source for source in (starter, solution or ""))
-        check = contest_check(tests, self.test_timeout_seconds, in_class=in_class)
+        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
+        check = contest_check(
+            tests,
+            self.test_timeout_seconds,
+            in_class=in_class,
+            compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
+            tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
+        )
         function = tests[0].function
         prefix = CONTEST_IMPORTS if function else ""
         return Problem(
@@ -156,6 +195,7 @@ class DeepCoder(TaskDataModule):
             fields={
                 "statement": question,
                 "entry_point": function,
+                "needs_checker": function is None and needs_checker(question),
                 "problem_timeout_seconds": problem_timeout_seconds(len(tests), self.test_timeout_seconds),
             },
         )
@@ -175,6 +215,22 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
         turn, original = place // len(problems) + 1, problems[place % len(problems)]
         filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
     return filled
+
+
+def _tell_about_checkers(source: str, num_left_out: int, kept: Sequence[Problem]) -> None:
+    """Warn of problems that only a checker program could judge."""
+    if num_left_out:
+        warnings.warn(
+            f"{source}: left out {num_left_out} of {num_left_out + len(kept)} problems, which need a checker program "
+            "to judge their output",
+            stacklevel=4,
+        )
+    if asking := sum(problem.fields["needs_checker"] for problem in kept):
+        warnings.warn(
+            f"{source}: {asking} of {len(kept)} problems ask for a dialogue or for any of several answers; without a "
+            "checker program an answer passes only if it is the one output listed",
+            stacklevel=4,
+        )
 
 
 def _stored_split(split: Split) -> str:
@@ -198,9 +254,14 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
 
-def _tests(row: Row) -> list[ContestTest]:
+def _metadata(row: Row) -> Mapping[str, Any]:
     metadata = row.json("metadata") if row.values.get("metadata") else {}
-    function = metadata.get("func_name")
+    if not isinstance(metadata, Mapping):
+        raise row.error("metadata", f"needs a JSON object, got {type(metadata).__name__}")
+    return metadata
+
+
+def _tests(row: Row, function: str | None) -> list[ContestTest]:
     if "tests" in row:
         return normalise_tests(row.json("tests"), function)
     if "reward_model" in row:

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
+from lit_rl.execution.build_checks import BuildAndRun
 from lit_rl.execution.check_base import Check, Language, wall_limit
-from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
-from lit_rl.simulators.robot_program import code_span
+from lit_rl.execution.check_values import (
+    require_items,
+    require_not_negative,
+    require_one_of,
+    require_seconds,
+    require_switch,
+    shown,
+)
+from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
+from lit_rl.execution.robot_checks import InventedWorlds, RobotCheck, RobotTest, RobotWorlds
 
+Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 
 __all__ = [
@@ -22,6 +32,7 @@ __all__ = [
     "BuildAndRun",
     "CallTests",
     "Check",
+    "Compare",
     "InventedWorlds",
     "Language",
     "ReferenceText",
@@ -56,6 +67,10 @@ class AssertTests(Check):
     allow_objects: bool = False
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.asserts:judge_asserts"
+
+    def __post_init__(self) -> None:
+        require_seconds(self, "timeout_seconds")
+        require_switch(self, "in_place", "allow_objects")
 
     @property
     def defines(self) -> str | None:
@@ -96,6 +111,19 @@ class CallTests(Check):
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_calls"
 
+    def __post_init__(self) -> None:
+        require_items(self, "cases")
+        require_seconds(self, "timeout_seconds")
+        require_not_negative(self, "tolerance")
+        require_switch(self, "tuples_are_lists", "in_place")
+        if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
+            raise ValueError(f"CallTests.entry_point must be a function or Class.method, got {self.entry_point!r}")
+        for place, case in enumerate(self.cases):
+            if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
+                raise ValueError(
+                    f"CallTests.cases[{place}] needs a tuple of arguments and the expected value, got {shown(case)}"
+                )
+
     @property
     def defines(self) -> str | None:
         """The entry point."""
@@ -117,16 +145,37 @@ class StdioTests(Check):
     """Whole programs that read stdin and write stdout.
 
     Args:
-        cases: ``((stdin, expected_stdout), ...)``.
+        cases: ``((stdin, expected_stdout), ...)``; a tuple of texts as expected output accepts any of them.
         language: what the program is written in.
         timeout_seconds: CPU seconds for one case.
+        compare: ``lines``: line by line, without white space at their ends. ``decimals``: so, but without white
+            space at both ends, and a line that differs is still equal if both sides are numbers of the same values
+            (``1.50 2`` and ``1.5 2.0``). ``tokens``: word by word, wherever lines end; numbers of the same value
+            are equal, and so are numbers within ``tolerance``, unless both are integers.
+        tolerance: of ``tokens``: largest difference that counts as equal, absolute or relative to an expected
+            number with a fraction or an exponent; absolute where the expected number is an integer.
     """
 
-    cases: tuple[tuple[str, str], ...]
+    cases: tuple[tuple[str, str | tuple[str, ...]], ...]
     language: Language = "python"
     timeout_seconds: float = 5.0
+    compare: Compare = "lines"
+    tolerance: float = 1e-6
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
+
+    def __post_init__(self) -> None:
+        require_items(self, "cases")
+        require_one_of(self, "language", get_args(Language))
+        require_seconds(self, "timeout_seconds")
+        require_one_of(self, "compare", get_args(Compare))
+        require_not_negative(self, "tolerance")
+        for place, case in enumerate(self.cases):
+            if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], str) and _is_expected(case[1])):
+                raise ValueError(
+                    f"StdioTests.cases[{place}] needs two texts (or a tuple of accepted outputs as the second), "
+                    f"got {shown(case)}"
+                )
 
     @property
     def defines(self) -> str | None:
@@ -143,150 +192,6 @@ class StdioTests(Check):
         """A limit for each case, and one for the compiler."""
         compiling = 0.0 if self.language == "python" else wall_limit(COMPILE_SECONDS)
         return self.num_tests * wall_limit(self.timeout_seconds) + compiling
-
-
-class RobotCheck(Check):
-    """A service robot's program, run in simulated worlds; outcomes carry a ``robot_verdict``."""
-
-    def extract(
-        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
-    ) -> ExtractedProgram | None:
-        """The first Python block, or the whole text, as RoboEval reads completions."""
-        start, end = code_span(text)
-        return program_at(text, start, end, fenced=start > 0)
-
-
-@dataclass(frozen=True)
-class RobotTest:
-    """One world and what must be true of the robot's trace in it (plain JSON data).
-
-    Args:
-        state: ``locations``, ``objects``, ``agents``, ``robot_location``.
-        should_timeout: a time-out is no fault here; the check runs on the trace collected so far.
-        check: formula over the trace, as JSON lists.
-    """
-
-    state: dict[str, Any]
-    should_timeout: bool
-    check: Any
-
-
-@dataclass(frozen=True)
-class RobotWorlds(RobotCheck):
-    """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
-
-    Args:
-        tests: the worlds, run in order.
-        timeout_seconds: CPU seconds for one world.
-    """
-
-    tests: tuple[RobotTest, ...]
-    timeout_seconds: float = 1.0
-
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.robot_worlds:judge_robot_worlds"
-
-    @property
-    def num_tests(self) -> int:
-        """One a world."""
-        return len(self.tests)
-
-    @property
-    def wall_budget_seconds(self) -> float:
-        """A limit for each world."""
-        return self.num_tests * wall_limit(self.timeout_seconds)
-
-
-@dataclass(frozen=True)
-class InventedWorlds(RobotCheck):
-    """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.
-
-    Args:
-        num_worlds: runs, each in a new world.
-        seed: of the worlds; the same seed and program give the same runs.
-        timeout_seconds: CPU seconds for one run.
-
-    Source:
-        RoboSim: Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179 (100 runs of 2 s)
-    """
-
-    num_worlds: int = 100
-    seed: int = 0
-    timeout_seconds: float = 2.0
-
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.robot_worlds:judge_invented_worlds"
-
-    @property
-    def num_tests(self) -> int:
-        """One a run."""
-        return self.num_worlds
-
-    @property
-    def wall_budget_seconds(self) -> float:
-        """A limit for each run."""
-        return self.num_tests * wall_limit(self.timeout_seconds)
-
-
-@dataclass(frozen=True)
-class BuildAndRun(Check):
-    """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.
-
-    Each stage has a score in [0, 1] and a weight; where one fails, those after it score 0. The reference
-    output is what the unchanged tree writes. The tree itself is never written to.
-
-    Args:
-        tree: folder of the source tree.
-        file: path in it of the file whose lines are masked.
-        first_line: first masked line, 1-based.
-        last_line: last masked line.
-        build: shell command, run in a copy of the tree; a good build prints ``success_text`` in its last line.
-        run: shell command, run after a good build.
-        outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
-        variable: the array in them that is compared.
-        success_text: see ``build``.
-        weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
-        build_seconds: wall seconds for one build.
-        run_seconds: wall seconds for one run.
-        compare_bytes: longest file, and most array data, that is read to compare.
-        memory_bytes: address space of one process of build or run.
-        readable: folders besides the system's toolchain that build and run may read.
-        environment: further variables for build and run.
-    """
-
-    tree: str
-    file: str
-    first_line: int
-    last_line: int
-    build: str = "make -j2"
-    run: str = "./blast"
-    outputs: tuple[str, ...] = ("plt00001", "plt00002", "plt00003", "plt00004", "plt00005")
-    variable: str = "density"
-    success_text: str = "SUCCESS"
-    weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
-    build_seconds: float = 120.0
-    run_seconds: float = 60.0
-    compare_bytes: int = 64 << 20
-    memory_bytes: int = 4 << 30
-    readable: tuple[str, ...] = ()
-    environment: tuple[tuple[str, str], ...] = ()
-
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.build:judge_build_and_run"
-
-    @property
-    def language(self) -> str:
-        """Missing lines are no program by themselves, whatever the file is written in."""
-        return f"lines of {self.file}"
-
-    @property
-    def wall_budget_seconds(self) -> float:
-        """A build and a run of the completion; before the first one of a tree also of the tree itself, and
-        a build without the masked lines.
-        """
-        return 3 * self.build_seconds + 2 * self.run_seconds
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """The weighted stages and their mean."""
-        return ("compilation", "execution", "header_bleu", "density", "total")
 
 
 @dataclass(frozen=True)
@@ -327,6 +232,12 @@ class TokenTarget(Check):
     ) -> ExtractedProgram | None:
         """No program: the completion is numbers."""
         return None
+
+
+def _is_expected(expected: object) -> bool:
+    """Whether this is a text, or a tuple of texts."""
+    accepted = expected if isinstance(expected, tuple) and expected else (expected,)
+    return all(isinstance(text, str) for text in accepted)
 
 
 def _count_asserts(test: str) -> int:

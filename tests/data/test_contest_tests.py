@@ -55,7 +55,17 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
         ({"input": "1 2\n", "output": "3\n"}, None, STDIN),
         # taco: columns
         ({"inputs": ["1 2\n"], "outputs": ["3\n"]}, None, STDIN),
-        ({"inputs": ["1 2\n"], "outputs": [["3\n", "ignored"]]}, None, STDIN),
+        ({"inputs": ["1 2\n"], "outputs": [["3\n"]]}, None, [ContestTest("1 2\n", "3")]),
+        ({"inputs": [["1", "2"]], "outputs": [["YES", "NO"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
+        ({"inputs": [["1\n", "2\n"]], "outputs": [["YES\n", "NO\n"]]}, None, [ContestTest("1\n2", "YES\nNO")]),
+        ([{"input": "1", "output": ["YES", "NO"]}], None, [ContestTest("1", "YES\nNO")]),
+        ([{"input": "1", "output": [[1, 2], [3]]}], None, [ContestTest("1", "1 2\n3")]),
+        ([{"input": "1", "accepted_outputs": ["1 2", ["2", "1"]]}], None, [ContestTest("1", ("1 2", "2\n1"))]),
+        (
+            [{"input": "1", "output": "2 1", "accepted_outputs": ["1 2", "2 1"]}],
+            None,
+            [ContestTest("1", ("2 1", "1 2"))],
+        ),
         ({"inputs": [[[1, 2], "a"]], "outputs": [[[3]]], "fn_name": "solve"}, None, CALL),
         ({"inputs": ["a", "b"], "outputs": ["c"]}, None, [ContestTest("a", "c"), ContestTest("b", "c")]),
         ({"inputs": [], "outputs": []}, None, []),
@@ -70,6 +80,8 @@ def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
     ("stored", "message"),
     [
         ("text", "tests need a list or a dictionary, got str"),
+        ([{"input": "1", "accepted_outputs": []}], "accepted_outputs needs a list with at least one"),
+        ([{"input": "1", "accepted_outputs": "12"}], "accepted_outputs needs a list with at least one"),
         ([{"input": "1"}], "a test needs input and output"),
         ([{"input": "1", "output": "1", "testtype": "functional"}], "needs a function name"),
         ([{"input": "[1", "output": "1", "fn_name": "f"}], "Expecting"),
@@ -81,7 +93,8 @@ def test_another_shape_is_an_error(stored, message):
 
 
 def test_checks_are_calls_or_stdio():
-    assert contest_check(STDIN, 6.0, in_class=True) == StdioTests((("1 2\n", "3\n"),), timeout_seconds=6.0)
+    printed = StdioTests((("1 2\n", "3\n"),), timeout_seconds=6.0, compare="decimals")
+    assert contest_check(STDIN, 6.0, in_class=True) == printed
     method = contest_check(CALL, 6.0, in_class=True)
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0

@@ -69,7 +69,7 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
     assert "Double it." in problem.prompt[-1]["content"]
     assert problem.fields["statement"] == "Double it."
     if shape in ("taco", "codeforces", "verl"):
-        assert problem.check == StdioTests((("1\n", "2\n"),), timeout_seconds=6.0)
+        assert problem.check == StdioTests((("1\n", "2\n"),), timeout_seconds=6.0, compare="decimals")
         assert problem.program_prefix == ""
     else:
         assert isinstance(problem.check, CallTests) and problem.check.cases[0] == ((1,), 2)
@@ -111,6 +111,64 @@ def test_a_prompt_that_is_a_chat_stays_as_it_is(tmp_path):
 def test_the_statement_has_three_names(tmp_path, field):
     (problem,) = load(tmp_path, {field: "Double it.", "tests": STDIO_TESTS})
     assert "Double it." in problem.prompt[1]["content"]
+
+
+def test_a_row_says_how_its_output_is_compared(tmp_path):
+    row = ROWS["codeforces"]
+    rows = (
+        row,
+        row | {"compare": "tokens", "tolerance": 1e-4},
+        row | {"metadata": {"compare": "tokens"}},
+        row | {"metadata": json.dumps({"compare": "lines"}), "tolerance": "1e-3"},
+    )
+    checks = [problem.check for problem in load(tmp_path, *rows)]
+    assert [(check.compare, check.tolerance) for check in checks] == [
+        ("decimals", 1e-6),
+        ("tokens", 1e-4),
+        ("tokens", 1e-6),
+        ("lines", 1e-3),
+    ]
+    own = DeepCoder(train=[write(tmp_path, row)], compare="tokens", tolerance=0.5).problems("train")
+    assert (own[0].check.compare, own[0].check.tolerance) == ("tokens", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"compare": "spaces"}, r"row 1: .*compare must be one of lines, decimals, tokens, got 'spaces'"),
+        ({"tolerance": -1.0}, r"row 1: .*tolerance must be a finite number of at least 0, got -1.0"),
+        ({"tests": json.dumps([{"input": "1", "accepted_outputs": []}])}, r"row 1: .*at least one output"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_names_the_row(tmp_path, field, message):
+    with pytest.raises(RowError, match=message):
+        load(tmp_path, ROWS["codeforces"] | field)
+
+
+def test_several_accepted_outputs_become_one_case(tmp_path):
+    tests = json.dumps([{"input": "1\n", "accepted_outputs": ["1 2", "2 1"]}])
+    (problem,) = load(tmp_path, ROWS["codeforces"] | {"tests": tests})
+    assert problem.check.cases == (("1\n", ("1 2", "2 1")),)
+
+
+def test_rows_with_a_checker_program_are_left_out_and_counted(tmp_path, caplog):
+    row = ROWS["codeforces"]
+    rows = (
+        row,
+        row | {"checker": "int main() {}"},
+        row | {"metadata": {"generated_checker": "print(1)"}},
+        row | {"checker": "", "generated_checker": None},
+    )
+    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 4 problems, .* checker program"):
+        problems = load(tmp_path, *rows)
+    assert [problem.task_id for problem in problems] == ["rows/0", "rows/3"]
+
+
+def test_problems_that_ask_for_any_answer_are_counted(tmp_path):
+    asking = ROWS["codeforces"] | {"problem": "Double it. If there are several answers, print any of them."}
+    with pytest.warns(UserWarning, match=r"rows.jsonl: 1 of 2 problems .* the one output listed"):
+        plain, any_of = load(tmp_path, ROWS["codeforces"], asking)
+    assert (plain.fields["needs_checker"], any_of.fields["needs_checker"]) == (False, True)
 
 
 def test_rows_without_statement_or_tests_are_left_out(tmp_path):

@@ -227,4 +227,4 @@ def test_an_exception_ends_the_sandbox(make_module: Make, tmp_path: Path, error:
         fit(module, tmp_path)
     assert len(sandboxes) == 1
     with pytest.raises(SandboxError, match="closed"):
-        sandboxes[0].submit("x = 1", StdioTests(()))
+        sandboxes[0].submit("x = 1", StdioTests((("", ""),)))

@@ -128,4 +128,4 @@ def test_a_task_without_reference_or_grammar_is_refused() -> None:
         DataflowReward().check_problem(problem())
     with pytest.raises(ValueError, match="DataflowReward reads python, c, cpp, but its programs are written in 'text'"):
         DataflowReward().check_problem(problem(ReferenceText("x")))
-    DataflowReward().check_problem(problem(StdioTests((), "cpp"), reference="int x;"))
+    DataflowReward().check_problem(problem(StdioTests((("", ""),), "cpp"), reference="int x;"))

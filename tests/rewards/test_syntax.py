@@ -150,7 +150,7 @@ def test_deep_nesting_is_answered(opening: str) -> None:
     assert first_rejected(opening * 3000 + " 1 2") is not None
 
 
-CPP = StdioTests((), language="cpp")
+CPP = StdioTests((("", ""),), language="cpp")
 CPP_CASES = [
     ("int main() {\n  int x = 1\n  return x;\n}\n", [" return"]),  # where the missing semicolon is noticed
     ("// día\r\nint main() { int x = ; }\r\n", [" ="]),

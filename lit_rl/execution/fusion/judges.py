@@ -12,7 +12,8 @@ from lit_rl.execution.judging.answers import Answers, last_calls
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.asserts import plan_of
 from lit_rl.execution.judging.calls import calls_of
-from lit_rl.execution.judging.stdio import over_cases, same_output
+from lit_rl.execution.judging.comparing import Expected, same_output
+from lit_rl.execution.judging.stdio import over_cases
 from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.outcome import Outcome, Verdict
 
@@ -41,7 +42,8 @@ def judge_for(check: Check) -> RemoteJudge:
 def _stdio(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
         raise ValueError(f"the server runs no {check.language}: use the local Sandbox for it")
-    longest = max((len(expected.encode("utf-8", "surrogateescape")) for _, expected in check.cases), default=0)
+    accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
+    longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
 
     def judge(run: Run, program: str) -> Outcome:
         if longest > LONGEST_ANSWER:
@@ -53,11 +55,11 @@ def _stdio(check: StdioTests) -> RemoteJudge:
     return judge
 
 
-def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: str) -> Outcome:
+def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
     ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
     verdict = ran.verdict
     if verdict is None:
-        same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected)
+        same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected, check)
         verdict = Verdict.PASSED if same else Verdict.WRONG_ANSWER
     return Outcome(verdict, (), {}, ran.stdout[-_TAIL:], ran.stderr[-_TAIL:], wall_seconds=ran.wall_seconds)
 

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lit_rl.execution.checks import BuildAndRun
 from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, box_user, run_boxed
@@ -44,8 +45,8 @@ class Output:
     variable: Variable
 
 
-_references: dict[BuildAndRun, tuple[Output, ...]] = {}
-_masked: dict[BuildAndRun, Path] = {}
+_references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
+_masked: dict[tuple[Any, ...], Path] = {}
 _VERSIONS = (".git", ".hg", ".svn")
 
 
@@ -140,16 +141,16 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], report: BoxReport, c
 
 def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
     """What the unchanged tree writes; found once per worker, for all places that are masked in it."""
-    key = replace(_what_is_built(check), file="", first_line=0, last_line=0)
+    key = _what_is_built(check)
     if key not in _references:
         _references[key] = _run_reference(check, temporary_folder)
     return _references[key]
 
 
-def _what_is_built(check: BuildAndRun) -> BuildAndRun:
-    """The check without limits and weights, which do not change what is built or written."""
-    zero = (0.0, 0.0, 0.0, 0.0)
-    return replace(check, weights=zero, build_seconds=0.0, run_seconds=0.0, compare_bytes=0, memory_bytes=0)
+def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
+    """What decides what is built and written: the check without limits and weights."""
+    built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
+    return (*built, check.readable, check.environment)
 
 
 def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
@@ -173,7 +174,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     """A copy of the tree without the masked lines, built as far as that goes; kept until this worker ends."""
-    key = _what_is_built(check)
+    key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy(Path(check.tree), temporary_folder)
         if not _masked:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.jobs import Child, ZygoteClient, memfd, read_whole
 from lit_rl.execution.judging.verdicts import (
     description_of,
@@ -31,16 +32,16 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary
-    return over_cases(check, partial(_case, client, program, binary, check.timeout_seconds))
+    return over_cases(check, partial(_case, client, program, binary, check))
 
 
-def over_cases(check: StdioTests, run_case: Callable[[str, str], Outcome]) -> Outcome:
+def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
     """One outcome of all cases; ``run_case`` judges one, given its input and expected output."""
     cases: list[Verdict] = []
     first_bad: Outcome | None = None
     last = Outcome(Verdict.PASSED)
     cpu = wall = 0.0
-    for stdin, expected in check.cases or (("", ""),):
+    for stdin, expected in check.cases:
         last = run_case(stdin, expected)
         cases.append(last.verdict)
         cpu, wall = cpu + last.cpu_seconds, wall + last.wall_seconds
@@ -52,7 +53,7 @@ def over_cases(check: StdioTests, run_case: Callable[[str, str], Outcome]) -> Ou
 
 
 def _case(
-    client: ZygoteClient, program: str, binary: bytes | None, seconds: float, stdin: str, expected: str
+    client: ZygoteClient, program: str, binary: bytes | None, check: StdioTests, stdin: str, expected: Expected
 ) -> Outcome:
     job: dict[str, Any] = {"mode": "stdio", "source": program}
     channel = None
@@ -60,22 +61,14 @@ def _case(
         job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
         channel = memfd(binary)
     with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
-        report = client.run([child], seconds, compiled=binary is not None)
+        report = client.run([child], check.timeout_seconds, compiled=binary is not None)
         ended = how_it_ended(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             told = None if binary is not None else description_of(read_whole(child.channel)[:65536])
             error = told or ended_early(report.children[0].status)
             ended = verdict_of_error(error)
-        verdict = ended or (Verdict.PASSED if same_output(read_whole(child.stdout), expected) else Verdict.WRONG_ANSWER)
-        return outcome_of(verdict, [], child, report, error)
-
-
-def same_output(printed: bytes, expected: str) -> bool:
-    """Whether a program printed what was expected: all lines, compared without trailing white space."""
-    return _lines(printed) == _lines(expected.encode("utf-8", "surrogateescape"))
-
-
-def _lines(text: bytes) -> list[bytes]:
-    lines = [line.rstrip() for line in text.rstrip().split(b"\n")]
-    return lines
+        if ended is None:
+            same = same_output(read_whole(child.stdout), expected, check)
+            ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
+        return outcome_of(ended, [], child, report, error)

@@ -1,0 +1,66 @@
+"""Refusing values in checks that make no sense, each in one line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+def require_seconds(owner: object, *names: str) -> None:
+    """Raise ValueError unless the fields hold a finite number of seconds above 0."""
+    for name in names:
+        value = getattr(owner, name)
+        if not _is_number(value) or value <= 0:
+            raise ValueError(f"{_field(owner, name)} must be a finite number of seconds above 0, got {value!r}")
+
+
+def require_count(owner: object, *names: str) -> None:
+    """Raise ValueError unless the fields are whole numbers of at least 1."""
+    for name in names:
+        value = getattr(owner, name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{_field(owner, name)} must be a whole number of at least 1, got {value!r}")
+
+
+def require_not_negative(owner: object, name: str) -> None:
+    """Raise ValueError unless a field holds a finite number of at least 0."""
+    value = getattr(owner, name)
+    if not _is_number(value) or value < 0:
+        raise ValueError(f"{_field(owner, name)} must be a finite number of at least 0, got {value!r}")
+
+
+def require_switch(owner: object, *names: str) -> None:
+    """Raise ValueError unless the fields are True or False: the text "false" would count as True."""
+    for name in names:
+        if type(getattr(owner, name)) is not bool:
+            raise ValueError(f"{_field(owner, name)} must be True or False, got {getattr(owner, name)!r}")
+
+
+def require_one_of(owner: object, name: str, known: Sequence[str]) -> None:
+    """Raise ValueError unless a field is one of the known words."""
+    if getattr(owner, name) not in known:
+        raise ValueError(f"{_field(owner, name)} must be one of {', '.join(known)}, got {getattr(owner, name)!r}")
+
+
+def require_items(owner: object, name: str) -> None:
+    """Raise ValueError unless a field is a tuple with an item: a check without tests would pass every program."""
+    value = getattr(owner, name)
+    if not isinstance(value, tuple):
+        raise ValueError(f"{_field(owner, name)} must be a tuple, got {type(value).__name__}")
+    if not value:
+        raise ValueError(f"{_field(owner, name)} is empty, so every program would pass: give at least one")
+
+
+def shown(value: object) -> str:
+    """A value in a message: its beginning, on one line."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _field(owner: object, name: str) -> str:
+    return f"{type(owner).__name__}.{name}"

@@ -1,0 +1,135 @@
+"""When two outputs are the same, under each rule; and what comparing them may cost."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+
+import pytest
+
+from lit_rl.execution import StdioTests
+from lit_rl.execution.judging.comparing import same_output
+
+RULES = ("lines", "decimals", "tokens")
+
+
+def rules_of(printed: str, expected: str | tuple[str, ...], tolerance: float = 1e-6) -> set[str]:
+    """The rules under which a program that printed this passes."""
+    checks = {rule: StdioTests((("", expected),), compare=rule, tolerance=tolerance) for rule in RULES}
+    return {rule for rule, check in checks.items() if same_output(printed.encode(), expected, check)}
+
+
+ALL, NUMBERS, WORDS, NONE = set(RULES), {"decimals", "tokens"}, {"tokens"}, set()
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "rules"),
+    [
+        ("YES\nNO\n", "YES\nNO", ALL),
+        ("YES  \r\nNO\n\n\n", "YES\nNO", ALL),
+        ("", "", ALL),
+        ("\n\n", "", ALL),
+        ("YES\n", "YES\nNO", NONE),
+        ("YES\nNO\nNO\n", "YES\nNO", NONE),
+        ("", "YES", NONE),
+        ("YES", "", NONE),
+        ("yes", "YES", NONE),
+        (" 1 2", "1 2", NUMBERS),
+        ("\n1 2", "1 2", NUMBERS),
+        ("1  2", "1 2", NUMBERS),
+        ("1\n2", "1 2", WORDS),
+        ("1 2\n\n3", "1 2\n3", WORDS),
+        ("a  b", "a b", WORDS),
+        ("1.50 2", "1.5 2.0", NUMBERS),
+        ("1e2", "100", NUMBERS),
+        ("+7", "007", NUMBERS),
+        ("-0.0", "0", NUMBERS),
+        (".5", "0.5", NUMBERS),
+        ("5.", "5", NUMBERS),
+        ("1.5 x", "1.50 x", WORDS),
+        ("Case 1: 2.0", "Case 1: 2.00", WORDS),
+        ("0.3333333", "0.33333333333", WORDS),
+        ("0.333", "0.33333333333", NONE),
+        ("1000000007", "1000000006", NONE),
+        ("1000000006.4", "1000000007", NONE),
+        ("123456700.0", "123456789", NONE),
+        ("123456700.0", "123456789.0", WORDS),
+        ("2.9999999", "3", WORDS),
+        ("0.500001", "0.5", WORDS),
+        ("0.5000011", "0.5", NONE),
+        ("1_0", "10", NONE),
+        ("\uff11", "1", NONE),
+        ("nan", "nan", ALL),
+        ("nan", "1.0", NONE),
+        ("1.0", "nan", NONE),
+        ("inf", "1e999", NONE),
+        ("1e999", "1e998", NONE),
+        ("1e999", "10e998", NUMBERS),
+        ("1e999999999", "1.0", NONE),
+        ("1e99999999999999999999", "1.0", NONE),
+        ("1e-999999999", "0.0", WORDS),
+        ("0x10", "16", NONE),
+        ("--1", "1", NONE),
+        ("1e", "1", NONE),
+        (".", "0", NONE),
+    ],
+)
+def test_rules(printed: str, expected: str, rules: set[str]) -> None:
+    assert rules_of(printed, expected) == rules
+
+
+def test_one_of_several_accepted_outputs_is_enough() -> None:
+    assert rules_of("2 1\n", ("1 2", "2 1")) == ALL
+    assert rules_of("2 2\n", ("1 2", "2 1")) == NONE
+    assert rules_of("1\n2", ("1", "2")) == NONE
+
+
+def test_the_tolerance_is_the_checks() -> None:
+    assert rules_of("1.01", "1.0", tolerance=0.01) == WORDS
+    assert rules_of("1.0100001", "1.0", tolerance=0.01) == NONE
+    assert rules_of("1.0000000001", "1.0", tolerance=0.0) == NONE
+    assert rules_of("1.00", "1.0", tolerance=0.0) == NUMBERS
+
+
+def test_rules_only_grow_from_lines_to_tokens() -> None:
+    """Whatever is the same line by line is the same by decimals, and what is so is the same by tokens."""
+    stream = random.Random(0)
+    parts = ["1", "1.0", "01", "a", " ", "  ", "\n", "\n\n", "\r\n", "-1", "1e0", "nan", ".", "\t"]
+    for _ in range(5000):
+        printed, expected = ("".join(stream.choices(parts, k=stream.randrange(6))) for _ in range(2))
+        rules = rules_of(printed, expected)
+        assert rules in (NONE, WORDS, NUMBERS, ALL), (printed, expected)
+        assert rules == rules_of(expected, printed), (printed, expected)
+
+
+MEGABYTES = 15 << 20
+HOSTILE = {
+    "newlines": b"\n" * MEGABYTES,
+    "newlines and a word": b"\n" * MEGABYTES + b"x",
+    "lines of one digit": b"1\n" * (MEGABYTES // 2),
+    "words of one digit": b"1 " * (MEGABYTES // 2),
+    "one number": b"7" * MEGABYTES,
+    "one number that is none": b"7" * MEGABYTES + b"x",
+    "a long fraction": b"0." + b"7" * MEGABYTES,
+    "a long exponent": b"1e" + b"9" * MEGABYTES,
+    "many exponents": b"1e999999999 " * (MEGABYTES // 12),
+    "signs": b"-" * MEGABYTES,
+    "points": b"." * MEGABYTES,
+    "spaces and a word": b" " * MEGABYTES + b"x",
+    "carriage returns": b"\r" * MEGABYTES + b"x",
+    "zeros": b"0" * MEGABYTES,
+    "not UTF-8": b"\xff\n" * (MEGABYTES // 2),
+}
+
+
+@pytest.mark.parametrize("compare", RULES)
+@pytest.mark.parametrize("printed", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_output_is_compared_in_bounded_memory(printed: bytes, compare: str) -> None:
+    """A few copies of what was printed at most; lists of its lines or words would take thirty times as much."""
+    check = StdioTests((("", "1 2\n3.5\n1\n"),), compare=compare)
+    tracemalloc.start()
+    try:
+        assert not same_output(printed, check.cases[0][1], check)
+        assert tracemalloc.get_traced_memory()[1] <= 4 * len(printed) + (1 << 20)
+    finally:
+        tracemalloc.stop()
