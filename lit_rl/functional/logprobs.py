@@ -18,6 +18,20 @@ Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
 
 
+_CHUNK_BYTES = 2**28
+_CHUNK_TOKENS = 4096
+
+
+def tokens_per_chunk(vocabulary_size: int) -> int:
+    """Tokens whose float32 logits fit in 256 MiB, at most 4,096: more makes nothing faster.
+
+    Example:
+        >>> tokens_per_chunk(1_000), tokens_per_chunk(151_936)
+        (4096, 441)
+    """
+    return max(1, min(_CHUNK_TOKENS, _CHUNK_BYTES // (4 * vocabulary_size)))
+
+
 def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> slice:
     """Where, on the axis of length S, the states stand that predict completion tokens 0 .. T-1.
 

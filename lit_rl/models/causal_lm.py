@@ -11,9 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from lit_rl.functional.logprobs import completion_logprobs
+from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import POLICY, REFERENCE, LoRA, copy_adapter, using_adapter
-from lit_rl.models.family import counts_pads, most_positions
+from lit_rl.models.family import counts_pads, most_positions, text_config
 from lit_rl.models.loading import load_model, load_tokenizer, lora_config, torch_dtype, warn_of_another_tokenizer
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
@@ -21,7 +21,7 @@ from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
 from lit_rl.models.prompting import eos_token_ids, pad_left, pad_right, prompt_token_ids
 from lit_rl.models.sampling import SampledRow, sample_rows
-from lit_rl.models.sharding import gathered
+from lit_rl.models.sharding import compute_again, gathered, layers_of
 from lit_rl.models.streams import StreamKey
 from lit_rl.models.text import CompletionText
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling, StopReason
@@ -41,10 +41,12 @@ class CausalLM(Policy):
         dtype: of the weights, ``float32`` or ``bfloat16``.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: of the initial weights of a model from scratch and of new adapters.
-        chunk_tokens: tokens whose logits exist at the same time while scoring.
+        chunk_tokens: tokens whose logits exist at the same time while scoring; by default as many as fit in 256 MiB
+            of float32, at most 4,096. A backward pass needs about three times as much.
         pack_tokens: score several rows in one sequence of at most so many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
+        gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, how the model samples and how it is scored on a few tokens; see
             :mod:`lit_rl.models.probe`. It costs about ten short forward passes.
     """
@@ -60,9 +62,10 @@ class CausalLM(Policy):
         dtype: str = "float32",
         attention: str | None = None,
         init_seed: int = 0,
-        chunk_tokens: int = 4096,
+        chunk_tokens: int | None = None,
         pack_tokens: int | None = None,
         quantization: Literal["4bit"] | None = None,
+        gradient_checkpointing: bool = False,
         probe: bool = True,
     ) -> None:
         super().__init__()
@@ -84,6 +87,7 @@ class CausalLM(Policy):
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
         self.quantization = quantization
+        self.gradient_checkpointing = gradient_checkpointing
         self.probe = probe
         self.model: Any = None
         self.tokenizer: Any = None
@@ -96,6 +100,9 @@ class CausalLM(Policy):
             return
         self.load_tokenizer()
         self.model = load_model(self)
+        if self.gradient_checkpointing:
+            for layer in layers_of(self.model):
+                compute_again(layer)
         if not next(self.model.parameters()).is_meta:
             (probe if self.probe else check_projection)(self.model)
             if self.pack_tokens is not None:
@@ -211,7 +218,7 @@ class CausalLM(Policy):
             completions.completion_ids,
             completions.completion_mask,
             temperature=temperature or 1.0,
-            chunk_tokens=self.chunk_tokens,
+            chunk_tokens=self.chunk_tokens or tokens_per_chunk(text_config(self.model).vocab_size),
             with_entropy=with_entropy,
         )
 

@@ -55,10 +55,19 @@ def shard(
             if missing:
                 fill(unit, mesh, filled)
             if activation_checkpointing and unit is not root:
-                checkpoint(unit)
+                compute_again(unit)
             # The input of a whole part is completions, which must stay what they are.
             policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
             fully_shard(unit, mesh=mesh, mp_policy=policy)
+
+
+def compute_again(layer: nn.Module) -> None:
+    """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
+
+    Checkpointing of transformers acts in train mode only, and updates run in eval mode. Asking twice does nothing.
+    """
+    if checkpoint.state(layer) is None:
+        checkpoint(layer)
 
 
 def layers_of(part: nn.Module) -> list[nn.Module]:

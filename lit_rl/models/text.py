@@ -10,8 +10,9 @@ from lit_rl.types import Problem, StopReason
 
 Spans = tuple[tuple[int, int], ...]
 
-# A stop string may begin several tokens before the one that completes it.
-_TAIL_TOKENS = 16
+# A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
+# or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
+_MORE_TOKENS = 8
 
 
 class CompletionText:
@@ -70,12 +71,13 @@ class CompletionText:
         """A test of whether a row's ids hold one of its problem's stop strings; ``None`` if none has any."""
         if not any(problem.stop_strings for problem in problems):
             return None
+        tails = [_MORE_TOKENS + max((len(s.encode()) for s in p.stop_strings), default=0) for p in problems]
 
         def stops(row: int, ids: list[int]) -> bool:
             strings = problems[row].stop_strings
             if not strings:
                 return False
-            tail = self.tokenizer.decode(ids[-_TAIL_TOKENS:], skip_special_tokens=True)
+            tail = self.tokenizer.decode(ids[-tails[row] :], skip_special_tokens=True)
             return any(string in tail for string in strings)
 
         return stops

@@ -86,6 +86,11 @@ class RolloutModule(PolicyModule):
         for name, value in (("num_epochs", num_epochs), ("num_minibatches", num_minibatches)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if objective.loss == "importance_sampling" and (sampling.top_k or sampling.top_p < 1):
+            raise ValueError(
+                f"importance_sampling divides by the sampler's probabilities, got top_k={sampling.top_k} and "
+                f"top_p={sampling.top_p}, under which they are those of fewer tokens than the policy's: leave both out"
+            )
         self.sampling = sampling
         self.objective = objective
         self.num_epochs = num_epochs

@@ -1,0 +1,70 @@
+"""Hidden states to logits as each family does it, and the refusal of what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY_QWEN2
+from models.families import config_of
+
+from lit_rl.models import CausalLM
+from lit_rl.models.family import UnsupportedModelError, decoder_of
+from lit_rl.models.projection import check_projection, project, tolerance
+
+
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("granite", {"logits_scaling": 4.0}),
+        ("gemma2", {"final_logit_softcapping": 0.05}),
+        ("gemma3_text", {"final_logit_softcapping": 0.05}),
+        ("cohere", {"logit_scale": 0.25}),
+        ("qwen2", {}),
+    ],
+)
+def test_logits_are_the_models_own(byte_tokenizer: str, family: str, setting: dict[str, float]) -> None:
+    """Each setting changes the logits by more than half."""
+    model = loaded(byte_tokenizer, config_of(family) | setting)
+    ids = torch.arange(1, 9)[None]
+    with torch.no_grad():
+        hidden = decoder_of(model)(input_ids=ids).last_hidden_state[0]
+        own = model(input_ids=ids).logits[0]
+        plain = model.get_output_embeddings()(hidden)
+        assert torch.allclose(project(model, hidden), own, atol=1e-6)
+    assert not setting or (plain - own).abs().max() > 0.3 * own.abs().max()
+
+
+def loaded(tokenizer: str, config: dict[str, Any], **arguments: Any) -> Any:
+    policy = CausalLM(config=config, tokenizer=tokenizer, **arguments)
+    policy.load()
+    return policy.model.eval()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, dtype: str) -> None:
+    """A tenth more is past rounding, in bfloat16 too."""
+    model = loaded(byte_tokenizer, TINY_QWEN2, dtype=dtype)
+    check_projection(model)
+
+    def scaled(module: Any, args: Any, output: Any) -> None:
+        output.logits = output.logits * 1.1
+
+    model.register_forward_hook(scaled)
+    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.projection"):
+        check_projection(model)
+
+
+def test_a_policy_with_unknown_logits_does_not_load(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for probe in (True, False):
+        policy = CausalLM(config=config_of("modernbert-decoder"), tokenizer=byte_tokenizer, probe=probe)
+        with pytest.raises(UnsupportedModelError, match="not its output matrix"):
+            policy.load()
+
+
+def test_one_narrow_weight_loosens_the_tolerance() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    assert tolerance(model, 0.1, 0.2) == 0.1
+    model[1].bfloat16()
+    assert tolerance(model, 0.1, 0.2) == 0.2

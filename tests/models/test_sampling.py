@@ -1,0 +1,88 @@
+"""The sampling loop's parts: filters, random streams, stop strings, the ids that end a completion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import TINY_QWEN2
+from transformers import GenerationConfig
+
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM
+from lit_rl.models.sampling import choose_tokens
+from lit_rl.models.streams import Uniforms
+from lit_rl.models.text import CompletionText
+from lit_rl.types import Problem, Sampling, StopReason
+
+PROBABILITIES = (0.05, 0.5, 0.15, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "kept"),
+    [
+        (Sampling(), {0, 1, 2, 3}),
+        (Sampling(top_k=1), {1}),
+        (Sampling(top_k=2), {1, 3}),
+        (Sampling(top_k=3), {1, 2, 3}),
+        (Sampling(top_k=4), {0, 1, 2, 3}),
+        (Sampling(top_p=0.4), {1}),
+        (Sampling(top_p=0.7), {1, 3}),
+        (Sampling(top_p=0.9), {1, 2, 3}),
+        (Sampling(top_p=0.99), {0, 1, 2, 3}),
+        (Sampling(top_p=0.9, top_k=2), {1, 3}),
+    ],
+)
+def test_filters_keep_the_likeliest_tokens_and_score_them_as_drawn(sampling: Sampling, kept: set[int]) -> None:
+    """Evenly spaced numbers draw each kept token as often as its share of what is kept says."""
+    count = 4000
+    logits = torch.tensor(PROBABILITIES).log().expand(count, 4)
+    ids, logprobs = choose_tokens(logits, sampling, (torch.arange(count, dtype=torch.float64) + 0.5) / count)
+    total = sum(PROBABILITIES[i] for i in kept)
+    assert set(ids.tolist()) == kept
+    for token in kept:
+        share = PROBABILITIES[token] / total
+        assert abs(float((ids == token).float().mean()) - share) < 2 / count
+        assert torch.allclose(logprobs[ids == token].exp(), torch.tensor(share))
+
+
+def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
+    uniforms = Uniforms([11, 12])
+    both = torch.stack([uniforms.at(step, torch.tensor([0, 1])) for step in range(200)])
+    assert len(set(both.flatten().tolist())) == 400
+    alone = Uniforms([12])
+    assert torch.equal(torch.cat([alone.at(step, torch.tensor([0])) for step in range(200)]), both[:, 1])
+
+
+@pytest.mark.parametrize("stop", ["\nd", "\nclass", "\nif __name__ == '__main__':\n", "é" * 30, "x" * 200])
+def test_stop_strings_of_any_length_stop_and_cut(byte_tokenizer: str, stop: str) -> None:
+    """One token a byte: a string of 200 characters is 200 tokens."""
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    policy.load_tokenizer()
+    text = CompletionText(policy.tokenizer)
+    stops = text.stop_test([Problem("p", "p", TokenTarget(), stop_strings=(stop, "never"))])
+    assert stops is not None
+    ids = policy.tokenizer("    return 1" + stop)["input_ids"]
+    assert [stops(0, ids[:n]) for n in range(1, len(ids) + 1)] == [False] * (len(ids) - 1) + [True]
+    assert text.decode(ids, StopReason.STOP_STRING, (stop, "never"))[0] == "    return 1"
+
+
+def test_each_row_has_a_tail_for_its_own_problem(byte_tokenizer: str) -> None:
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    policy.load_tokenizer()
+    rows = [Problem("a", "p", TokenTarget()), Problem("b", "p", TokenTarget(), stop_strings=("y" * 50,))]
+    stops = CompletionText(policy.tokenizer).stop_test(rows)
+    ids = policy.tokenizer("y" * 50)["input_ids"]
+    assert stops is not None and not stops(0, ids) and stops(1, ids)
+
+
+def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: str, tmp_path: Path) -> None:
+    """Item 8: chat models list several in their generation config alone."""
+    first = CausalLM(config=TINY_QWEN2 | {"eos_token_id": 70}, tokenizer=byte_tokenizer)
+    first.load()
+    first.model.generation_config = GenerationConfig(eos_token_id=[65, 66])
+    first.save_pretrained(tmp_path)
+    policy = CausalLM(str(tmp_path))
+    policy.load()
+    assert policy.eos_ids == {65, 66, 70, 256}
