@@ -23,9 +23,11 @@ CHAT = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}
 
 
 def human_eval(i: int) -> dict[str, Any]:
+    """Rows with nothing before the function, with imports, and with a helper that the tests use, in turn."""
+    before = ("", "import math\n\n\n", "def one():\n    return 1\n\n\n")[i % 3]
     return {
         "task_id": f"HumanEval/{i}",
-        "prompt": f'def add(x):\n    """Add {i}."""\n',
+        "prompt": f'{before}def add(x):\n    """Add {i}."""\n',
         "entry_point": "add",
         "canonical_solution": f"    return x + {i}\n",
         "test": f"def check(candidate):\n    assert candidate(1) == {i + 1}\n",
@@ -33,19 +35,31 @@ def human_eval(i: int) -> dict[str, Any]:
 
 
 def mbpp(task_id: int) -> dict[str, Any]:
+    """Rows with and without code that the tests need, in turn."""
     return {
         "task_id": task_id,
         "text": f"Write a function to add {task_id}.",
         "code": f"def add(x):\n    return x + {task_id}\n",
         "test_list": [f"assert add(1) == {task_id + 1}"],
-        "test_setup_code": "",
+        "test_setup_code": "" if task_id % 2 else "one = 1",
         "challenge_test_list": [],
     }
 
 
 def deep_coder(i: int) -> dict[str, Any]:
-    tests = [{"input": f"{i}\n", "output": f"{i}\n", "testtype": "stdin"}]
-    return {"problem": f"Print the number {i}.", "starter_code": "", "tests": json.dumps(tests), "solutions": []}
+    """The kinds of rows that the set has, in turn: stdin, a function, a method with starter code, stdin in columns."""
+    doubled = [{"input": f"{i}", "output": f"{2 * i}"}]
+    kinds: list[dict[str, Any]] = [
+        {"starter_code": "", "tests": json.dumps([{"input": f"{i}\n", "output": f"{i}\n", "testtype": "stdin"}])},
+        {"tests": json.dumps([doubled[0] | {"type": "function_call", "fn_name": "double"}])},
+        {
+            "starter_code": "class Solution:\n    def double(self, x: int) -> int:\n",
+            "tests": json.dumps([doubled[0] | {"testtype": "functional"}]),
+            "metadata": {"func_name": "double"},
+        },
+        {"tests": json.dumps({"inputs": [f"{i}\n"], "outputs": [f"{i}\n"]})},
+    ]
+    return {"problem": f"Do it with the number {i}.", "solutions": []} | kinds[i % len(kinds)]
 
 
 def open_code(i: int) -> dict[str, str]:

@@ -27,9 +27,12 @@ class FormatReward(RewardTerm):
         self.fence = fence
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the completion goes on with a given program, where a fence has no place."""
-        if self.fence and problem.program_prefix:
-            raise ValueError("FormatReward wants a fenced block, but the completion continues a program: fence=False")
+        """Raise ValueError if the completion continues a program (completion form), where a fence has no place."""
+        if self.fence and problem.continues_program:
+            raise ValueError(
+                "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "
+                "task's form to instruct"
+            )
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""

@@ -1,7 +1,9 @@
 import pytest
 
+from lit_rl.execution import AssertTests
 from lit_rl.rewards import Composite, FormatReward, LengthPenalty, OverlongPenalty, RewardTerm
-from tests.rewards.rows import batch, judged, problem, reward_of
+from lit_rl.types import Message, Problem
+from tests.rewards.rows import batch, judged, reward_of
 
 
 @pytest.mark.parametrize(
@@ -24,9 +26,15 @@ def test_format_without_fence_asks_for_any_program() -> None:
 
 
 def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
+    begun = Problem("t", "Examples.\n\ndef f():\n", AssertTests("assert f()"), program_prefix="def f():\n")
     with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
-        FormatReward().check_problem(problem(program_prefix="def f():\n"))
-    FormatReward(fence=False).check_problem(problem(program_prefix="def f():\n"))
+        FormatReward().check_problem(begun)
+    FormatReward(fence=False).check_problem(begun)
+
+
+@pytest.mark.parametrize("prompt", ["Write f.", ({"role": "user", "content": "import math\n"},)])
+def test_format_wants_a_fence_where_the_prefix_is_only_imports(prompt: str | tuple[Message, ...]) -> None:
+    FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
 
 
 @pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
