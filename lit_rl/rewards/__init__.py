@@ -9,9 +9,9 @@ from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
 from lit_rl.rewards.length import LengthPenalty, OverlongPenalty
 from lit_rl.rewards.lint import LintReward
 from lit_rl.rewards.llm_judge import LLMJudgeReward
+from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.simulator import SimulatorReward
 from lit_rl.rewards.syntax import SyntaxReward
-from lit_rl.rewards.tests import TestsReward
 from lit_rl.rewards.toys import CorridorReward, SortingReward
 
 __all__ = [

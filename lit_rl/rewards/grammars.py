@@ -5,28 +5,58 @@ tree-sitter keeps parsing behind an error and is the maintained parser for all t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from lit_rl.rewards.base import load_extra
 
+_ALLOWED_CALLS = 1500
+_BYTES_A_CALL = 20
+_CHUNK = 1 << 16
+
+
+class TooCostly(Exception):
+    """A source on which a parser or a walk over its tree works longer than on any program of its length.
+
+    Work is counted in steps, not in seconds, so that the same text has the same value on every machine.
+    """
+
 
 @cache
-def parser(language: str, needed_by: str) -> Any:
-    """A parser. C is read by the grammar of C++, which accepts nearly all of it.
+def grammar(language: str, needed_by: str) -> Any:
+    """A language of tree-sitter. C is read by the grammar of C++, which accepts nearly all of it.
 
     Raises:
         ModuleNotFoundError: tree-sitter or its grammar is missing.
     """
     tree_sitter = load_extra("tree_sitter", needed_by)
     name = "tree_sitter_python" if language == "python" else "tree_sitter_cpp"
-    return tree_sitter.Parser(tree_sitter.Language(load_extra(name, needed_by).language()))
+    return tree_sitter.Language(load_extra(name, needed_by).language())
 
 
 def parse(source: bytes, language: str, needed_by: str) -> Any:
-    """Root node of the source's tree."""
-    return parser(language, needed_by).parse(source).root_node
+    """Root node of the source's tree.
+
+    Raises:
+        TooCostly: the parser, which tries many repairs where a source is wrong, does not come to an end.
+    """
+    known = grammar(language, needed_by)
+    # tree-sitter asks after each hundred steps; a program takes a call for about 60 bytes.
+    allowed = _ALLOWED_CALLS + len(source) // _BYTES_A_CALL
+    calls = itertools.count(1)
+
+    def cancel(_offset: int, _has_error: bool) -> bool:
+        return next(calls) > allowed
+
+    def read(offset: int, _point: object) -> bytes:
+        return source[offset : offset + _CHUNK]
+
+    try:
+        return load_extra("tree_sitter", needed_by).Parser(known).parse(read, progress_callback=cancel).root_node
+    except ValueError:
+        raise TooCostly(f"the parser needs more than {allowed} rounds for {len(source)} bytes") from None
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -42,14 +72,17 @@ def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = 
     """Bytes of the first ERROR or MISSING node; ``None`` if there is none.
 
     An approximation: tree-sitter repairs as it likes, so an ERROR node can begin before the token that a
-    compiler would reject and can hold more than it. A MISSING node is empty; the sign after it, where the
-    missing token was noticed, is its place, or the source's last sign if nothing follows.
+    compiler would reject and can hold more than it. A MISSING node is empty; the character after it, where the
+    missing token was noticed, is its place, or the source's last character if nothing follows.
 
     Args:
         source: the program.
         language: ``c`` or ``cpp``.
         needed_by: who asks, for the message about missing packages.
         prefix: whether the source may go on; then errors that reach its end do not count.
+
+    Raises:
+        TooCostly: see :func:`parse`.
     """
     root = parse(source, language, needed_by)
     if not root.has_error:

@@ -11,13 +11,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from lit_rl.rewards.base import RewardTerm, Span, TermScore, check_number, load_extra
-from lit_rl.rewards.places import Places, check_language, rows, unread
+from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]
 SYNTAX: Final = "invalid-syntax"
 SEVERITIES: Final = {"": 0.1, "E": 0.05, "W": 0.05, "F": 0.2, "B": 0.1, "S": 0.3}
+
+_PLAIN = "x = 1\n"
+_START: Final = {"row": 1, "column": 1}
+_NOT_TEXT: Final[Finding] = {"code": SYNTAX, "location": _START, "end_location": _START}
+
+
+class _RuffEndedBadly(ValueError):
+    """Ruff ended with an error: one of its sources may be the reason."""
 
 
 class LintReward(RewardTerm):
@@ -86,30 +94,61 @@ class LintReward(RewardTerm):
         check_language("LintReward", problem, ("python",))
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        """Scores of all N completions, by one run of ruff; none for the batch if that fails."""
+        """Scores of all N completions, by one run of ruff; none where that fails."""
         known = [unread(judgement, ("python",)) for judgement in judgements]
         read = (j for j, score in zip(judgements, known, strict=True) if score is None)
-        sources = dict.fromkeys(j.program.source for j in read if j.program is not None)
-        try:
-            findings = self._lint(list(sources))
-        except (OSError, subprocess.SubprocessError, ValueError) as error:
-            reason = f"ruff failed: {' '.join(str(error).split())}"
-            return [TermScore(None, reason=reason)] * len(completions)
+        sources = list(dict.fromkeys(j.program.source for j in read if j.program is not None))
+        findings: dict[str, list[Finding]] = {}
+        failed: dict[str, str] = {}
+        self._lint([source for source in sources if _is_text(source)], findings, failed)
+        findings |= {source: [_NOT_TEXT] for source in sources if not _is_text(source)}
         pairs = zip(known, rows(completions, judgements), strict=True)
-        return [score or self._score(text, judgement, findings) for score, (text, judgement) in pairs]
+        return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
-    def _lint(self, sources: list[str]) -> dict[str, list[Finding]]:
-        """Findings of each source, in order of their places."""
-        found: dict[str, list[Finding]] = {source: [] for source in sources}
+    def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
+        """Findings of each source, in order of their places; sources on which ruff fails, with what it said.
+
+        One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
+        the others' values with it; unless ruff does not work at all.
+        """
         if not sources:
-            return found
+            return
+        try:
+            findings |= self._findings(sources)
+        except _RuffEndedBadly as error:
+            if len(sources) > 1 and self._works():
+                half = len(sources) // 2
+                self._lint(sources[:half], findings, failed)
+                self._lint(sources[half:], findings, failed)
+            else:
+                failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            failed |= dict.fromkeys(sources, f"ruff failed: {' '.join(str(error).split())}")
+
+    def _works(self) -> bool:
+        try:
+            return bool(self._findings([_PLAIN]))
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return False
+
+    def _findings(self, sources: list[str]) -> dict[str, list[Finding]]:
+        """One run of ruff.
+
+        Raises:
+            _RuffEndedBadly: it ended with an error, or wrote no JSON.
+        """
+        found: dict[str, list[Finding]] = {source: [] for source in sources}
         with tempfile.TemporaryDirectory() as folder:
             for number, source in enumerate(sources):
                 Path(folder, f"program_{number}.py").write_bytes(source.encode())
             done = self._run(folder)
         if done.returncode:
-            raise ValueError(done.stderr or f"exit code {done.returncode}")
-        for finding in json.loads(done.stdout):
+            raise _RuffEndedBadly(done.stderr or f"exit code {done.returncode}")
+        try:
+            listed = json.loads(done.stdout)
+        except ValueError as error:
+            raise _RuffEndedBadly(str(error)) from error
+        for finding in listed:
             number = int(Path(finding["filename"]).stem.removeprefix("program_"))
             found[sources[number]].append(finding)
         return found
@@ -122,10 +161,14 @@ class LintReward(RewardTerm):
         command += [f"--ignore={','.join(self.ignore)}", "--", folder]
         return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=self.timeout_seconds, cwd=folder)
 
-    def _score(self, text: str, judgement: Judgement, findings: dict[str, list[Finding]]) -> TermScore:
+    def _score(
+        self, text: str, judgement: Judgement, findings: dict[str, list[Finding]], failed: dict[str, str]
+    ) -> TermScore:
         program = judgement.program
         if program is None or is_blank(program.source):
             return TermScore(-1.0)
+        if program.source in failed:
+            return TermScore(None, reason=failed[program.source])
         places = Places(text, program)
         found = findings[program.source]
         broken = next((finding for finding in found if _is_syntax(finding)), None)
@@ -153,6 +196,11 @@ class LintReward(RewardTerm):
         return next(self.severities[prefix] for prefix in named if prefix in self.severities), span
 
 
+def _is_text(source: str) -> bool:
+    """Whether a source can be written to a file: half a surrogate pair cannot, and no interpreter reads it."""
+    return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
+
+
 def _is_syntax(finding: Finding) -> bool:
     return finding["code"] in (None, SYNTAX)
 
@@ -169,5 +217,5 @@ def _fault(source: str, finding: Finding, places: Places) -> Span | None:
     place = first_rejected(source)
     if place is None:
         return _span(finding, places, -1.0)
-    start, end = (len(source[:offset].encode()) for offset in place)
+    start, end = (len(utf8(source[:offset])) for offset in place)
     return places.span(start, end, -1.0)

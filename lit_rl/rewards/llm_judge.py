@@ -12,6 +12,7 @@ from string import Formatter
 
 from lit_rl.rewards.base import RewardTerm, TermScore, check_number
 from lit_rl.rewards.graders import Answer, Grader
+from lit_rl.rewards.places import utf8
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -130,7 +131,8 @@ class LLMJudgeReward(RewardTerm):
         places = {"prompt": _text(judgement.problem), "program": judgement.program.source, "completion": completion}
         if "reference" in self._fields:
             places["reference"] = program_and_reference(judgement, "LLMJudgeReward")[1]
-        return self.template.format(**places)
+        # Half a surrogate pair is text to Python, but to no tokenizer and no server.
+        return utf8(self.template.format(**places)).decode("utf-8", "replace")
 
     def _key(self, prompt: str) -> str:
         parts = [self.grader.identity, self.pattern.pattern, str(self.max_score), prompt]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lit_rl.rewards.base import RewardTerm, TermScore
-from lit_rl.rewards.grammars import first_error, parser
-from lit_rl.rewards.places import Places, check_language, rows, unread
+from lit_rl.rewards.grammars import TooCostly, first_error, grammar
+from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
@@ -17,7 +17,8 @@ class SyntaxReward(RewardTerm):
     Python: the grammar of the running interpreter, see :mod:`lit_rl.rewards.python_prefix`. C and C++: the
     first ERROR or MISSING node of tree-sitter, an approximation. A completion that the token limit cut inside
     its program is judged as a prefix: its end is no error. A completion without a program, or with nothing
-    but comments in it, gets -1 without a place, so that saying nothing is no way around the grammar.
+    but comments in it, gets -1 without a place, so that saying nothing is no way around the grammar; so does a text
+    on which the parser would work far longer than on a program of its length.
 
     Args:
         weight: factor in the reward.
@@ -30,7 +31,7 @@ class SyntaxReward(RewardTerm):
         """Raise ValueError if the problem's language has no grammar here."""
         check_language("SyntaxReward", problem)
         if problem.check.language != "python":
-            parser(problem.check.language, "SyntaxReward")
+            grammar(problem.check.language, "SyntaxReward")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions."""
@@ -44,8 +45,11 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
     if program is None:
         return TermScore(-1.0)
     language = judgement.problem.check.language
-    prefix = truncated and program.end >= len(text.encode().rstrip())
-    place = _first_wrong(program.source, language, prefix)
+    prefix = truncated and program.end >= len(utf8(text).rstrip())
+    try:
+        place = _first_wrong(program.source, language, prefix)
+    except TooCostly:  # no program keeps a parser busy for so long
+        return TermScore(-1.0)
     if place is None:
         blank = language == "python" and is_blank(program.source)
         return TermScore(-1.0 if blank and not prefix else 0.0)
@@ -56,6 +60,6 @@ def _score(text: str, judgement: Judgement, truncated: bool) -> TermScore:
 def _first_wrong(source: str, language: str, prefix: bool) -> tuple[int, int] | None:
     """Bytes of the first wrong place of a source."""
     if language != "python":
-        return first_error(source.encode(), language, "SyntaxReward", prefix=prefix)
+        return first_error(utf8(source), language, "SyntaxReward", prefix=prefix)
     place = first_rejected(source, prefix=prefix)
-    return place and (len(source[: place[0]].encode()), len(source[: place[1]].encode()))
+    return place and (len(utf8(source[: place[0]])), len(utf8(source[: place[1]])))

@@ -13,7 +13,7 @@ from lit_rl.execution.checks import AssertTests, CallTests, Check, RobotTest, Ro
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rewards import SimulatorReward, TestsReward
-from lit_rl.rewards.tests import GRADES
+from lit_rl.rewards.program_tests import GRADES
 from tests.rewards.marked import check_credit, judge_marked, read_marked
 from tests.rewards.rows import problem
 

@@ -6,7 +6,7 @@ import pytest
 
 from lit_rl.execution.checks import ReferenceText, StdioTests
 from lit_rl.rewards import DataflowReward
-from lit_rl.rewards.data_flow import data_flow
+from lit_rl.rewards.flow_graph import data_flow
 from tests.rewards.rows import problem, reward_of
 
 

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,23 @@ def test_ruff_failing_is_ours_not_the_programs() -> None:
     output = reward_of(term, "x = 1")
     assert output.valid.tolist() == [False]
     assert output.reasons[0].startswith("lint: ruff failed: ")
+
+
+def test_a_program_that_ruff_falls_over_takes_only_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a folder with one bad file gives is made up: ruff ends badly wherever that file is."""
+    real = LintReward._run
+
+    def falls_over(self: LintReward, folder: str) -> subprocess.CompletedProcess[str]:
+        if any("crash" in file.read_text() for file in Path(folder).iterdir()):
+            return subprocess.CompletedProcess([], 2, "", "thread 'main' panicked")
+        return real(self, folder)
+
+    monkeypatch.setattr(LintReward, "_run", falls_over)
+    texts = ["import os\n", "x = 1\n", "crash = 1\n", "y = undefined\n", "z = 1\n"]
+    output = Composite([LintReward()])(batch(texts), [judged(text) for text in texts])
+    assert output.valid.tolist() == [True, True, False, True, True]
+    assert output.rewards.tolist() == pytest.approx([-0.2, 0.0, 0.0, -0.2, 0.0])
+    assert output.reasons == {2: "lint: ruff failed: thread 'main' panicked"}
 
 
 def test_unknown_rules_fail_before_the_first_rollout() -> None:

@@ -18,14 +18,18 @@ arguments are not followed. Names that the program does not define (imports, bui
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lit_rl.rewards.grammars import parse, walk
+from lit_rl.rewards.flow_nodes import field_of, match_of, name_of, parameters_of, parts_of, reads_input, root_of
+from lit_rl.rewards.grammars import TooCostly, parse, walk
+from lit_rl.rewards.places import utf8
 
 Flow = Counter[tuple[str, int, int]]
 State = dict[str, frozenset[int]]  # variable -> places of the definitions that can reach here
 
+_MOST_STEPS = 300_000
+_ENTRIES_A_STEP = 16  # of a state that is copied or united
 _NESTED_LOOPS = 4  # deeper loops are walked once: walking twice at each depth doubles the work
 _SKIPPED = frozenset({"import_statement", "import_from_statement", "future_import_statement", "comment"})
 _SKIPPED |= {"type", "qualified_identifier", "global_statement", "nonlocal_statement", "preproc_include"}
@@ -38,10 +42,13 @@ def data_flow(source: str, language: str, needed_by: str) -> Flow:
 
     Variables are numbered by their first appearance, so renaming them all changes nothing. Broken programs
     give the edges of what tree-sitter makes of them; nesting too deep to walk gives none.
+
+    Raises:
+        TooCostly: parser or walk would work far longer than on any program of this length.
     """
     walker = _Walker()
     try:
-        walker.visit(parse(source.encode(), language, needed_by), {})
+        walker.visit(parse(utf8(source), language, needed_by), {})
     except RecursionError:
         return Counter()
     return walker.flow()
@@ -54,6 +61,13 @@ class _Walker:
         self._edges: set[tuple[str, str, str, int, int]] = set()
         self._first: dict[str, int] = {}
         self._loops = 0
+        self._steps = _MOST_STEPS
+
+    def _work(self, steps: int) -> None:
+        """Count steps: nodes visited, edges drawn, states copied. Twice-read parts can nest and double each time."""
+        self._steps -= steps
+        if self._steps < 0:
+            raise TooCostly(f"its data flow takes more than {_MOST_STEPS} steps")
 
     def flow(self) -> Flow:
         """The edges with numbers in place of names and places."""
@@ -62,7 +76,10 @@ class _Walker:
         return Counter((kind, number[target], number[source]) for kind, target, source, _, _ in self._edges)
 
     def visit(self, node: Any, state: State) -> list[str]:
-        """Variables read below a node."""
+        """Variables read below a node; none below a part that a broken program lacks."""
+        if node is None:
+            return []
+        self._work(1)
         kind = node.type
         if kind == "identifier":
             return self._read(node, state)
@@ -71,16 +88,19 @@ class _Walker:
         handler = _HANDLERS.get(kind)
         return self._each(node.named_children, state) if handler is None else handler(self, node, state)
 
+    def _below(self, node: Any) -> Iterator[Any]:
+        for part in walk(node):
+            self._work(1)
+            yield part
+
     def _each(self, nodes: Iterable[Any], state: State) -> list[str]:
         return [name for node in nodes for name in self.visit(node, state)]
 
-    def _optional(self, node: Any, state: State) -> list[str]:
-        return [] if node is None else self.visit(node, state)
-
     def _read(self, node: Any, state: State) -> list[str]:
-        name = node.text.decode()
+        name = name_of(node)
         if name not in state:
             return []
+        self._work(len(state[name]))
         self._edges.update(("comes", name, name, node.start_byte, place) for place in state[name])
         return [name]
 
@@ -88,6 +108,7 @@ class _Walker:
 
     def _define(self, name: str, place: int, sources: Sequence[str], state: State, *, adds: bool = False) -> None:
         """Give a variable a value computed from the sources; ``adds`` keeps its older definitions."""
+        self._work(1 + len(sources) + len(state.get(name, ())))
         self._first[name] = min(place, self._first.get(name, place))
         # The position of the source keeps `x = y + y` one edge: what counts is which variables go in.
         self._edges.update(("computed", name, source, place, -1) for source in sources)
@@ -97,11 +118,11 @@ class _Walker:
         """Store a value computed from the sources in a target, or in each part of a pattern of targets."""
         kind = target.type
         if kind == "identifier":
-            self._define(target.text.decode(), target.start_byte, sources, state)
+            self._define(name_of(target), target.start_byte, sources, state)
         elif kind in _PARTS:
             self._store_part(target, sources, state)
         elif kind == "array_declarator":
-            self._optional(target.child_by_field_name("size"), state)
+            self.visit(target.child_by_field_name("size"), state)
             self.store(target.child_by_field_name("declarator"), sources, state)
         elif kind not in _SKIPPED:
             for part in target.named_children:
@@ -109,22 +130,22 @@ class _Walker:
 
     def _store_part(self, target: Any, sources: Sequence[str], state: State) -> None:
         reads = self.visit(target, state)
-        root = _root(target)
+        root = root_of(target)
         if root is not None:
-            name = root.text.decode()
+            name = name_of(root)
             others = [read for read in reads if read != name]
             self._define(name, root.start_byte, [*sources, *others], state, adds=True)
 
     def assignment(self, node: Any, state: State) -> list[str]:
         """``a = b``, ``a += b``, ``(a := b)``, ``T a = b``; tuples of equal length are stored part by part."""
-        left = _field(node, "left", "name", "declarator")
-        right = _field(node, "right", "value")
+        left = field_of(node, "left", "name", "declarator")
+        right = field_of(node, "right", "value")
         if left is None:
             return self._each(node.named_children, state)
         if right is None:  # an annotation without a value
             return []
         operator = node.child_by_field_name("operator")
-        targets, values = _parts(left), _parts(right)
+        targets, values = parts_of(left), parts_of(right)
         if len(targets) == len(values) > 1:
             reads = [self.visit(value, state) for value in values]
             for target, sources in zip(targets, reads, strict=True):
@@ -160,9 +181,9 @@ class _Walker:
         function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         reads = self.visit(function, state)
         sources = self.visit(arguments, state)
-        root = _root(function) if function.type in ("attribute", "field_expression") else None
-        if root is not None and root.text.decode() in state:
-            self._define(root.text.decode(), root.start_byte, sources, state, adds=True)
+        root = root_of(function) if function.type in ("attribute", "field_expression") else None
+        if root is not None and name_of(root) in state:
+            self._define(name_of(root), root.start_byte, sources, state, adds=True)
         return reads + sources
 
     def named_target(self, node: Any, state: State) -> list[str]:
@@ -176,7 +197,7 @@ class _Walker:
     def shift(self, node: Any, state: State) -> list[str]:
         """C++: ``cin >> x`` stores in x."""
         operator, right = node.child_by_field_name("operator"), node.child_by_field_name("right")
-        if operator is None or operator.text != b">>" or not _reads_input(node):
+        if operator is None or operator.text != b">>" or not reads_input(node):
             return self._each(node.named_children, state)
         self.visit(node.child_by_field_name("left"), state)
         self.store(right, [], state)
@@ -200,28 +221,42 @@ class _Walker:
         ways = [node.child_by_field_name("consequence"), *node.children_by_field_name("alternative")]
         complete = any(way.type == "else_clause" for way in ways if way is not None)
         ends = [self._way(way, state) for way in ways if way is not None]
-        _replace(state, ends if complete else [*ends, dict(state)])
+        self._unite(state, ends if complete else [*ends, dict(state)])
         return reads
 
     def _way(self, node: Any, state: State) -> State:
         """The state behind one branch that starts from ``state``."""
-        own = dict(state)
+        own = self._copy(state)
         self.visit(node, own)
         return own
+
+    def _copy(self, state: State) -> State:
+        self._work(len(state) // _ENTRIES_A_STEP)
+        return dict(state)
+
+    def _unite(self, state: State, ends: Sequence[State]) -> None:
+        """Set a state to the union of several."""
+        united: State = {}
+        for end in ends:
+            self._work(sum(map(len, end.values())) // _ENTRIES_A_STEP)
+            for name, places in end.items():
+                united[name] = united.get(name, frozenset()) | places
+        state.clear()
+        state.update(united)
 
     def _repeat(self, state: State, body: Callable[[State], object]) -> None:
         """No time, once, or again with what the body left behind."""
         self._loops += 1
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
-            before = dict(state)
+            before = self._copy(state)
             body(state)
-            _replace(state, [before, dict(state)])
+            self._unite(state, [before, dict(state)])
         self._loops -= 1
 
     def loop(self, node: Any, state: State) -> list[str]:
         """``for x in y``, ``for (T x : y)``, ``for (a; b; c)``, ``while``, ``do``."""
-        target, values = _field(node, "left", "declarator"), node.child_by_field_name("right")
-        sources = self._optional(values, state) + self._optional(node.child_by_field_name("initializer"), state)
+        target, values = field_of(node, "left", "declarator"), node.child_by_field_name("right")
+        sources = self.visit(values, state) + self.visit(node.child_by_field_name("initializer"), state)
         rest = [node.child_by_field_name(name) for name in ("condition", "body", "update")]
 
         def once(inside: State) -> None:
@@ -230,41 +265,41 @@ class _Walker:
             self._each([part for part in rest if part is not None], inside)
 
         self._repeat(state, once)
-        self._optional(node.child_by_field_name("alternative"), state)
+        self.visit(node.child_by_field_name("alternative"), state)
         return []
 
     def guarded(self, node: Any, state: State) -> list[str]:
         """``try``: a handler can start anywhere in the body."""
-        before = dict(state)
+        before = self._copy(state)
         self.visit(node.child_by_field_name("body"), state)
         start: State = {}
-        _replace(start, [before, dict(state)])
+        self._unite(start, [before, dict(state)])
         clauses = node.named_children[1:]
         handlers = [clause for clause in clauses if clause.type.startswith(("except", "catch"))]
         ends = [self._way(handler, start) for handler in handlers]
         self._each([clause for clause in clauses if clause.type == "else_clause"], state)
-        _replace(state, [*ends, dict(state)])
+        self._unite(state, [*ends, dict(state)])
         self._each([clause for clause in clauses if clause.type == "finally_clause"], state)
         return []
 
     def cases(self, node: Any, state: State) -> list[str]:
         """``match``: one case, or none."""
         sources = [name for part in node.children_by_field_name("subject") for name in self.visit(part, state)]
-        clauses = [clause for clause in walk(node) if clause.type == "case_clause" and _statement_of(clause) == node]
+        clauses = [clause for clause in self._below(node) if clause.type == "case_clause" and match_of(clause) == node]
         ends = []
         for clause in clauses:
-            own = dict(state)
+            own = self._copy(state)
             for part in clause.named_children:
                 if part.type == "case_pattern":
                     self._capture(part, sources, own)
                 else:
                     self.visit(part, own)
             ends.append(own)
-        _replace(state, [*ends, dict(state)])
+        self._unite(state, [*ends, dict(state)])
         return []
 
     def _capture(self, pattern: Any, sources: Sequence[str], state: State) -> None:
-        for part in walk(pattern):
+        for part in self._below(pattern):
             single = part.type in ("dotted_name", "splat_pattern") and part.named_child_count == 1
             if single and part.parent.type != "class_pattern" and part.named_children[0].type == "identifier":
                 self.store(part.named_children[0], sources, state)
@@ -272,29 +307,29 @@ class _Walker:
     def switch(self, node: Any, state: State) -> list[str]:
         """C: ``switch``; its cases fall through one into the next."""
         self.visit(node.child_by_field_name("condition"), state)
-        _replace(state, [self._way(node.child_by_field_name("body"), state), dict(state)])
+        self._unite(state, [self._way(node.child_by_field_name("body"), state), dict(state)])
         return []
 
     # --- scopes -----------------------------------------------------------------------------------------
 
     def function(self, node: Any, state: State) -> list[str]:
         """A function, lambda or method: parameters are definitions; its own ones stay inside."""
-        inside = dict(state)
-        reads = self._optional(node.child_by_field_name("captures"), state)
-        signature = _field(node, "parameters", "declarator")
-        for parameter in _parameters(signature) if signature is not None else []:
-            self._optional(_field(parameter, "value", "default_value"), state)
-            name = _field(parameter, "name", "declarator")
+        inside = self._copy(state)
+        reads = self.visit(node.child_by_field_name("captures"), state)
+        signature = field_of(node, "parameters", "declarator")
+        for parameter in parameters_of(signature) if signature is not None else []:
+            self.visit(field_of(parameter, "value", "default_value"), state)
+            name = field_of(parameter, "name", "declarator")
             self.store(parameter if name is None else name, [], inside)
-        return reads + self._optional(node.child_by_field_name("body"), inside)
+        return reads + self.visit(node.child_by_field_name("body"), inside)
 
     def scope(self, node: Any, state: State) -> list[str]:
         """A class: its definitions stay inside."""
-        return self._optional(node.child_by_field_name("body"), dict(state))
+        return self.visit(node.child_by_field_name("body"), self._copy(state))
 
     def comprehension(self, node: Any, state: State) -> list[str]:
         """The clauses first, then what is built from them."""
-        inside = dict(state)
+        inside = self._copy(state)
         reads = self._each(node.named_children[1:], inside)
         return reads + self.visit(node.named_children[0], inside)
 
@@ -334,57 +369,3 @@ _HANDLERS: dict[str, Callable[[_Walker, Any, State], list[str]]] = {
     "attribute": _Walker.attribute,
     "keyword_argument": _Walker.keyword,
 }
-
-
-def _replace(state: State, ends: Sequence[State]) -> None:
-    """Set a state to the union of several."""
-    united: State = {}
-    for end in ends:
-        for name, places in end.items():
-            united[name] = united.get(name, frozenset()) | places
-    state.clear()
-    state.update(united)
-
-
-def _field(node: Any, *names: str) -> Any:
-    """The first of these fields that a node has."""
-    found = (node.child_by_field_name(name) for name in names)
-    return next((child for child in found if child is not None), None)
-
-
-def _parts(node: Any) -> list[Any]:
-    """Parts of a plain tuple; a node that is none, or has a starred part, is one part."""
-    plural = ("pattern_list", "tuple_pattern", "expression_list", "tuple", "list", "list_pattern")
-    parts = list(node.named_children) if node.type in plural else [node]
-    starred = any(part.type in ("list_splat_pattern", "list_splat") for part in parts)
-    return [node] if starred else parts
-
-
-def _root(node: Any) -> Any:
-    """The variable that an element, attribute or ``*p`` belongs to."""
-    while node is not None and node.type != "identifier":
-        node = _field(node, "object", "value", "argument", "function")
-    return node
-
-
-def _reads_input(node: Any) -> bool:
-    """Whether a chain of ``>>`` begins with ``cin``."""
-    while node.type == "binary_expression":
-        node = node.child_by_field_name("left")
-    return node.text in (b"cin", b"std::cin")
-
-
-def _parameters(signature: Any) -> list[Any]:
-    """Parameters below a signature, Python's or C's."""
-    if signature.type in ("parameters", "lambda_parameters", "parameter_list"):
-        return list(signature.named_children)
-    inner = _field(signature, "parameters", "declarator")
-    return [] if inner is None else _parameters(inner)
-
-
-def _statement_of(clause: Any) -> Any:
-    """The ``match`` that a case belongs to."""
-    node = clause.parent
-    while node is not None and node.type != "match_statement":
-        node = node.parent
-    return node

@@ -1,0 +1,247 @@
+"""No text makes a term hang or fall over, whatever a policy writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lit_rl.execution.checks import AssertTests, Check, InventedWorlds, StdioTests
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.rewards import (
+    BleuReward,
+    Composite,
+    DataflowReward,
+    FormatReward,
+    Grader,
+    LengthPenalty,
+    LintReward,
+    LLMJudgeReward,
+    OverlongPenalty,
+    RewardTerm,
+    SimulatorReward,
+    SyntaxReward,
+    TestsReward,
+)
+from lit_rl.rewards.flow_graph import data_flow
+from lit_rl.rewards.graders import Answer
+from lit_rl.rewards.grammars import TooCostly, parse
+from lit_rl.rollout import find_program
+from lit_rl.types import Judgement, Problem, Program
+from tests.rewards.rows import PASSED, batch, judged, letters
+
+SUCCESS = Outcome(Verdict.PASSED, robot_verdict="success")
+REFERENCE = "def f(a):\n    return a\n"
+
+
+class Seven(Grader):
+    identity = "seven"
+
+    def answer(self, prompts: Sequence[str]) -> list[Answer]:
+        for prompt in prompts:
+            prompt.encode()  # as a tokenizer or a server does
+        return [Answer("Score: 7") for _ in prompts]
+
+
+TERMS: dict[str, tuple[RewardTerm, Check]] = {
+    "tests": (TestsReward(), AssertTests("assert f(1)")),
+    "simulator": (SimulatorReward(), InventedWorlds()),
+    "format": (FormatReward(), AssertTests("assert f(1)")),
+    "length": (LengthPenalty(alpha=0.1), AssertTests("assert f(1)")),
+    "overlong": (OverlongPenalty(max_tokens=10, buffer_tokens=4), AssertTests("assert f(1)")),
+    "syntax": (SyntaxReward(), AssertTests("assert f(1)")),
+    "syntax of C": (SyntaxReward(), StdioTests((("", ""),), "c")),
+    "lint": (LintReward(), AssertTests("assert f(1)")),
+    "data flow": (DataflowReward(), AssertTests("assert f(1)")),
+    "data flow of C": (DataflowReward(), StdioTests((("", ""),), "c")),
+    "bleu": (BleuReward(), AssertTests("assert f(1)")),
+    "judge": (LLMJudgeReward(Seven()), AssertTests("assert f(1)")),
+}
+TEXTS = {
+    "half a pair": "x = '\ud83d'\n",
+    "half a pair as a name": "\udc00 = 1\n",
+    "half a pair in a block": "é\ud83d:\n```python\nx = 1\ny = '\udfff'\n```\n",
+    "half a pair in the talk": "\ud83d:\n```python\nx = 1\n```\n",
+    "NUL": "x = 1\0\n",
+    "NUL in a block": "```python\nx = '\0'\n```\n\0",
+    "both": "```\n\0\ud800\n```\n",
+    "nothing but NUL": "\0",
+    "other line ends": "x = 1\x0b\x0c\x1c\x85\u2028y = 2\n",
+}
+
+
+def spans(text: str) -> tuple[tuple[int, int], ...]:
+    ends = [len(text[:place].encode("utf-8", "surrogatepass")) for place in range(len(text) + 1)]
+    return (*pairwise(ends), (ends[-1], ends[-1]))
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("name", TERMS)
+def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs(name: str, text: str) -> None:
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    term, check = TERMS[name]
+    task = Problem("p/0", "Write it.", check, reference=REFERENCE)
+    good = "x = 1\n"
+    texts = [good, text, good]
+    judgements = [Judgement(task, find_program(task, one), PASSED) for one in texts]
+    if name == "simulator":
+        judgements = [Judgement(task, j.program, SUCCESS) for j in judgements]
+    output = Composite([term])(batch(texts, [spans(one) for one in texts]), judgements)
+    assert output.valid.all(), output.reasons
+    assert output.rewards[0] == output.rewards[2]
+    alone = Composite([term])(batch([good], [letters(good)]), judgements[:1])
+    assert output.rewards[0] == alone.rewards[0]
+
+
+def test_half_a_pair_is_a_fault_where_it_stands() -> None:
+    text = "x = 1\ny = '\ud83d'\n"
+    for term in (SyntaxReward(), LintReward()):
+        (score,) = term.score(batch([text], [spans(text)]), [judged_as_found(text)])
+        assert score.value == -1.0
+        assert [(span.start, span.end) for span in score.spans] == [(10, 15)], "quotes and three bytes between them"
+
+
+def judged_as_found(text: str) -> Judgement:
+    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"))
+    return Judgement(task, find_program(task, text), PASSED)
+
+
+UNITS = [
+    "|---",
+    "|--|--",
+    "|",
+    "|a",
+    "||--",
+    "*---",
+    "-|-",
+    "-",
+    "*",
+    ">",
+    "<<",
+    "a<",
+    "a<b,",
+    "a<b<",
+    "(",
+    "[",
+    "{",
+    "(a",
+    "a(",
+    "a[",
+    "a{",
+    "if(a)",
+    "else",
+    "a?b:",
+    "a?a:",
+    "?:",
+    "::",
+    "a::b<",
+    "template<",
+    "template<a",
+    "@a",
+    "lambda:",
+    "f'{",
+    '"',
+    "'",
+    "\\",
+    ".b(",
+    "*a=",
+    "&a,",
+    "a++",
+    "a[a++]++;",
+    "[*a]",
+    "case",
+    "case(a):",
+    "operator",
+    "typename",
+    "0x",
+    "1e",
+    "$",
+    "`",
+    "~",
+    ";",
+    "}",
+    "=>",
+    "->",
+    "return",
+    "await",
+    "yield",
+    "**",
+    "not",
+    "decltype(",
+    "sizeof(",
+    "/*",
+    "//",
+    "+=",
+    "a,b=",
+    "=",
+    "==",
+    "a=a=",
+    "#",
+    "<!--",
+    "</a>",
+    "<a>",
+    "&&&",
+    "|||",
+    "...",
+    ".",
+    ",",
+    "!",
+]
+STARTS = ("", "def f(a):\n    x = a\n", "int main() { int a = 0; ")
+
+
+def test_there_are_fifty_patterns() -> None:
+    assert len(set(UNITS)) >= 50
+
+
+@pytest.mark.parametrize("unit", sorted(set(UNITS)))
+def test_a_repeated_pattern_is_scored_in_bounded_work(unit: str) -> None:
+    """The limits are steps of parser and walk, so the same text has the same value however busy the machine is."""
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    for start in STARTS:
+        text = (start + unit * 2300)[:2300]
+        for language in ("python", "c"):
+            check: Any = AssertTests("assert f(1)") if language == "python" else StdioTests((("", ""),), "c")
+            task = Problem("p/0", "Write it.", check, reference=REFERENCE)
+            judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
+            for term in (SyntaxReward(), DataflowReward()):
+                (first,) = term.score(batch([text]), [judgement])
+                assert first.value is not None and -1.0 <= first.value <= 1.0
+
+
+def test_a_table_costs_the_parser_too_much() -> None:
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    for language in ("python", "c", "cpp"):
+        with pytest.raises(TooCostly, match="more than"):
+            parse(b"|---" * 575, language, "test")
+
+
+@pytest.mark.parametrize("nested", ["a[" * 40 + "0" + "]++" * 40, "a[" * 40 + "0" + "] += 1" * 40])
+def test_updates_nested_in_updates_cost_the_walk_too_much(nested: str) -> None:
+    """Each level reads the one below it twice: forty levels would take 2**40 visits."""
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    source = f"int main() {{ int a[9]; {nested}; }}\n"
+    with pytest.raises(TooCostly, match="steps"):
+        data_flow(source, "c", "test")
+    task = Problem("p/0", "Write it.", StdioTests((("", ""),), "c"), reference="int main() { int a = 1; return a; }\n")
+    (score,) = DataflowReward().score(batch([source]), [judged(source, problem=task)])
+    assert score.value == 0.0
+
+
+def test_a_reference_that_cannot_be_followed_is_no_fault_of_the_program() -> None:
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference="|---" * 575)
+    (score,) = DataflowReward().score(batch(["x = 1\n"]), [judged("x = 1\n", problem=task)])
+    assert score.value is None and "reference" in score.reason
+
+
+def test_a_long_real_program_is_within_the_limits() -> None:
+    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+    import argparse
+    import inspect
+
+    source = inspect.getsource(argparse)
+    assert len(source) > 90_000
+    assert data_flow(source, "python", "test").total() > 1000
