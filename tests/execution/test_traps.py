@@ -203,7 +203,7 @@ def test_exceptions_cross_to_the_tests_with_their_type(sandbox):
 
 
 def test_a_caught_end_of_the_program_is_still_no_pass(sandbox):
-    test = "def check(f):\n    for x in (1,):\n        try:\n            f(x)\n        except BaseException:\n            pass"
+    test = "def check(f):\n    for x in (1,):\n        try:\n            f(x)\n        except BaseException:\n            pass\n        else:\n            assert f(x)"
     assert sandbox.submit("import os\ndef f(x): os._exit(0)", AssertTests(test, "f")).result(30).verdict == "exception"
 
 

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
+from typing import Any
 
 from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_whole
-from lit_rl.execution.judging.prepared_tests import prepare_tests
+from lit_rl.execution.judging.prepared_tests import FaultyTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
+
+_SECRET_BYTES = 16
+_LONGEST_RESULT = 1 << 20
+# A grader out of memory is the program's doing if the program sent it at least this share of it.
+_SHARE_OF_MEMORY = 16
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
     """Two processes: the program serves its functions, a grader runs the tests over them."""
+    try:
+        prepared = prepare_tests(check.test, check.entry_point)
+    except FaultyTests as fault:
+        return _failure(str(fault))
     options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
+    secret = os.urandom(_SECRET_BYTES).hex()
+    tests = {"mode": "grade", "entry_point": check.entry_point, "secret": secret, **prepared._asdict(), **options}
     theirs, ours = socket.socketpair()
-    prepared = prepare_tests(check.test, check.entry_point)
-    tests = {"mode": "grade", "entry_point": check.entry_point, **prepared._asdict(), **options}
     with (
         Child(tests, channel=ours.detach()) as grader,
         Child({"mode": "serve", "source": program, **options}, channel=theirs.detach()) as served,
@@ -29,25 +42,90 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         report = client.finish()
         assert report is not None
         ended = how_it_ended(client, served, report, 1)
-        return _graded_outcome(read_whole(grader.stdout), grader, served, report, ended)
+        result = result_of(read_whole(grader.stdout), report.children[0].status, secret)
+        return _Grading(client, check, served, report, ended).outcome(result)
 
 
-def _graded_outcome(line: bytes, grader: Child, served: Child, report: JobReport, ended: Verdict | None) -> Outcome:
+def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
+    """What the grader told: one whole line with the job's secret, from a process that ended as that line says.
+
+    Args:
+        content: what was written where the grader writes.
+        status: of the grader's process, as ``waitpid`` gives it.
+        secret: of this job; the program never sees it.
+    """
+    if len(content) > _LONGEST_RESULT or content.count(b"\n") != 1 or not content.endswith(b"\n"):
+        return None
     try:
-        kind, message, error, num_passed = json.loads(line)
-    except ValueError:
-        kind, message, error, num_passed = "ended", None, None, 0
-        if not report.timed_out and ended is None:
-            ended = Verdict.EXCEPTION
-    if report.timed_out or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
-        verdict = ended or Verdict.TIMED_OUT
-    elif kind == "passed":
-        verdict = Verdict.PASSED
-    elif kind == "failed":
-        verdict = Verdict.WRONG_ANSWER
-        error = {"types": [str(message).partition(":")[0]], "line": None} if message else None
-    else:
-        verdict = verdict_of_error(error) if error else (ended or Verdict.EXCEPTION)
-        error = error or ended_early(report.children[1].status)
-    cases = [Verdict.PASSED] * int(num_passed) + ([] if verdict is Verdict.PASSED else [verdict])
-    return outcome_of(verdict, cases, served, report, error)
+        result = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(result, dict) or result.get("secret") != secret:
+        return None
+    if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != STATUSES.get(result.get("kind", "")):
+        return None
+    return result
+
+
+class _Grading:
+    """From how two processes ended to an outcome."""
+
+    def __init__(
+        self, client: ZygoteClient, check: AssertTests, served: Child, report: JobReport, ended: Verdict | None
+    ) -> None:
+        self._client = client
+        self._check = check
+        self._served = served
+        self._report = report
+        self._ended = ended
+
+    def outcome(self, result: dict[str, Any] | None) -> Outcome:
+        """The verdict: of a limit that was reached, else of what the grader told."""
+        if self._report.timed_out or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            return self._made(self._ended or Verdict.TIMED_OUT, None, result)
+        if result is None:
+            return self._without_result()
+        kind, error = result["kind"], result.get("error")
+        if kind == "passed":
+            return self._made(Verdict.PASSED, None, result) if result["num_passed"] > 0 else _failure("nothing ran")
+        if kind == "fault":
+            return _failure(str(result["message"]))
+        if kind == "error":
+            return self._of_error(result)
+        if kind == "failed":
+            name = str(result["message"]).partition(":")[0]
+            return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
+        if error is not None:
+            return self._made(verdict_of_error(error), error, result)
+        verdict = self._ended or Verdict.EXCEPTION
+        return self._made(verdict, ended_early(self._report.children[1].status), result)
+
+    def _of_error(self, result: dict[str, Any]) -> Outcome:
+        """An exception in test code that the program did not raise: of a wrong value, or of the tests."""
+        name, line = str(result["message"]).partition(":")[0], result["line"]
+        if name == "MemoryError":
+            if result["num_bytes"] * _SHARE_OF_MEMORY >= self._client.settings.memory_bytes:
+                return self._made(Verdict.OUT_OF_MEMORY, {"types": [name], "line": None}, result)
+            return _failure(f"the tests ran out of memory in line {line}")
+        own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
+        if own or line is None or not result["asked"]:
+            where = f" in line {line} of the tests" if line else " in the tests"
+            return _failure(f"{result['message']}{where}")
+        return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
+
+    def _without_result(self) -> Outcome:
+        """The grader ended by itself, which nothing that the program may do can cause."""
+        status = self._report.children[0].status
+        if status & 0x7F == signal.SIGXCPU:
+            return self._made(Verdict.TIMED_OUT, None, None)
+        how = f"signal {status & 0x7F}" if status & 0x7F else f"status {status >> 8}"
+        return _failure(f"the grader ended with {how} before it told a result")
+
+    def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
+        num_passed = int(result["num_passed"]) if result else 0
+        cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
+        return outcome_of(verdict, cases, self._served, self._report, error)
+
+
+def _failure(message: str) -> Outcome:
+    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
+import sys
 from collections.abc import Iterator
 
 
@@ -54,3 +55,64 @@ def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
 def _name(node: ast.expr) -> str | None:
     """Name of the function that is called, if it is a plain one."""
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+# What tests of numeric programs call these modules.
+_CUSTOMARY = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "pd": "pandas",
+    "pandas": "pandas",
+    "scipy": "scipy",
+    "plt": "matplotlib.pyplot",
+    "sp": "sympy",
+    "sympy": "sympy",
+    "torch": "torch",
+    "nx": "networkx",
+    "pytest": "pytest",
+}
+# Functions that tests compare with, and rely on the program to have imported.
+_COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
+
+
+def foreign_modules(
+    tree: ast.Module, names: frozenset[str], entry_point: str | None
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Names that tests use as modules without importing them: ours, whatever the program calls so.
+
+    Args:
+        tree: the test.
+        names: names that the test does not bind.
+        entry_point: the function under test.
+
+    Returns:
+        For each name its module and the attributes that are used; a dotted name for a function of a module.
+    """
+    attributes: dict[str, set[str]] = {}
+    otherwise: set[str] = set()
+    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.setdefault(node.value.id, set()).add(node.attr)
+        elif isinstance(node, ast.Name) and id(node) not in inside:
+            otherwise.add(node.id)
+    found = {}
+    for name in names - {entry_point}:
+        module = _CUSTOMARY.get(name, name if name in sys.stdlib_module_names else None)
+        if module is not None and name in attributes and name not in otherwise:
+            found[name] = (module, tuple(sorted(attributes[name])))
+        elif name in _COMPARING and name in otherwise and len(names) > 1:
+            found[name] = (f"{_COMPARING[name]}.{name}", ())
+    return found
+
+
+def bare_values(tree: ast.Module, names: frozenset[str], entry_point: str | None) -> tuple[str, ...]:
+    """Names in small letters that are neither called nor asked for attributes: no functions of the program."""
+    nodes = list(ast.walk(tree))
+    used = {part.id for node in nodes if (part := _base(node)) is not None}
+    return tuple(sorted(name for name in names - used - {entry_point} if name.islower()))
+
+
+def _base(node: ast.AST) -> ast.Name | None:
+    part = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Attribute) else None
+    return part if isinstance(part, ast.Name) else None

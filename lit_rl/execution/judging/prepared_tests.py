@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import ast
 import marshal
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from lit_rl.execution.judging.names_in_tests import program_names
+from lit_rl.execution.judging.evidence import Evidence, can_fail, statements
+from lit_rl.execution.judging.names_in_tests import bare_values, foreign_modules, program_names
+from lit_rl.execution.judging.own_lines import own_lines
 
-PASSED = "__lit_rl_passed__"
+Runs = tuple[tuple[str, str], ...]
+
+
+class FaultyTests(ValueError):
+    """Tests that cannot judge any program: a fault of the problem, never of a program."""
 
 
 class PreparedTests(NamedTuple):
     """What a grader needs to run tests.
 
     Args:
-        code: the compiled tests, packed; every assert is followed by a call that counts it.
+        code: the compiled tests, packed; what can fail is followed by a call that counts it.
         names: names that mean the program's.
+        modules: names that mean modules though the tests do not import them, each with its module and the
+            attributes that are used.
+        values: of ``names``, those used as plain values only.
         calls_check: whether the tests call their function ``check`` themselves.
+        required: places of those asserts that no condition guards.
+        runs: what is to be run after the definitions: test functions and classes, each with its kind.
     """
 
     code: bytes
     names: tuple[str, ...]
+    modules: dict[str, tuple[str, tuple[str, ...]]]
+    values: tuple[str, ...]
     calls_check: bool
+    required: tuple[int, ...]
+    runs: Runs
 
 
 @lru_cache(maxsize=512)
@@ -31,25 +47,107 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
     """Compile the tests for a grader.
 
     Raises:
-        ValueError: if they are not Python: a fault of the problem, never of a program.
+        FaultyTests: if they are not Python, assert nothing, or never use the program.
     """
     try:
         tree = ast.parse(test)
         names = program_names(test, tree, entry_point)
-        calls_check = any(_is_call_of_check(node) for node in tree.body)
-        counted = ast.fix_missing_locations(_CountPassed().visit(tree))
-        code = compile(counted, "<test>", "exec", dont_inherit=True)
+        modules = foreign_modules(tree, names, entry_point)
+        names -= {name for name, (module, _) in modules.items() if module != name}
+        calls_check = any(_is_call_of_check(node) for node in statements(tree))
+        runs = tuple(_runs(tree))
+        _require_asserts(tree, names, entry_point, calls_check, runs)
+        evidence = Evidence()
+        counted = evidence.visit(tree)
+        for node in tree.body:
+            certain = ("function", getattr(node, "name", "")) in runs or (getattr(node, "name", "") == "check")
+            if isinstance(node, ast.FunctionDef) and certain:
+                evidence.require(node)
+        code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
+    except FaultyTests:
+        raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"the test code of this problem does not compile: {error}") from None
-    return PreparedTests(marshal.dumps(code), tuple(sorted(names)), calls_check)
+        raise FaultyTests(f"the test code of this problem does not compile: {error}") from None
+    values = bare_values(tree, names, entry_point)
+    return PreparedTests(
+        marshal.dumps(code), tuple(sorted(names)), modules, values, calls_check, tuple(evidence.required), runs
+    )
 
 
-class _CountPassed(ast.NodeTransformer):
-    """Puts one statement after every assert."""
+@lru_cache(maxsize=64)
+def lines_of_the_tests(test: str, entry_point: str | None) -> frozenset[int]:
+    """Lines of tests on which no value of the program can stand: an error there is the tests' own."""
+    tree = ast.parse(test)
+    names = set(program_names(test, tree, entry_point))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "check" and node.args.args:
+            names.add(node.args.args[0].arg)
+    return frozenset(own_lines(tree, names))
 
-    def visit_Assert(self, node: ast.Assert) -> Any:
-        step = ast.parse(f"{PASSED}()").body[0]
-        return [node, ast.copy_location(step, node)]
+
+def _require_asserts(
+    tree: ast.Module,
+    names: frozenset[str],
+    entry_point: str | None,
+    calls_check: bool,
+    runs: Runs,
+) -> None:
+    if not can_fail(tree):
+        raise FaultyTests("the tests of this problem assert nothing: every program would pass them")
+    if not names:
+        raise FaultyTests("the tests of this problem use no function of the program")
+    if not any(can_fail(ast.Module([node], [])) for node in _reached(tree, entry_point, calls_check, runs)):
+        raise FaultyTests(
+            "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
+            "entry_point if they are in check(candidate), or name the functions test_..."
+        )
+
+
+def _reached(tree: ast.Module, entry_point: str | None, calls_check: bool, runs: Runs) -> Iterator[ast.stmt]:
+    """Statements of the tests that are run, or defined and used by name."""
+    run = {name for _, name in runs} | ({"check"} if entry_point is not None or calls_check else set())
+    used = _used_names(tree)
+    for node in tree.body:
+        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if not is_definition or getattr(node, "name", "") in run | used:
+            yield node
+
+
+def _runs(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Test functions and test classes that the tests themselves do not call."""
+    used = _used_names(tree)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
+            yield "unittest", node.name
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test") and node.name not in used:
+            if any(isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in node.body):
+                yield "class", node.name
+        elif _is_test_function(node) and getattr(node, "name", "") not in used:
+            yield "function", getattr(node, "name", "")
+
+
+def _is_test_function(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return node.name.startswith("test") and can_fail(node)
+
+
+def _used_names(tree: ast.Module) -> set[str]:
+    """Names that the tests look up, each outside its own definition."""
+    found: set[str] = set()
+    for statement in tree.body:
+        own = getattr(statement, "name", None)
+        for node in statements(ast.Module([statement], [])):
+            values: list[ast.AST] = [part for _, part in ast.iter_fields(node) if isinstance(part, ast.expr)]
+            values += [part for _, field in ast.iter_fields(node) if isinstance(field, list) for part in _plain(field)]
+            loaded = (part for value in values for part in ast.walk(value) if isinstance(part, ast.Name))
+            found.update(part.id for part in loaded if part.id != own)
+    return found
+
+
+def _plain(field: list[Any]) -> list[ast.AST]:
+    nested = (ast.stmt, ast.ExceptHandler, ast.match_case)
+    return [part for part in field if isinstance(part, ast.AST) and not isinstance(part, nested)]
 
 
 def _is_call_of_check(statement: ast.stmt) -> bool:

@@ -47,7 +47,7 @@ def run_job() -> NoReturn:
         _close(JOB)
         status = _MODES[job["mode"]](job)
     except BaseException as error:
-        _leave_traceback(error)
+        leave_traceback(error)
     finally:
         flush()
         _exit(status)
@@ -67,11 +67,11 @@ def _stdio(job: dict[str, Any]) -> int:
         if _num_threads() and "threading" in _modules:
             _modules["threading"]._shutdown()
     except BaseException as error:
-        _leave_traceback(error)
+        leave_traceback(error)
     try:
         _run_exit_functions()
     except BaseException as error:
-        _leave_traceback(error)
+        leave_traceback(error)
     return status
 
 
@@ -290,11 +290,12 @@ def _exit_status(error: BaseException) -> int:
             return (error.code or 0) & 0xFF
         print(error.code, file=sys.stderr)
         return 1
-    _leave_traceback(error)
+    leave_traceback(error)
     return 1
 
 
-def _leave_traceback(error: BaseException) -> None:
+def leave_traceback(error: BaseException) -> None:
+    """Print the traceback of a program's exception, without the frames around the program."""
     shown = error.cause if isinstance(error, NotCompiled) else error
     trace = shown.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != FILE_NAME:

@@ -1,95 +1,90 @@
-"""The program's side of a graded test: its functions, called by name from the grader's process."""
+"""The program's side of a graded test: its functions, classes and objects, used from the tests' process."""
 
 from __future__ import annotations
 
 import json
 import os
-from types import ModuleType
+from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE
+from types import FunctionType, ModuleType
 from typing import Any
 
 from lit_rl.execution.program_side import child
-from lit_rl.execution.wire import plain
+from lit_rl.execution.wire import held
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.link import Link, encode
+from lit_rl.execution.wire.operations import operate_on
 
 
-class _Server:
-    """Answers requests of the grader: names, calls, attributes of objects it was given handles of."""
+class _Server(Link):
+    """Answers the tests' requests; asks for what it was given of the tests' own objects."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
+        super().__init__(channel, held.PROGRAM)
         self._namespace = namespace
-        self._objects: list[Any] = []
-
-    def hold(self, value: Any) -> list[Any]:
-        self._objects.append(value)
-        return ["o", len(self._objects) - 1, type(value).__name__]
-
-    def revive(self, tree: list[Any]) -> Any:
-        return self._objects[tree[1]]
+        self._in_place = in_place
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
-        """What the tests use: functions and classes by kind, modules by name, plain values."""
-        kinds: dict[str, Any] = {}
-        for name in wanted:
-            if name not in self._namespace:
-                continue
-            value = self._namespace[name]
-            if isinstance(value, ModuleType):
-                kinds[name] = ["module", value.__name__]
-            elif callable(value):
-                kinds[name] = ["function"]
-            else:
-                kinds[name] = ["value", plain.to_tree(value, self.hold)]
-        return kinds
+        """What the tests use: modules by name, functions by kind, everything else as a value."""
+        return {name: self._kind(self._namespace[name]) for name in wanted if name in self._namespace}
 
-    def answer(self, request: list[Any]) -> list[Any]:
-        kind, target, args, kwargs = request
-        if kind == "call":
-            function = child.find(self._namespace, target)
-        else:  # an operation on an object
-            function = self._operation(kind, self._objects[target])
-        values = plain.from_tree(args, self.revive)
-        result = function(*values, **plain.from_tree(kwargs, self.revive))
-        # Arguments travel back so that a test of an in-place function sees what became of them.
-        return ["value", plain.to_tree(result, self.hold), plain.to_tree(values, self.hold)]
+    def _kind(self, value: Any) -> list[Any]:
+        if isinstance(value, ModuleType):
+            return ["module", value.__name__]
+        if type(value) is FunctionType and not value.__dict__ and not value.__code__.co_flags & CO_ASYNC_GENERATOR:
+            is_async = bool(value.__code__.co_flags & CO_COROUTINE)
+            return ["function", self.held.number_of(value, told=True), is_async, value.__doc__]
+        return ["value", self.tree(value)]
 
-    def _operation(self, kind: str, target: Any) -> Any:
-        operations: dict[str, Any] = {
-            "getattr": lambda name: getattr(target, name),
-            "setattr": lambda name, value: setattr(target, name, value),
-            "invoke": target,
-            "len": lambda: len(target),
-            "iter": lambda: iter(target),
-            "item": lambda key: target[key],
-            "text": lambda: str(target),
-            # Asked for only where tests let the program's classes decide (``allow_objects``).
-            "equal": lambda other: bool(target == other),
-            "less": lambda other: bool(target < other),
-            "hash": lambda: hash(target),
-            "true": lambda: bool(target),
-        }
-        return operations[kind]
+    def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Anything the tests ask for: what runs here is the program anyway."""
+        if operation == "call":
+            return child.find(self._namespace, target)(*args, **kwargs)
+        if operation == "derive":
+            return self._derived(*args)
+        return operate_on(target, operation, args, kwargs)
+
+    def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
+        """The answer; with arguments, so that a test of an in-place function sees what became of them."""
+        answer = super().done(result, values)
+        return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
+
+    def describe(self, error: BaseException) -> dict[str, Any]:
+        """As the supervisor gets it when a program fails."""
+        return child.describe(error)
+
+    def must_leave(self, error: BaseException) -> bool:
+        """An interrupt ends the program."""
+        return isinstance(error, KeyboardInterrupt) or super().must_leave(error)
+
+    def _derived(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
+        """A class that the tests derive from the program's: its methods are theirs."""
+        own = {key: _as_method(value) if callable(value) else value for key, value in members.items()}
+        return type(bases[0])(name, bases, own)
+
+
+def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    return method
 
 
 def serve(job: dict[str, Any], channel: Channel) -> int:
-    """Run the program, then answer the grader until it hangs up."""
+    """Run the program, then answer the tests until they hang up."""
     try:
         namespace = child.execute(job, "program")
     except BaseException as error:
-        channel.send(json.dumps(["error", child.describe(error)]))
-        child._leave_traceback(error)
+        channel.send(encode(["failed", child.describe(error), []]))
+        child.leave_traceback(error)
         return 1
-    server = _Server(namespace)
-    channel.send(json.dumps(["names", server.names(json.loads(channel.receive()))]))
-    while True:
-        try:
-            request = json.loads(channel.receive())
-        except ChannelClosed:
-            return 0
-        try:
-            answer = server.answer(request)
-        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
-            channel.send(json.dumps(["end", child.describe(error)]))
-            os._exit(1)
-        except BaseException as error:
-            answer = ["error", child.describe(error)]
-        channel.send(json.dumps(answer, separators=(",", ":")))
+    server = _Server(channel, namespace, job["in_place"])
+    try:
+        server.send(["names", server.names(json.loads(channel.receive()))])
+        while True:
+            server.answer(server.receive())
+    except ChannelClosed:
+        return 0
+    except KeyboardInterrupt as error:
+        channel.send(encode(["end", child.describe(error), []]))
+        os._exit(1)

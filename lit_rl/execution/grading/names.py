@@ -1,0 +1,90 @@
+"""The names that tests find: stand-ins for the program's, and modules of ours."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from lit_rl.execution.grading.tests_side import TestsSide
+from lit_rl.execution.wire.link import BadMessage
+
+# Modules whose import does something.
+_ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
+
+
+class FaultOfTests(Exception):
+    """The tests cannot judge this program or any other."""
+
+
+def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
+    """What test code finds in its globals.
+
+    Args:
+        job: the grader's.
+        kinds: what the wanted names are in the program.
+        program: the connection.
+
+    Raises:
+        FaultOfTests: if a module that the tests use is missing.
+    """
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for name in job["names"]:
+        if name in kinds:
+            _bind(namespace, name, kinds[name], program)
+    for name, (module, attributes) in job["modules"].items():
+        found = _module(name, module, attributes)
+        if found is not None:
+            namespace[name] = found
+        elif name in kinds:
+            _bind(namespace, name, kinds[name], program)
+    entry_point = job["entry_point"]
+    if entry_point is not None:
+        found = namespace.get(entry_point)
+        if found is None or not callable(found):
+            namespace[entry_point] = found = program.function(entry_point, entry_point)
+        namespace["candidate"] = found
+    program.named.update(value for value in namespace.values() if isinstance(value, type))
+    return namespace
+
+
+def _bind(namespace: dict[str, Any], name: str, kind: Any, program: TestsSide) -> None:
+    try:
+        if kind[0] == "function":
+            _, number, is_async, doc = kind
+            program.require_theirs(number)
+            namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
+        elif kind[0] == "module":
+            namespace[name] = _imported(str(kind[1]))
+        elif kind[0] == "value":
+            namespace[name] = program.value(kind[1])
+    except (BadMessage, ValueError, TypeError, LookupError) as error:
+        raise program.end() from error
+    except ImportError:
+        pass  # a module of the program's that is not ours: the tests cannot mean it
+
+
+def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
+    """The module that tests mean by a name, or the function; ``None`` if it has not what they use of it."""
+    if not attributes:
+        module, _, function = module.rpartition(".")
+        attributes = (function,)
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        raise FaultOfTests(
+            f"the tests use {name} without importing it, and {module} cannot be imported here ({error}): name the "
+            "package in the sandbox's packages, or add the import to the tests"
+        ) from None
+    if not all(hasattr(found, attribute) for attribute in attributes):
+        return None
+    return getattr(found, attributes[0]) if module != name and name == attributes[0] else found
+
+
+def _imported(module: str) -> Any:
+    """A module that the program calls by a name of its own, such as ``import datetime as dt``: the real one."""
+    import sys
+
+    top = module.partition(".")[0]
+    if top not in sys.stdlib_module_names or top in _ACTING:
+        raise ImportError(module)
+    return import_module(module)

@@ -1,0 +1,226 @@
+"""The tests' end of the connection: what they may believe of the program, and what it may do to theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from lit_rl.execution.wire import held
+from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.held import ARITHMETIC, OPERATIONS, ORDER
+from lit_rl.execution.wire.link import BadMessage, CannotCross, Link, encode
+from lit_rl.execution.wire.operations import operate_on
+from lit_rl.execution.wire.proxies import Proxy
+
+_PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
+_CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
+_NOT_BELIEVED = "a value computed by an object of the program from a value of the tests"
+_NAMED = ("getattr", "setattr", "delattr", "method")
+
+
+class ProgramEnded(BaseException):
+    """The program's process is gone. Not an ``Exception``: no test can catch it by accident."""
+
+
+class TestsSide(Link):
+    """Requests to the program's process, and answers to what it asks of the tests' objects.
+
+    Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
+    work, with one exception: a number, text or other plain value that came out of an operator to which the tests
+    brought a plain value is refused, for an object can make ``abs(result - expected)`` small whatever was
+    expected. It is believed where the tests themselves name the object's class.
+
+    Args:
+        channel: to the program's process.
+        in_place: give the tests' lists, dicts and sets the content that the program left in its copies.
+        allow_objects: see :class:`lit_rl.execution.checks.AssertTests`.
+    """
+
+    __test__ = False
+
+    def __init__(self, channel: Channel, in_place: bool, allow_objects: bool) -> None:
+        super().__init__(channel, held.TESTS, OPERATIONS if allow_objects else OPERATIONS - ORDER)
+        self._in_place = in_place
+        self._allow_objects = allow_objects
+        self._lock = threading.RLock()
+        self._doubtful: set[int] = set()
+        self.named: set[type] = set()
+        self.ended = False
+        self.num_requests = 0
+        self.fault: str | None = None
+        self.errors: list[BaseException] = []
+        self._descriptions: list[Any] = []
+        self.last_error: dict[str, Any] | None = None
+
+    def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
+        """What the wanted names are in the program, once it ran.
+
+        Raises:
+            ProgramEnded: if it did not.
+        """
+        with contextlib.suppress(ChannelClosed):  # it may have said why
+            self.channel.send(encode(sorted(wanted)))
+        message = self.receive()
+        if message[0] == "names" and isinstance(message[1], dict):
+            return message[1]
+        raise self._end(message)
+
+    # --- requests ----------------------------------------------------------------------------------------
+
+    def request(
+        self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """One request and its answer: a value, or the program's exception, raised here.
+
+        Raises:
+            ProgramEnded: if the program's process is gone, or says what no honest one says.
+        """
+        if self.ended:
+            raise ProgramEnded
+        with self._lock:
+            self.num_requests += 1
+            try:
+                return super().request(operation, target, args, kwargs or {})
+            except (ChannelClosed, BadMessage):
+                raise self._end([]) from None
+            except CannotCross as error:
+                self.fault = str(error)
+                raise
+
+    def receive(self) -> list[Any]:
+        """The next message of the program.
+
+        Raises:
+            ProgramEnded: if there is none.
+        """
+        try:
+            message = super().receive()
+        except (ChannelClosed, BadMessage):
+            raise self._end([]) from None
+        if message[0] == "end":
+            raise self._end(message)
+        return message
+
+    def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
+        """The value of an answer; arguments get their new content."""
+        value = super().result(message, args)
+        if self._in_place and len(message) == 4:
+            for mine, theirs in zip(args, message[2], strict=True):
+                _copy_back(mine, self.value(theirs))
+        return value
+
+    def exception(self, description: Any) -> BaseException:
+        """The program's exception, noted as the program's."""
+        error = super().exception(description)
+        self.last_error = description
+        self.errors.append(error)
+        self._descriptions.append(description)
+        return error
+
+    def description_of(self, error: BaseException) -> Any:
+        """What the program said of one of its exceptions."""
+        place = next((place for place, raised in enumerate(self.errors) if raised is error), -1)
+        return self._descriptions[place]
+
+    def require_theirs(self, number: Any) -> None:
+        """Refuse a number that is none of the program's.
+
+        Raises:
+            BadMessage: for any other.
+        """
+        if type(number) is not int or number < 0 or self.held.is_mine(number):
+            raise BadMessage("no number of the program's")
+
+    def end(self) -> ProgramEnded:
+        """From now on the program counts as ended."""
+        return self._end([])
+
+    def _end(self, message: list[Any]) -> ProgramEnded:
+        if len(message) > 1 and isinstance(message[1], dict):
+            self.last_error = message[1]
+        self.ended = True
+        return ProgramEnded()
+
+    # --- the program's objects ---------------------------------------------------------------------------
+
+    def function(self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None) -> Callable[..., Any]:
+        """A stand-in for one of the program's functions: by number, or found by name at each call."""
+        operation = "call" if isinstance(target, str) else "__call__"
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self.request(operation, target, args, kwargs)
+
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            return await call(*args, **kwargs)
+
+        function = call_async if is_async else call
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = doc if isinstance(doc, str) else None
+        if isinstance(target, int):
+            self.keep(target, function)
+        return function
+
+    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator on an object of the program, believed as the class says."""
+        if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
+            return any(item is args[0] or item == args[0] for item in standin)
+        if operation == "__exit__":
+            return self._leave(standin, *args)
+        result = super().operate(standin, operation, args, kwargs)
+        if operation in ARITHMETIC and result is not NotImplemented and not self._allow_objects:
+            self._believe(standin, operation, args, result)
+        elif standin._number_ in self._doubtful and not isinstance(result, Proxy | str):
+            raise TypeError(_NOT_BELIEVED)
+        return result
+
+    def _believe(self, standin: Any, operation: str, args: tuple[Any, ...], result: Any) -> None:
+        if all(isinstance(value, Proxy) for value in args):
+            return
+        if self._is_named(standin) and operation not in ("__sub__", "__rsub__"):
+            return
+        if not isinstance(result, Proxy):
+            raise TypeError(_NOT_BELIEVED)
+        self._doubtful.add(result._number_)
+
+    def _is_named(self, standin: Any) -> bool:
+        return any(isinstance(standin, kind) for kind in self.named)
+
+    def _leave(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
+        """End of a ``with`` block; a failed assert is never swallowed."""
+        swallowed = self.request("__exit__", standin._number_, (kind, error, None))
+        return bool(swallowed) and not isinstance(error, AssertionError) and isinstance(error, Exception)
+
+    # --- the tests' objects ------------------------------------------------------------------------------
+
+    def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the program does with an object that the tests gave it: use it, not look behind it."""
+        if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
+            raise BadMessage(operation)
+        if isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__"):
+            raise AttributeError("a function of the tests can only be called")
+        if operation in _NAMED and (not args or not isinstance(args[0], str) or args[0].startswith("_")):
+            raise AttributeError(f"{type(target).__name__} object of the tests has no attribute {args[:1]}")
+        return operate_on(target, operation, args, kwargs)
+
+    def describe(self, error: BaseException) -> dict[str, Any]:
+        """An exception of the tests, for the program."""
+        names = [base.__name__ for base in type(error).__mro__ if base is not object]
+        return {"stage": "run", "types": names[:20], "message": str(error)[:500], "line": None}
+
+    def must_leave(self, error: BaseException) -> bool:
+        """The end of the program ends the tests, wherever they are."""
+        return isinstance(error, ProgramEnded) or super().must_leave(error)
+
+
+def _copy_back(mine: Any, theirs: Any) -> None:
+    """Give a list, dict or set of the test the content that the program left in its copy."""
+    if type(mine) is not type(theirs):
+        return
+    if isinstance(mine, list):
+        mine[:] = theirs
+    elif isinstance(mine, dict | set):
+        mine.clear()
+        mine.update(theirs)

@@ -1,0 +1,156 @@
+"""Counts what a test has checked: a pass needs every assert that was to run, not the absence of a failure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+PASSED = "__lit_rl_passed__"
+_EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
+
+
+class Evidence(ast.NodeTransformer):
+    """Puts a call that notes it behind every statement which fails a test when something is wrong.
+
+    These are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and blocks
+    that expect an exception. ``places`` counts them; ``required`` are those that no condition guards.
+    """
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.required: list[int] = []
+        self._guarded = 0
+
+    def visit(self, node: ast.AST) -> Any:
+        """One statement; expressions, which may be millions of numbers, are left as they are."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        """The whole test."""
+        node.body = self._block(node.body)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        """An assert."""
+        return [node, self._note(node)]
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
+        """A call such as ``self.assertEqual(a, b)``. A test runner's ``main`` goes: the grader runs the tests."""
+        if _is_runner(node):
+            return ast.copy_location(ast.Pass(), node)
+        return [node, self._note(node)] if _name_called(node.value).startswith("assert") else node
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        """``if not right: raise ...``."""
+        raises = _raises(node.body)
+        self._guard(node)
+        return [node, self._note(node)] if raises else [node]
+
+    def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
+        """``try: f() ... except ValueError: pass ... else: raise``."""
+        raises = _raises([*node.body, *node.orelse])
+        self._guard(node)
+        return [node, self._note(node)] if raises else [node]
+
+    def visit_With(self, node: ast.With) -> list[ast.stmt]:
+        """A block: what stands in it is required, unless it is to raise."""
+        expects = any(_name_called(item.context_expr) in _EXPECTING for item in node.items)
+        if expects or _raises(node.body):
+            self._guard(node)
+        else:
+            node.body = self._block(node.body)
+        return [node, self._note(node)] if expects else [node]
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Anything else: whether its blocks run depends on something."""
+        return self._guard(node)
+
+    def require(self, function: ast.FunctionDef) -> None:
+        """Count the asserts of a function's own block as required: it is called for certain."""
+        for statement in function.body:
+            place = _place_noted(statement)
+            if place is not None:
+                self.required.append(place)
+            elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
+                return
+
+    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in body:
+            found = self.visit(statement)
+            made += found if isinstance(found, list) else [found]
+        return made
+
+    def _guard(self, node: ast.AST) -> ast.AST:
+        self._guarded += 1
+        super().generic_visit(node)
+        self._guarded -= 1
+        return node
+
+    def _note(self, node: ast.stmt) -> ast.stmt:
+        if not self._guarded:
+            self.required.append(self.places)
+        step = ast.parse(f"{PASSED}({self.places})").body[0]
+        self.places += 1
+        for part in ast.walk(step):
+            if isinstance(part, ast.expr | ast.stmt):
+                ast.copy_location(part, node)
+        return step
+
+
+def can_fail(tree: ast.AST) -> bool:
+    """Whether there is an assert, or anything else that fails a test when something is wrong."""
+    for node in statements(tree):
+        called = _name_called(node.value) if isinstance(node, ast.Expr) else ""
+        if isinstance(node, ast.Assert | ast.Raise) or called.startswith("assert"):
+            return True
+        if isinstance(node, ast.With) and any(_name_called(item.context_expr) in _EXPECTING for item in node.items):
+            return True
+    return False
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements, whatever they stand in."""
+    for _, field in ast.iter_fields(tree):
+        for node in field if isinstance(field, list) else ():
+            if isinstance(node, ast.stmt):
+                yield node
+            if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                yield from statements(node)
+
+
+def _place_noted(statement: ast.stmt) -> int | None:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and _name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
+        place = call.args[0].value
+        return place if isinstance(place, int) else None
+    return None
+
+
+def _is_runner(node: ast.Expr) -> bool:
+    return any(
+        isinstance(part, ast.Attribute)
+        and part.attr == "main"
+        and isinstance(part.value, ast.Name)
+        and part.value.id in ("unittest", "pytest")
+        for part in ast.walk(node)
+    )
+
+
+def _name_called(node: ast.AST) -> str:
+    function = node.func if isinstance(node, ast.Call) else None
+    return (
+        function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
+    )
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    for statement in body:
+        never = (
+            isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant) and not statement.test.value
+        )
+        failing = isinstance(statement, ast.Expr) and _name_called(statement.value) in ("fail", "exit")
+        if never or failing or isinstance(statement, ast.Raise):
+            return True
+    return False

@@ -1,0 +1,120 @@
+"""Objects that stay in the process that made them, and what the other process is told of them.
+
+An object that is no plain data crosses as a number. With it goes, once, the number of its class; with a class go
+its name, its bases and which operations its objects know, so that the other side can make a stand-in that
+behaves alike. Numbers of the program are even, those of the tests are odd: a number says whose the object is.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+from typing import Any
+
+PROGRAM, TESTS = 0, 1
+_LONGEST_NAME = 200
+
+_BINARY = "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor"
+ARITHMETIC = frozenset(f"__{prefix}{name}__" for name in _BINARY.split() for prefix in ("", "r", "i"))
+ORDER = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"))
+_OTHERS = """len iter next reversed contains getitem setitem delitem call bool str repr format abs neg pos invert
+int float complex index round trunc floor ceil enter exit await"""
+OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
+"""What one side may ask of an object of the other by an operator or a builtin function."""
+
+# Exceptions that mean more to the one who catches them than that something failed: never the same type there.
+_STEERING = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
+
+
+class Held:
+    """Numbers of objects of this process, and what is still to be told of them.
+
+    Args:
+        side: ``PROGRAM`` or ``TESTS``.
+    """
+
+    def __init__(self, side: int) -> None:
+        self._side = side
+        self._objects: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._news: list[list[Any]] = []
+
+    def is_mine(self, number: int) -> bool:
+        """Whether a number is of an object of this process."""
+        return number & 1 == self._side
+
+    def hold(self, value: Any) -> list[Any]:
+        """The form in which an object crosses."""
+        return ["o", self.number_of(value), _text(type(value).__name__)]
+
+    def number_of(self, value: Any, *, told: bool = False) -> int:
+        """The number of an object: always the same one.
+
+        Args:
+            value: the object.
+            told: the other side learns in another way what it is.
+        """
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = 2 * len(self._objects) + self._side
+            self._numbers[id(value)] = number
+            self._objects.append(value)  # and so ``id(value)`` stays its own
+            if not told:
+                self._news.append(self._entry(number, value))
+        return number
+
+    def object_of(self, number: int) -> Any:
+        """The object of this process that has a number."""
+        return self._objects[number >> 1]
+
+    def take_news(self) -> list[list[Any]]:
+        """What the other side does not know yet; classes come before their objects."""
+        news, self._news = self._news, []
+        return news
+
+    def _entry(self, number: int, value: Any) -> list[Any]:
+        if not isinstance(value, type):
+            return ["object", number, self.number_of(type(value))]
+        bases = [self.number_of(base) for base in value.__bases__ if base is not object]
+        return ["class", number, _text(value.__name__), bases, _operations(value), _methods(value), _known_as(value)]
+
+
+def _operations(kind: type) -> list[str]:
+    names = OPERATIONS.intersection(dir(kind))
+    return sorted(name for name in names if getattr(kind, name, None) is not getattr(object, name, None))
+
+
+def _methods(kind: type) -> list[str]:
+    """Plain methods that a class itself defines: a class derived from it may call them as its parent's."""
+    plain = [name for name, value in vars(kind).items() if type(value) is FunctionType]
+    return [name for name in plain if name == "__init__" or not name.startswith("__")]
+
+
+def _known_as(kind: type) -> str:
+    """Where both sides find an exception class, as ``module:name``; ``-`` for others, empty for classes of one side."""
+    if not issubclass(kind, BaseException):
+        return "-"
+    module = str(getattr(kind, "__module__", ""))
+    known = module.partition(".")[0] in sys.stdlib_module_names and module not in ("__main__", "program", "tests")
+    return f"{module}:{kind.__qualname__}" if known else ""
+
+
+def known_exception(name: str) -> type[BaseException] | None:
+    """The exception class ``module:name`` of the standard library, where this process has its module.
+
+    Raises:
+        LookupError: if the name is that of an exception which steers who catches it, such as ``StopIteration``.
+    """
+    module, _, qualified = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, BaseException)):
+        return None
+    if module.startswith(_STEERING) or issubclass(found, (StopIteration, StopAsyncIteration, GeneratorExit)):
+        raise LookupError(name)
+    return found
+
+
+def _text(name: Any) -> str:
+    return str(name)[:_LONGEST_NAME]

@@ -1,0 +1,318 @@
+"""Requests in both directions between the program's process and the one that runs its tests.
+
+Both ends have the same parts: objects of their own that the other only knows by number, stand-ins for the
+other's objects, and a loop that answers the other's requests while it waits for the answer to its own: a
+function of the tests that the program was given runs in the tests' process, called from the middle of a call.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any
+
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.held import OPERATIONS, Held
+from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
+
+_NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
+_NO_OPTIONS: Mapping[str, Any] = {}
+_ONE_BY_ONE, _MOST_AT_ONCE = 32, 256
+_LONGEST_TEXT = 4096
+_DEEPEST_CAUSE = 4
+
+encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class BadMessage(Exception):
+    """The other end wrote what no honest end writes."""
+
+
+class CannotCross(TypeError):
+    """A value that is neither plain data nor an object of which a stand-in could be made."""
+
+
+class Link(ABC):
+    """One end of the connection.
+
+    Args:
+        channel: to the other end.
+        side: ``held.PROGRAM`` or ``held.TESTS``.
+        operations: those that the other side's objects may answer here.
+    """
+
+    def __init__(self, channel: Channel, side: int, operations: frozenset[str] = OPERATIONS) -> None:
+        self.channel = channel
+        self.held = Held(side)
+        self._operations = operations
+        self._entries: dict[int, list[Any]] = {}
+        self._standins: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}  # by ``id`` of the stand-in, which ``_standins`` keeps alive
+        self._ahead: dict[int, tuple[int, list[Any]]] = {}
+        self._late: dict[int, BaseException] = {}
+        self.num_bytes = 0
+
+    @abstractmethod
+    def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do what the other side asks for."""
+
+    @abstractmethod
+    def describe(self, error: BaseException) -> dict[str, Any]:
+        """Type names, message and line of an exception, as plain data."""
+
+    def must_leave(self, error: BaseException) -> bool:
+        """Whether an exception ends this side's loop instead of being an answer."""
+        return isinstance(error, ChannelClosed | BadMessage)
+
+    def is_derived(self, kind: type) -> bool:
+        """Whether a class of this side extends one of the other's."""
+        return False
+
+    def construct(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An instance of a class of the other side."""
+        return self.request("__call__", kind._class_number_, args, kwargs)
+
+    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator or builtin function, used on a stand-in."""
+        if operation == "__next__":
+            return self._next(standin)
+        return self.request(operation, standin._number_, args, kwargs)
+
+    # --- sending -----------------------------------------------------------------------------------------
+
+    def send(self, message: list[Any]) -> None:
+        """One message, with news of the objects in it."""
+        self.channel.send(encode([*message, self.held.take_news()]))
+
+    def request(
+        self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
+    ) -> Any:
+        """Have something done on the other side: its value, or its exception, raised here."""
+        options = {name: self.tree(value) for name, value in kwargs.items()}
+        self.send(["do", operation, target, [self.tree(value) for value in args], options])
+        while True:
+            message = self.receive()
+            if message[0] != "do":
+                return self.result(message, args)
+            self.answer(message)
+
+    def tree(self, value: Any) -> Any:
+        """A value as it crosses. Iterators stay: the other side may want three items of an endless one."""
+        if isinstance(value, Iterator):
+            return self.hold(value)
+        return plain.to_tree(value, self.hold)
+
+    def hold(self, value: Any) -> list[Any]:
+        """The number of an object, ours or the other side's own."""
+        if isinstance(value, _NEVER_CROSS):
+            raise CannotCross(f"a {type(value).__name__} cannot be given to another process")
+        theirs = self._numbers.get(id(value))
+        return self.held.hold(value) if theirs is None else ["o", theirs, "object"]
+
+    # --- receiving ---------------------------------------------------------------------------------------
+
+    def receive(self) -> list[Any]:
+        """The next message.
+
+        Raises:
+            BadMessage: if it has not the form of one.
+        """
+        try:
+            line = self.channel.receive()
+            self.num_bytes += len(line)
+            message = json.loads(line)
+            if not (isinstance(message, list) and message and isinstance(message[0], str)):
+                raise BadMessage("no message")
+            for entry in message[-1]:
+                self._entries[entry[1]] = entry
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise BadMessage(str(error)) from None
+        return message
+
+    def value(self, tree: Any) -> Any:
+        """What a tree stands for, with stand-ins for objects of the other side."""
+        try:
+            return plain.from_tree(tree, self.revive)
+        except (ChannelClosed, BadMessage):
+            raise
+        except Exception as error:
+            raise BadMessage(f"{type(error).__name__} in an answer") from None
+
+    def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
+        """What an answer says: a value, or an exception, raised."""
+        if message[0] == "value":
+            return self.value(message[1])
+        if message[0] == "not implemented":
+            return NotImplemented
+        if message[0] != "error":
+            raise BadMessage(message[0])
+        raise self.exception(message[1])
+
+    def answer(self, message: list[Any]) -> None:
+        """Do what a message asks for, and send what came of it."""
+        try:
+            self.send(self._done(message))
+        except CannotCross as error:
+            self.send(["error", self.described(error)])
+
+    def _done(self, message: list[Any]) -> list[Any]:
+        try:
+            _, operation, target, args, options, _ = message
+            values = tuple([self.value(tree) for tree in args])
+            kwargs = {name: self.value(tree) for name, tree in options.items()}
+            found: Any = target if isinstance(target, str) else self.held.object_of(target)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise BadMessage(str(error)) from None
+        try:
+            if operation == "next":
+                return ["value", ["l", *self._items(found, *values)]]
+            result = self.perform(operation, found, values, kwargs)
+            return ["not implemented"] if result is NotImplemented else self.done(result, values)
+        except BaseException as error:
+            if self.must_leave(error):
+                raise
+            return ["error", self.described(error)]
+
+    def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
+        """The answer with a result."""
+        return ["value", self.tree(result)]
+
+    def _items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
+        """The next items, each as it is when it is made; an exception waits until those before it are taken."""
+        if error := self._late.pop(id(iterator), None):
+            raise error
+        trees: list[Any] = []
+        # An iterator of the program's own class may be looked at between two items: one at a time.
+        for _ in range(wanted if type(iterator).__module__ in ("builtins", "itertools") else 1):
+            try:
+                trees.append(self.tree(next(iterator)))
+            except StopIteration:
+                break
+            except BaseException as error:
+                if not trees or self.must_leave(error):
+                    raise
+                self._late[id(iterator)] = error
+                break
+        return trees
+
+    # --- stand-ins ---------------------------------------------------------------------------------------
+
+    def revive(self, tree: list[Any]) -> Any:
+        """The object with the number in a tree: ours, or a stand-in for the other side's."""
+        number = tree[1]
+        if type(number) is not int or number < 0:
+            raise BadMessage("an object without a number")
+        return self.held.object_of(number) if self.held.is_mine(number) else self.standin(number)
+
+    def standin(self, number: int) -> Any:
+        """The stand-in for an object of the other side: always the same one."""
+        found = self._standins.get(number)
+        if found is None:
+            entry = self._entries[number]
+            found = self._new_class(*entry[1:]) if entry[0] == "class" else self._new_object(*entry[1:])
+            self.keep(number, found)
+        return found
+
+    def keep(self, number: int, standin: Any) -> None:
+        """From now on this is the stand-in for the other side's object with this number."""
+        self._standins[number] = standin
+        if not (isinstance(standin, type) and issubclass(standin, BaseException) and "_text_" not in vars(standin)):
+            self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
+
+    def _new_object(self, number: int, class_number: int) -> Any:
+        kind = self.revive(["o", class_number])
+        if not issubclass(kind, BaseException):
+            return new_proxy(kind, self, number)
+        error = kind.__new__(kind)
+        if "_text_" in vars(kind):
+            error.__dict__["_place_"] = (self, number)
+        error.args = tuple(self.request("getattr", number, ("args",)))
+        return error
+
+    def _new_class(
+        self, number: int, name: str, bases: list[int], operations: list[str], methods: list[str], known: str
+    ) -> type:
+        parents = tuple(self.revive(["o", base]) for base in bases)
+        if known != "-":
+            return new_exception_class(self, str(name), parents, str(known))
+        allowed = [operation for operation in operations if operation in self._operations]
+        return new_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
+
+    def _next(self, standin: Any) -> Any:
+        """The next item of an iterator: after some, several are fetched at once."""
+        taken, waiting = self._ahead.pop(standin._number_, (0, []))
+        if not waiting:
+            wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MOST_AT_ONCE)
+            waiting = self.request("next", standin._number_, (wanted,))[::-1]
+        if not waiting:
+            raise StopIteration
+        item = waiting.pop()
+        self._ahead[standin._number_] = (taken + 1, waiting)
+        return item
+
+    # --- exceptions --------------------------------------------------------------------------------------
+
+    def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
+        """An exception as it crosses: with its number, its class and its arguments."""
+        description = self.describe(error)
+        try:
+            text = str(error)[:_LONGEST_TEXT]
+            tree = plain.to_tree(tuple(error.args), self.hold)
+        except BaseException:
+            text, tree = description["message"], ["t"]
+        description.update(args=tree, text=text)
+        description["number"], description["class"] = self.hold(error)[1], self.hold(type(error))[1]
+        cause = error.__cause__
+        if cause is not None and depth < _DEEPEST_CAUSE:
+            description["cause"] = self.described(cause, depth + 1)
+        return description
+
+    def exception(self, description: Any) -> BaseException:
+        """The exception that was described; one of ours comes back as itself.
+
+        Raises:
+            BadMessage: if it is no description.
+        """
+        try:
+            error = self._exception(description)
+            cause = description.get("cause")
+            if cause is not None and error.__cause__ is None:
+                error.__cause__ = self.exception(cause)
+        except (ChannelClosed, BadMessage):
+            raise
+        except Exception as fault:
+            raise BadMessage(f"{type(fault).__name__} in an exception") from None
+        return error
+
+    def _exception(self, description: dict[str, Any]) -> BaseException:
+        number = description["number"]
+        if self.held.is_mine(number):
+            error = self.held.object_of(number)
+        else:
+            error = self._standins.get(number)
+            if error is None:
+                error = self._new_error(description)
+                self.keep(number, error)
+        if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit):
+            return RuntimeError(f"{type(error).__name__} left a function")  # as when one leaves a generator
+        if not isinstance(error, BaseException):
+            raise BadMessage("no exception")
+        return error
+
+    def _new_error(self, description: dict[str, Any]) -> BaseException:
+        kind = self.revive(["o", description["class"]])
+        args = tuple(self.value(description["args"]))
+        text = str(description["text"])
+        if not issubclass(kind, BaseException):
+            raise BadMessage("no exception class")
+        try:
+            error: BaseException = kind(*args) if "_text_" not in vars(kind) else kind.__new__(kind, *args)
+        except Exception:  # a class that wants other arguments
+            error = kind.__new__(kind)
+        error.args = args
+        if "_text_" in vars(kind):
+            error.__dict__.update(_place_=(self, description["number"]), _text_=text)
+        return error

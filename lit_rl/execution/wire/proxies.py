@@ -1,0 +1,199 @@
+"""Stand-ins for objects of the other process: what is done to one is a request there, its result comes back.
+
+A stand-in's class is made from what the other side told of the object's class: same name, mirrored bases, and
+exactly those operators that class knows. Nothing of the other process runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from lit_rl.execution.wire.held import OPERATIONS, known_exception
+
+if TYPE_CHECKING:
+    from lit_rl.execution.wire.link import Link
+
+# Attributes with two underscores that are asked for; any other would let a library here (numpy reads memory
+# addresses from some) act on the other side's word.
+_READABLE = frozenset(
+    ("__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__wrapped__", "__defaults__", "__members__")
+)
+
+
+class ProxyClass(type):
+    """Class of the stand-ins of one class of the other process: makes instances there, reads its constants there."""
+
+    _class_link_: Link
+    _class_number_: int
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An instance, made in the other process."""
+        return cls._class_link_.construct(cls, args, kwargs)
+
+    def __getattr__(cls, name: str) -> Any:
+        return cls._class_link_.request("getattr", _number_of(cls), _readable(name))
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        cls._class_link_.request("setattr", _number_of(cls), (name, value))
+
+    def __iter__(cls) -> Iterator[Any]:
+        members: Iterator[Any] = cls._class_link_.request("__iter__", cls._class_number_)
+        return members
+
+    def __len__(cls) -> int:
+        return int(cls._class_link_.request("__len__", cls._class_number_))
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls._class_link_.request("__getitem__", cls._class_number_, (key,))
+
+    def __contains__(cls, item: Any) -> bool:
+        return any(member is item for member in cls)
+
+
+class Proxy:
+    """Base of all stand-ins. Equal to itself alone, unless its class was made with comparisons."""
+
+    __slots__ = ("_link_", "_number_")
+    _link_: Link
+    _number_: int
+
+    def __getattr__(self, name: str) -> Any:
+        return self._link_.request("getattr", self._number_, _readable(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._link_.request("setattr", self._number_, (name, value))
+
+    def __delattr__(self, name: str) -> None:
+        self._link_.request("delattr", self._number_, (name,))
+
+    def __dir__(self) -> list[str]:
+        return [str(name) for name in self._link_.request("dir", self._number_)]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of the other process>"
+
+    def __copy__(self) -> Any:
+        return self._link_.request("copy", self._number_)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._link_.request("deepcopy", self._number_)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} of another process cannot be pickled")
+
+
+def new_proxy(kind: type, link: Link, number: int) -> Any:
+    """The stand-in of the object with this number."""
+    proxy: Any = object.__new__(kind)
+    object.__setattr__(proxy, "_link_", link)
+    object.__setattr__(proxy, "_number_", number)
+    return proxy
+
+
+def new_class(
+    link: Link, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
+) -> type:
+    """The class of the stand-ins of a class's instances."""
+    members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
+    members.update({method: _method(number, method) for method in methods})
+    members.update({operation: _FORWARDED[operation] for operation in operations if operation in _FORWARDED})
+    if "__await__" in operations:
+        members.update(_COROUTINE)
+    bases = tuple(base for base in bases if issubclass(base, Proxy)) or (Proxy,)
+    try:
+        return type.__new__(ProxyClass, name, bases, members)
+    except TypeError:  # no order of bases fits, or the name is no name
+        return type.__new__(ProxyClass, "object", (Proxy,), members)
+
+
+def new_exception_class(link: Link, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
+    """The class of an exception of the other process: the same one if it is of the standard library.
+
+    What steers a loop, a generator or a test runner that catches it becomes a ``RuntimeError``.
+    """
+    try:
+        found = known_exception(known) if known else None
+    except LookupError:
+        return RuntimeError
+    if found is not None:
+        return found
+    parents = tuple(base for base in bases if issubclass(base, Exception)) or (Exception,)
+    for chosen in (parents, parents[:1]):
+        try:
+            members = {"__getattr__": _attribute_of_error, "__str__": _text_of_error, "_text_": None}
+            made: type[BaseException] = type(name, chosen, members)
+        except (TypeError, ValueError):
+            continue
+        return made
+    return Exception
+
+
+def _attribute_of_error(error: Any, name: str) -> Any:
+    place = error.__dict__.get("_place_")
+    if place is None:
+        raise AttributeError(name)
+    return place[0].request("getattr", place[1], _readable(name))
+
+
+def _text_of_error(error: Any) -> str:
+    text = error.__dict__.get("_text_")
+    return Exception.__str__(error) if text is None else str(text)
+
+
+def _readable(name: str) -> tuple[str]:
+    if name.startswith("__") and name not in _READABLE:
+        raise AttributeError(name)
+    return (name,)
+
+
+def _number_of(kind: ProxyClass) -> int:
+    number = type.__getattribute__(kind, "_class_number_")
+    if not isinstance(number, int):
+        raise AttributeError("a class without an original")
+    return number
+
+
+def _method(class_number: int, name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(self)._class_number_ == class_number or not self._link_.is_derived(type(self)):
+            return self._link_.request("method", self._number_, (name, *args), kwargs)
+        return self._link_.request("method of", class_number, (name, self, *args), kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _forward(operation: str) -> Callable[..., Any]:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._link_.operate(self, operation, args, kwargs)
+
+    return forward
+
+
+def _run(self: Any) -> Any:
+    return self._link_.request("await", self._number_)
+
+
+def _await(self: Any) -> Generator[Any, Any, Any]:
+    return _run(self)
+    yield
+
+
+def _send(self: Any, value: Any) -> None:
+    raise StopIteration(_run(self))
+
+
+def _throw(self: Any, *error: Any) -> None:
+    raise error[1] if len(error) > 1 and error[1] is not None else error[0]
+
+
+def _close(self: Any) -> None:
+    """A coroutine that was not awaited has nothing to close here."""
+
+
+_FORWARDED: dict[str, Callable[..., Any]] = {operation: _forward(operation) for operation in OPERATIONS}
+_COROUTINE: dict[str, Any] = {"__await__": _await, "send": _send, "throw": _throw, "close": _close}
