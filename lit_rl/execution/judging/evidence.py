@@ -42,8 +42,8 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if _name_called(node.value).startswith("assert") else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        """``if not right: raise ...``."""
-        raises = _raises(node.body)
+        """``if not right: raise ...``, or ``assert ...``: that nothing was wrong has been checked."""
+        raises = can_fail(node)
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
