@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-families test-slurm lint format clean
+.PHONY: demo test test-all test-families test-slurm mutants lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ test-families: $(STAMP)
 # Submits real jobs where a scheduler answers (configs/slurm/test_scheduler.sh starts one on this machine).
 test-slurm: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m slurm tests/test_slurm.py
+
+# Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Some minutes.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants.py
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

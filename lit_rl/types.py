@@ -220,7 +220,8 @@ class Experience:
         rewards: [N] reward of each completion, before any KL.
         row_mask: [N] bool; False for rows that leave the loss (infrastructure failures, degenerate groups).
         advantages: [N, T]; zero outside the mask.
-        old_logprobs: [N, T] nats under the weights that sampled, by the training forward.
+        old_logprobs: [N, T] nats under the weights that sampled, by the training forward; ``None`` where each
+            rollout feeds one update, whose own log-probabilities they are.
         ref_logprobs: [N, T] nats under the reference.
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.
@@ -231,7 +232,7 @@ class Experience:
     rewards: Tensor
     row_mask: Tensor
     advantages: Tensor
-    old_logprobs: Tensor
+    old_logprobs: Tensor | None = None
     ref_logprobs: Tensor | None = None
     token_rewards: Tensor | None = None
     old_values: Tensor | None = None

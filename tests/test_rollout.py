@@ -129,6 +129,24 @@ def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokeni
     assert [j.problem.task_id for j in rollout.judgements] == ["a"] * 3 + ["b"] * 3
 
 
+def test_equal_programs_of_two_problems_are_two_programs() -> None:
+    """What passes the one's tests may fail the other's."""
+
+    class ByCheck(Recording):
+        def submit(self, program: str, check: Check) -> Future[Outcome]:
+            super().submit(program, check).result()
+            done: Future[Outcome] = Future()
+            done.set_result(Outcome(Verdict.PASSED if check == CHECK else Verdict.WRONG_ANSWER))
+            return done
+
+    runner = ByCheck()
+    problems = [Problem("a", "p", CHECK), Problem("b", "p", AssertTests("assert f() == 2"))]
+    judge = Judge(runner, [problem for problem in problems for _ in range(2)])
+    judgements = judge.finish(batch(["def f(): return 1"] * 4))
+    assert [j.outcome.verdict for j in judgements] == [Verdict.PASSED] * 2 + [Verdict.WRONG_ANSWER] * 2
+    assert len(runner.programs) == 2
+
+
 def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str) -> None:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()

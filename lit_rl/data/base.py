@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
-from lightning_utilities.core.rank_zero import rank_zero_info
+from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
+from torch.utils.data import SequentialSampler
 
 from lit_rl.execution.program import Extraction
 from lit_rl.signatures import show_all_arguments
@@ -62,8 +64,8 @@ class ProblemLoader:
         self.epoch = 0
         self.position = 0
         self._resumed = False
-        # Lightning asks both for a sampler and calls ``set_epoch`` on it; there is no other one here.
-        self.sampler = self
+        # Lightning calls ``set_epoch`` on it, and asks it whether the order is that of the problems.
+        self.sampler = _Sampler(self) if shuffle else _InOrder(self)
         self.batch_sampler = None
 
     def __len__(self) -> int:
@@ -87,17 +89,20 @@ class ProblemLoader:
     def _order(self) -> list[int]:
         if not self.shuffle:
             return list(range(len(self.problems)))
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        return torch.randperm(len(self.problems), generator=generator).tolist()
+        # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
+        generator = torch.Generator().manual_seed(self.seed)
+        orders = (torch.randperm(len(self.problems), generator=generator) for _ in range(self.epoch + 1))
+        return deque(orders, maxlen=1)[0].tolist()
 
     def set_epoch(self, epoch: int) -> None:
         """Called by Lightning before each epoch."""
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loader stands, in global batches."""
+        """Where the loader stands, in global batches, and what its order depends on."""
         global_batch = self.batch_size * self.world_size
-        return {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
+        place = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
+        return place | {"problems": len(self.problems), "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on from there; a finished epoch goes on with the next one.
@@ -114,8 +119,29 @@ class ProblemLoader:
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to go on"
             )
+        before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
+        now = f"{len(self.problems)} problems and seed {self.seed}"
+        if before != now and self.shuffle and state["position"]:
+            rank_zero_warn(
+                f"the checkpoint's order was that of {before}, now it is that of {now}: "
+                "some problems of this epoch come twice and some not at all"
+            )
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
+
+
+class _Sampler:
+    """What Lightning tells the epoch to."""
+
+    def __init__(self, loader: ProblemLoader) -> None:
+        self.loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        self.loader.set_epoch(epoch)
+
+
+class _InOrder(_Sampler, SequentialSampler):
+    """Says by its type that the order is that of the problems, and keeps Lightning from changing it."""
 
 
 class TaskDataModule(pl.LightningDataModule):
@@ -208,12 +234,18 @@ class TaskDataModule(pl.LightningDataModule):
 
     @property
     def validation_task_names(self) -> tuple[str, ...]:
-        """The names of the validation loaders, in order."""
-        return tuple(task.name for task in self.validation_tasks or (self,))
+        """The names of the validation loaders, in order; a second ``mbpp`` is ``mbpp_2``."""
+        names = [task.name for task in self.validation_tasks or (self,)]
+        told_apart: list[str] = []
+        for name in names:
+            free = (f"{name}_{number}" for number in itertools.count(2) if f"{name}_{number}" not in names + told_apart)
+            told_apart.append(next(free) if name in told_apart else name)
+        return tuple(told_apart)
 
     def train_dataloader(self) -> ProblemLoader:
-        """Shuffled batches of training problems."""
-        return self._loader(self.problems("train"), self.batch_size, training=True)
+        """Batches of training problems, shuffled unless the trainer overfits the first ones."""
+        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
+        return self._loader(self.problems("train"), self.batch_size, training=True, shuffle=not overfits)
 
     def val_dataloader(self) -> list[ProblemLoader]:
         """One loader per validation task, in a fixed order, each problem once."""
@@ -228,12 +260,14 @@ class TaskDataModule(pl.LightningDataModule):
         """Training problems in a fixed order, each once."""
         return self._loader(self.problems("train"), self.validation_batch_size)
 
-    def _loader(self, problems: list[Problem], batch_size: int, *, training: bool = False) -> ProblemLoader:
+    def _loader(
+        self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
+    ) -> ProblemLoader:
         trainer: Any = self.trainer
         return ProblemLoader(
             problems,
             batch_size,
-            shuffle=training,
+            shuffle=shuffle,
             drop_last=training,
             seed=self.seed,
             rank=trainer.global_rank if trainer else 0,

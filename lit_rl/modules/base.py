@@ -6,17 +6,21 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import lightning.pytorch as pl
 import torch
+import yaml
+from jsonargparse import ArgumentParser
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.runner import ProgramRunner
+from lit_rl.models.export import read_checkpoint
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.models.strategy import check_strategy
@@ -51,7 +55,8 @@ class PolicyModule(pl.LightningModule):
     Args:
         policy: what is trained.
         optimizer: from parameters to an optimizer.
-        lr_scheduler: from the optimizer to a schedule, stepped once per training step.
+        lr_scheduler: from the optimizer to a schedule, stepped once per training step; ``ReduceLROnPlateau`` whenever
+            its metric was measured.
         gradient_clip_norm: largest norm of the gradient of an update; ``None`` for no limit.
         validation_sampling: how validation samples, by name; metrics are ``val/<name>/...``.
         predict_sampling: how ``predict`` samples; eight completions of each problem unless said otherwise.
@@ -99,7 +104,7 @@ class PolicyModule(pl.LightningModule):
 
     def configure_model(self) -> None:
         """Load the weights and leave out problems that do not fit; called again for validation after fit."""
-        self.policy.load()
+        self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
             datamodule.keep_only(self.policy.fits)
@@ -160,7 +165,16 @@ class PolicyModule(pl.LightningModule):
         optimizer = self.optimizer(groups)
         if self.lr_scheduler is None:
             return optimizer
-        return {"optimizer": optimizer, "lr_scheduler": self.lr_scheduler(optimizer)}
+        schedule = self.lr_scheduler(optimizer)
+        if not isinstance(schedule, ReduceLROnPlateau):
+            return {"optimizer": optimizer, "lr_scheduler": schedule}
+        monitor = getattr(schedule, "monitor", None)
+        if monitor is None:
+            raise ValueError(
+                "ReduceLROnPlateau needs a metric to look at: use lightning.pytorch.cli.ReduceLROnPlateau and set "
+                "its monitor, such as val/greedy/pass@1"
+            )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
 
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
         """Look whether each group's gradient is finite, clip it, step, clear it.
@@ -189,10 +203,22 @@ class PolicyModule(pl.LightningModule):
         return self.gradient_clip_norm
 
     def step_schedule(self) -> None:
-        """Move the learning rate one training step on."""
-        if self.lr_scheduler is not None:
-            schedule: Any = self.lr_schedulers()
+        """Move the learning rate one training step on; one that waits for a metric stays."""
+        schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
+        if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
             schedule.step()
+
+    def step_plateau(self, metrics: Mapping[str, Any]) -> None:
+        """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
+        schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
+        if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
+            schedule.step(float(metrics[monitor]))
+
+    def on_validation_epoch_end(self) -> None:
+        """Show the schedule what validation measured, before a checkpoint holds its state."""
+        if self.trainer.state.fn == TrainerFn.FITTING:
+            measured = self.trainer.callback_metrics
+            self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
 
     def require_finite(self, what: str, value: float) -> None:
         """Stop the run if a quantity is no number, after writing down what the update was made of.
@@ -274,6 +300,44 @@ class PolicyModule(pl.LightningModule):
         dropped = {name for name in frozen if not self.policy.keeps(name)}
         # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
         return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
+
+    @classmethod
+    def load_from_checkpoint(  # type: ignore[override]  # hyperparameters are the configuration that it holds
+        cls, checkpoint_path: str | Path, **arguments: Any
+    ) -> Self:
+        """Build a module with the weights of a checkpoint.
+
+        Args:
+            checkpoint_path: a file or a folder of shards.
+            **arguments: of the constructor; without any the module is built as the configuration in the
+                checkpoint says.
+
+        Raises:
+            ValueError: no arguments are given and the checkpoint holds no configuration, or it is of another model.
+        """
+        checkpoint = read_checkpoint(Path(checkpoint_path))
+        module = cls(**arguments) if arguments else cls._as_configured(checkpoint.get("config"), checkpoint_path)
+        module.load_weights()
+        module.on_load_checkpoint(checkpoint)
+        module.load_state_dict(checkpoint["state_dict"])
+        return module
+
+    @classmethod
+    def _as_configured(cls, config: str | None, path: str | Path) -> Self:
+        if not config:
+            raise ValueError(
+                f"{path} holds no configuration (it was not made by lit-rl fit): give {cls.__name__}'s arguments, "
+                "at least policy"
+            )
+        parser = ArgumentParser(exit_on_error=False)
+        parser.add_subclass_arguments(PolicyModule, "model")
+        parsed = parser.parse_object({"model": yaml.safe_load(config)["model"]})
+        module: Self = parser.instantiate_classes(parsed).model
+        return module
+
+    def load_weights(self) -> None:
+        """Load what the constructor left out; later calls do nothing."""
+        self.policy.load()
 
     def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Make room for what a checkpoint holds, and look whether it is of this model.

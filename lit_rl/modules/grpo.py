@@ -88,15 +88,28 @@ class GRPO(RolloutModule):
         self.max_resamples = max_resamples
         self.resampled = Means()
 
+    def on_train_start(self) -> None:
+        """Check whether there are other problems to draw from.
+
+        Raises:
+            ValueError: ``max_resamples`` with a loader that does not know all problems.
+        """
+        super().on_train_start()
+        if self.max_resamples and not hasattr(self.trainer.train_dataloader, "problems"):
+            raise ValueError(
+                f"max_resamples={self.max_resamples} draws other training problems, and this loader has batches only: "
+                "train on a TaskDataModule or a ProblemLoader, or set max_resamples to 0"
+            )
+
     def collect_training(self, batch: Sequence[Problem]) -> Rollout:
         """Sample and judge; while some rank has one-sided groups, sample other problems in their place."""
         rollout = super().collect_training(batch)
         self.resampled = Means()
         if not self.max_resamples:
             return rollout
-        trainer: Any = self.trainer
+        loader: Any = self.trainer.train_dataloader
         purpose = StreamKey(self.seed, "resample", self.rollout_step)
-        fresh = FreshProblems(trainer.datamodule.problems("train"), batch, purpose, trainer.global_rank)
+        fresh = FreshProblems(loader.problems, batch, purpose, self.trainer.global_rank)
         replaced: set[int] = set()
         for attempt in range(self.max_resamples):
             groups = one_sided_groups(rollout)
@@ -124,7 +137,6 @@ class GRPO(RolloutModule):
             rewards=rewards.rewards,
             row_mask=rewards.valid,
             advantages=torch.zeros_like(completions.sampler_logprobs),
-            old_logprobs=torch.zeros_like(completions.sampler_logprobs),
         )
         scores = rewards.rewards
         if self.objective.kl_coef and self.objective.kl_in == "reward":

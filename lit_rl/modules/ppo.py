@@ -115,9 +115,7 @@ class PPO(RolloutModule):
         """Token rewards, values, advantages and returns."""
         completions = rollout.completions
         blank = torch.zeros_like(completions.sampler_logprobs)
-        experience = self.with_logprobs(
-            Experience(completions, rewards.rewards, rewards.valid, advantages=blank, old_logprobs=blank)
-        )
+        experience = self.with_logprobs(Experience(completions, rewards.rewards, rewards.valid, advantages=blank))
         values, tail_values = self.values(completions)
         mask, bootstrap = treat_truncation(
             experience.loss_mask, completions.truncated, tail_values, treatment=self.truncation
@@ -149,9 +147,10 @@ class PPO(RolloutModule):
     def token_rewards(self, experience: Experience, rewards: RewardOutput, mask: Tensor) -> Tensor:
         """[N, T] credit minus the KL penalty, reward units."""
         credit = place_rewards(rewards, experience.completions.completion_mask, self.credit)
-        credit = credit.to(experience.old_logprobs.dtype)
         if experience.ref_logprobs is None or self.objective.kl_in != "reward":
-            return credit * mask
+            return credit.to(experience.advantages.dtype) * mask
+        assert experience.old_logprobs is not None
+        credit = credit.to(experience.old_logprobs.dtype)
         penalised = kl_penalised_rewards(
             credit,
             experience.old_logprobs,
@@ -166,7 +165,8 @@ class PPO(RolloutModule):
 
     def adapt_kl(self, experience: Experience, mask: Tensor) -> None:
         """Move the KL coefficient towards the target, the same on all ranks."""
-        assert experience.ref_logprobs is not None and self.target_kl is not None
+        assert experience.old_logprobs is not None and experience.ref_logprobs is not None
+        assert self.target_kl is not None
         kl = ((experience.old_logprobs - experience.ref_logprobs) * mask).sum()
         total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
         self.kl_coef = adaptive_kl_coef(
@@ -216,10 +216,14 @@ class PPO(RolloutModule):
 
     # -- what learns ---------------------------------------------------------------------------------------
 
+    def load_weights(self) -> None:
+        """Load the policy, then the critic, which may share its weights."""
+        super().load_weights()
+        self.critic.load(self.policy)
+
     def configure_model(self) -> None:
         """Load policy and critic."""
         super().configure_model()
-        self.critic.load(self.policy)
         allow_unused_parameters(self.trainer.strategy)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:

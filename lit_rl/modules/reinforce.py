@@ -92,7 +92,7 @@ class REINFORCE(RolloutModule):
         """Advantages of the tokens; log-probabilities where the loss needs them."""
         completions, mask = rollout.completions, rollout.completions.completion_mask
         blank = torch.zeros_like(completions.sampler_logprobs)
-        experience = Experience(completions, rewards.rewards, rewards.valid, advantages=blank, old_logprobs=blank)
+        experience = Experience(completions, rewards.rewards, rewards.valid, advantages=blank)
         if self.deltas is not None:
             advantages = self.delta(rewards, completions.group_size)[:, None] * mask
         else:

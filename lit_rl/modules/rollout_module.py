@@ -52,8 +52,8 @@ class RolloutModule(PolicyModule):
         microbatch_size: rows per forward and backward on one rank; ``None`` for a minibatch at once. Changes
             memory and speed, never the gradient.
         aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
-        largest_kl: end a rollout's updates when the policy moved further (nats per token, mean over all ranks)
-            from where it sampled; ``None`` never does.
+        largest_kl: end a rollout's updates before one that would start further (nats per token, mean over all
+            ranks) from where the policy sampled; ``None`` never does.
         refresh_reference_every: make the policy the new reference every so many rollouts; ``None`` never does.
         max_rollouts: the run ends after so many rollouts; ``None`` leaves it to the trainer.
         max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
@@ -177,17 +177,15 @@ class RolloutModule(PolicyModule):
         trained = self.rows_to_train(experience).cpu()
         for epoch in range(self.num_epochs):
             for rows in self.minibatches(len(experience), epoch):
-                moved = self.update_once(experience, rows, trained, means)
-                if moved is not None and self.largest_kl is not None and moved > self.largest_kl:
+                if not self.update_once(experience, rows, trained, means):
                     return means
         return means
 
-    def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> float | None:
-        """One optimizer step on some rows.
+    def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> bool:
+        """One optimizer step on some rows; none if no row of any rank can move a weight.
 
         Returns:
-            how far the policy is from where it sampled (nats per token, over all ranks), or ``None`` if no row
-            of any rank can move a weight: then all ranks skip the update together.
+            False if the policy had moved too far before this update: then it is left out, on all ranks together.
         """
         denominator = self.denominator(experience.select(rows))
         of_update = Means()
@@ -200,14 +198,22 @@ class RolloutModule(PolicyModule):
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
         if not micros:
-            return None
-        of_update.add(self.optimizer_step())
+            return True
+        near = self.is_near(of_update)
+        if near:
+            of_update.add(self.optimizer_step())
+        else:
+            self.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
         self.micro_at_hand = self.logprobs_at_hand = None
         means.merge(of_update)
+        return near
+
+    def is_near(self, of_update: Means) -> bool:
+        """Whether the policy is near enough to where it sampled for one more update, over all ranks."""
         if self.largest_kl is None:
-            return 0.0
-        return of_update.reduce(self.device).get("policy/approximate_kl", 0.0)
+            return True
+        return of_update.reduce(self.device).get("policy/approximate_kl", 0.0) <= self.largest_kl
 
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
@@ -221,6 +227,7 @@ class RolloutModule(PolicyModule):
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
         self.logprobs_at_hand = logprobs.detach()
         old_logprobs = self.logprobs_at_hand if self.is_on_policy else micro.old_logprobs
+        assert old_logprobs is not None
         loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
         return aggregate(loss, micro.loss_mask, mode=self.aggregate, denominator=denominator), metrics
 
@@ -329,6 +336,7 @@ class RolloutModule(PolicyModule):
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
         self.log_dict(values, batch_size=1)
+        self.step_plateau(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
         for name, short in shown.items():
             if name in values:

@@ -92,8 +92,10 @@ class TextModule(PolicyModule):
         self.piece_at_hand = None
         self.step_schedule()
         values = means.reduce(self.device)
-        self.log_dict({f"{self.metric_prefix}/{name}": value for name, value in values.items()}, prog_bar=True)
+        named = {f"{self.metric_prefix}/{name}": value for name, value in values.items()}
+        self.log_dict(named, prog_bar=True)
         self.log_dict(norms, batch_size=1)
+        self.step_plateau(named)
         self.stop_when_done()
 
     def evidence(self) -> Evidence:
@@ -169,3 +171,4 @@ class TextModule(PolicyModule):
         for loader, means in sorted(self.validation_means.items()):
             prefix = f"val/{names[loader]}" if len(names) > 1 else "val"
             self.log_dict({f"{prefix}/{name}": value for name, value in means.reduce(self.device).items()})
+        super().on_validation_epoch_end()

@@ -179,6 +179,17 @@ def test_a_metric_that_is_no_number_is_never_the_best(
     assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
 
 
+@pytest.mark.parametrize(("mode", "best"), [("max", 3), ("min", 2)])
+def test_mode_says_whether_the_largest_or_the_smallest_is_the_best(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, best: int
+) -> None:
+    monkeypatch.setattr(Scores, "of_rollout", [0, 0.5, 0.25, 0.75, 0.5])
+    callback = Checkpointing(str(tmp_path), 1, monitor="val/score", mode=mode)
+    run(build(Scores, max_rollouts=4), callback, **EACH)
+    assert callback.best_value == Scores.of_rollout[best]
+    assert (tmp_path / "best.ckpt").resolve().name == f"rollout_{best:06d}.ckpt"
+
+
 def test_a_best_that_could_not_be_saved_is_not_the_one_to_beat(
     build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,3 +117,41 @@ def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_s
     assert {p.extraction for p in task.problems("train")} == {"last_block"}
     assert [{p.extraction for p in t.problems("validation")} for t in tasks] == [{"last_block"}, {"answer"}]
     assert {p.extraction for p in Given().problems("train")} == {"answer"}
+
+
+def test_the_orders_of_neighbouring_seeds_and_epochs_all_differ() -> None:
+    """Five seeds, five epochs: the second epoch of one seed is not the first epoch of the next."""
+    orders = set()
+    for seed in range(5):
+        loader = ProblemLoader(problems(12), 12, shuffle=True, seed=seed)
+        for epoch in range(5):
+            loader.set_epoch(epoch)
+            (batch,) = loader
+            orders.add(tuple(ids(batch)))
+    assert len(orders) == 25
+
+
+def test_validation_tasks_of_one_name_are_told_apart() -> None:
+    """Their metrics would be averaged under one name."""
+
+    class Other(Five):
+        name = "five_2"
+
+    task = Five(validation_tasks=[Five(), Other(), Five(), Five()])
+    assert task.validation_task_names == ("five", "five_2", "five_3", "five_4")
+    assert Five().validation_task_names == ("five",)
+
+
+def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.WarningsRecorder) -> None:
+    """The rest of the epoch is then not the problems that are left."""
+
+    def make(count: int = 12, seed: int = 1) -> ProblemLoader:
+        return ProblemLoader(problems(count), 3, shuffle=True, drop_last=True, seed=seed)
+
+    first = make()
+    list(islice(first, 2))
+    make().load_state_dict(first.state_dict())
+    assert not recwarn.list
+    for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
+        with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
+            other.load_state_dict(first.state_dict())

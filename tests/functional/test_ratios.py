@@ -85,3 +85,15 @@ def test_approximate_kl_is_that_from_the_old_policy() -> None:
     one = torch.ones(1, 1, dtype=torch.bool)
     expected = sum(old[v].exp() * approximate_kl(new[v].view(1, 1), old[v].view(1, 1), one) for v in range(3))
     assert float(expected) == pytest.approx(float((old.exp() * (old - new)).sum()))
+
+
+def test_both_sides_of_the_clip_are_counted_each_by_its_own_bound() -> None:
+    """Ratios 1.25, 1.35, 0.85 and 0.75 with clips 0.2 below and 0.3 above: one token on each side is clipped."""
+    logprobs = torch.tensor([[1.25, 1.35, 0.85, 0.75]], dtype=torch.float64).log()
+    mask = torch.ones(1, 4, dtype=torch.bool)
+
+    def clipped(sign: float) -> float:
+        advantages = torch.full((1, 4), sign, dtype=torch.float64)
+        return float(clip_fraction(logprobs, torch.zeros_like(logprobs), advantages, mask, clip_low=0.2, clip_high=0.3))
+
+    assert (clipped(1.0), clipped(-1.0), clipped(0.0)) == (0.25, 0.25, 0.0)

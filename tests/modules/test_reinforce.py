@@ -27,7 +27,7 @@ class Given(RewardTerm):
 
     default_name = "given"
 
-    def __init__(self, *rollouts: list[float]) -> None:
+    def __init__(self, *rollouts: Sequence[float | None]) -> None:
         super().__init__()
         self.rollouts = list(rollouts)
 
@@ -101,6 +101,15 @@ def test_the_mean_of_the_rollout_is_taken_off_every_reward_to_go(tmp_path: Path)
     """Rewards 7, 7, 7, 3 have the mean 6."""
     module = toy(tmp_path, Places([[1, 2, 4]] * 3 + [[0, 0, 3]]), baseline="mean", credit="tokens")
     torch.testing.assert_close(module.seen[0], torch.tensor([[1.0, 0.0, -2.0]] * 3 + [[-3.0, -3.0, -3.0]]))
+
+
+def test_a_row_without_a_reward_is_in_no_baseline(tmp_path: Path) -> None:
+    """Rewards 4, 8, 0 and none have the mean 4, not 3; the running mean takes the same one."""
+    rewards = [4.0, 8.0, None, 0.0]
+    module = toy(tmp_path, Given(rewards), baseline="mean")
+    assert module.seen[0][:, 0].tolist() == [0.0, 4.0, 0.0, -4.0]
+    module = toy(tmp_path, Given(rewards), baseline="exponential")
+    assert module.running_baseline == pytest.approx(4.0)
 
 
 def test_the_exponential_baseline_is_that_of_the_rollouts_before(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import torch
 from modules.conftest import fit, weights
 
 from lit_rl.execution import Outcome, Verdict
+from lit_rl.models.streams import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
+from lit_rl.modules.resampling import FreshProblems, one_sided_groups
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Problem
 
@@ -90,3 +93,34 @@ def test_resampling_ends_when_no_problem_is_left(make_module: Make, tmp_path: Pa
     module: Any = make_module(Verdicts, max_resamples=50, max_rollouts=1)
     fit(module, tmp_path)
     assert [len(call) for call in module.calls] == [3, 3, 3, 3]
+
+
+def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
+    make_module: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[StreamKey] = []
+    orders: list[StreamKey] = []
+
+    class Keys(Verdicts):
+        def collect(self, problems: Sequence[Problem], *args: Any) -> Rollout:
+            keys.append(args[1])
+            return super().collect(problems, *args)
+
+    class Fresh(FreshProblems):
+        def __init__(self, problems: Any, batch: Any, key: StreamKey, rank: int) -> None:
+            orders.append(key)
+            super().__init__(problems, batch, key, rank)
+
+    monkeypatch.setattr("lit_rl.modules.grpo.FreshProblems", Fresh)
+    fit(make_module(Keys, max_resamples=2, max_rollouts=2), tmp_path)
+    assert len(keys) == len(set(keys)) == 6
+    assert len(orders) == len(set(orders)) == 2
+
+
+def test_what_could_not_be_judged_is_no_failure_of_a_group() -> None:
+    """Groups of three: all that were judged passed, all failed, some of each, and nothing was judged."""
+    ours, passed, wrong = Verdict.INFRASTRUCTURE_FAILURE, Verdict.PASSED, Verdict.WRONG_ANSWER
+    verdicts = [passed, ours, passed, wrong, wrong, ours, passed, wrong, ours, ours, ours, ours]
+    judgements = [SimpleNamespace(outcome=Outcome(verdict)) for verdict in verdicts]
+    rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(group_size=3))
+    assert one_sided_groups(rollout) == [0, 1, 3]

@@ -1,0 +1,244 @@
+"""Make one mistake after another in a copy of the code: does a test notice each of them?
+
+    python benchmarks/mutants.py                # all rows
+    python benchmarks/mutants.py minibatch      # rows whose name contains the word
+
+Each row names a file, a text in it, what stands there after the mistake, and the tests that must fail. The tests run
+in a temporary copy of the tree, so nothing here is changed. Prints a line per mistake and ends with the survivors; the
+exit status is 1 if there are any, or if a row no longer fits the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_SECONDS = 600.0
+_NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "runs", "build", "dist", "*.egg-info", ".*_cache", "__pycache__")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake.
+
+    Args:
+        name: what is wrong, in a few words.
+        file: path from the root of the tree.
+        old: a text that occurs there exactly once.
+        new: what takes its place.
+        tests: what must fail, as pytest takes it: files, or ``file::test``; separated by spaces.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS: list[Mutant] = [
+    # -- modules: the life of a run ----------------------------------------------------------------------------
+    Mutant(
+        "the same minibatch order each epoch",
+        "lit_rl/modules/rollout_module.py",
+        'key.seed_of("epoch", epoch)',
+        'key.seed_of("epoch", 0)',
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "minibatches unshuffled",
+        "lit_rl/modules/rollout_module.py",
+        "order = torch.randperm(num_rows, generator=generator)",
+        "order = torch.arange(num_rows)",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "the schedule is never stepped",
+        "lit_rl/modules/rollout_module.py",
+        "        self.step_schedule()\n        self.rollout_step += 1",
+        "        self.rollout_step += 1",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "the schedule is stepped per update",
+        "lit_rl/modules/rollout_module.py",
+        "        of_update.add(self.optimizer_step())",
+        "        of_update.add(self.optimizer_step())\n        self.step_schedule()",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "the engine is not told of an update",
+        "lit_rl/modules/base.py",
+        "        self.engine.after_update(self.policy)\n",
+        "",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "value_coef ignored",
+        "lit_rl/modules/ppo.py",
+        "return self.value_coef * reduced, metrics",
+        "return reduced, metrics",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "critic_lr ignored",
+        "lit_rl/modules/ppo.py",
+        'return {} if self.critic_lr is None else {"critic": self.critic_lr}',
+        "return {}",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "the value clip is around the current values",
+        "lit_rl/modules/ppo.py",
+        "clipped_value_loss(values, micro.old_values, micro.returns",
+        "clipped_value_loss(values, values.detach(), micro.returns",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "credit weights without the absolute value",
+        "lit_rl/modules/grpo.py",
+        "sizes = credit.abs() * mask",
+        "sizes = credit * mask",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "the resample key is the same at every attempt",
+        "lit_rl/modules/grpo.py",
+        'f"resample/{attempt}"',
+        '"resample/0"',
+        "tests/modules/test_resampling.py",
+    ),
+    Mutant(
+        "the problems for resampling are the same in every rollout",
+        "lit_rl/modules/grpo.py",
+        'StreamKey(self.seed, "resample", self.rollout_step)',
+        'StreamKey(self.seed, "resample", 0)',
+        "tests/modules/test_resampling.py",
+    ),
+    Mutant(
+        "infrastructure failures count as failures when resampling",
+        "lit_rl/modules/resampling.py",
+        "verdict is not Verdict.INFRASTRUCTURE_FAILURE for verdict",
+        "True for verdict",
+        "tests/modules/test_resampling.py",
+    ),
+    Mutant(
+        "infrastructure failures count in REINFORCE's baseline",
+        "lit_rl/modules/reinforce.py",
+        "        valid = rewards.valid\n",
+        "        valid = torch.ones_like(rewards.valid)\n",
+        "tests/modules/test_reinforce.py",
+    ),
+    Mutant(
+        "equal programs share a verdict across problems",
+        "lit_rl/rollout.py",
+        "key = (problem.task_id, program.source)",
+        'key = ("", program.source)',
+        "tests/test_rollout.py",
+    ),
+    Mutant(
+        "clip_fraction does not see the upper side",
+        "lit_rl/functional/ratios.py",
+        "too_high = (ratio > 1 + clip_high)",
+        "too_high = (ratio > 1 + clip_low)",
+        "tests/functional/test_ratios.py",
+    ),
+    Mutant(
+        "Python's generator is not restored",
+        "lit_rl/callbacks/random_state.py",
+        "    random.setstate((version, tuple(internal), gauss_next))\n",
+        "",
+        "tests/callbacks/test_random_state.py",
+    ),
+    Mutant(
+        "the best is the largest whatever mode says",
+        "lit_rl/callbacks/checkpointing.py",
+        'if self.mode == "max" else',
+        "if True else",
+        "tests/callbacks/test_checkpointing.py",
+    ),
+]
+
+
+class DoesNotFitError(ValueError):
+    """The row's text is not in the file exactly once: the code has moved on and the row must follow."""
+
+
+def break_copy(tree: Path, mutant: Mutant) -> str:
+    """Make the mistake in a copy of the tree; returns the file's text before it.
+
+    Raises:
+        DoesNotFitError: the old text is not there exactly once.
+    """
+    file = tree / mutant.file
+    before = file.read_text()
+    count = before.count(mutant.old)
+    if count != 1:
+        raise DoesNotFitError(f"{mutant.file} has {mutant.old!r} {count} times instead of once: mend the row")
+    file.write_text(before.replace(mutant.old, mutant.new))
+    return before
+
+
+def is_noticed(tree: Path, mutant: Mutant) -> bool:
+    """Whether one of the mutant's tests fails in the tree as it is now.
+
+    Raises:
+        DoesNotFitError: pytest did not run the tests, so their failing says nothing.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
+    paths = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=os.environ | paths, capture_output=True, text=True, timeout=LONGEST_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return True  # a run that never ends is noticed
+    if done.returncode not in (0, 1):  # 2 to 5: a usage error, no such test, nothing collected
+        raise DoesNotFitError(f"pytest could not run {mutant.tests}: {done.stdout[-400:]}{done.stderr[-400:]}")
+    return done.returncode == 1
+
+
+def try_all(mutants: list[Mutant]) -> tuple[list[str], list[str]]:
+    """Names of the mutants that survive, and what does not fit any more; prints a line per mutant."""
+    survivors, misfits = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "tree"
+        shutil.copytree(ROOT, tree, symlinks=True, ignore=_NOT_COPIED)
+        for mutant in mutants:
+            started = time.monotonic()
+            try:
+                before = break_copy(tree, mutant)
+                try:
+                    word = "killed" if is_noticed(tree, mutant) else "SURVIVES"
+                finally:
+                    (tree / mutant.file).write_text(before)
+            except DoesNotFitError as error:
+                misfits.append(f"{mutant.name}: {error}")
+                word = "DOES NOT FIT"
+            survivors += [mutant.name] if word == "SURVIVES" else []
+            print(f"{word:12} {time.monotonic() - started:5.0f} s  {mutant.name}", flush=True)
+    return survivors, misfits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only rows whose name or file contains one of these")
+    words = parser.parse_args().words
+    chosen = [m for m in MUTANTS if not words or any(word in m.name or word in m.file for word in words)]
+    survivors, misfits = try_all(chosen)
+    print(f"killed {len(chosen) - len(survivors) - len(misfits)}/{len(chosen)}")
+    for line in [f"survives: {name}" for name in survivors] + [f"does not fit: {text}" for text in misfits]:
+        print(line)
+    raise SystemExit(1 if survivors or misfits or not chosen else 0)
+
+
+if __name__ == "__main__":
+    main()

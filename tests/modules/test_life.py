@@ -1,0 +1,164 @@
+"""Around the updates of a run: what it is given, what it is built from, and what the trainer's own switches do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.cli import ReduceLROnPlateau
+from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
+from torch.utils.data import DataLoader
+
+from lit_rl.data.base import ProblemLoader
+from lit_rl.models import OwnTrunk
+from lit_rl.modules import GRPO, PPO, RolloutModule
+
+Make = Callable[..., RolloutModule]
+
+
+class Batches(pl.Callback):
+    """Notes the problems of each rollout and of each validation batch."""
+
+    def __init__(self) -> None:
+        self.train: list[tuple[str, ...]] = []
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        self.train.append(tuple(problem.task_id for problem in batch))
+
+
+@pytest.mark.parametrize(("overfit", "per_epoch"), [(2, 2), (0.5, 2), (1, 1)])
+def test_overfit_batches_repeats_the_first_batches_in_their_order(
+    make_module: Make, tmp_path: Path, overfit: float, per_epoch: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    batches = Batches()
+    data = Words(batch_size=3, validation_batch_size=3)
+    fit(make_module(max_rollouts=6), tmp_path, data=data, overfit_batches=overfit, callbacks=[batches])
+    first = [tuple(f"train{3 * i + j}" for j in range(3)) for i in range(per_epoch)]
+    assert batches.train == list(itertools.islice(itertools.cycle(first), 6))
+    assert not [w for w in recwarn if "shuffling" in str(w.message)]
+
+
+def plateau(monitor: str) -> Callable[[torch.optim.Optimizer], Any]:
+    """A tenth of the rate as soon as the metric did not get smaller once."""
+    return lambda optimizer: ReduceLROnPlateau(optimizer, monitor=monitor, factor=0.1, patience=0, threshold=0.0)
+
+
+class Rising(GRPO):
+    """A validation metric that is the number of rollouts: it never gets smaller."""
+
+    rates: Any = None
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("val/rising", float(self.rollout_step))
+        super().on_validation_epoch_end()
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        optimizer: Any = self.optimizers()
+        self.rates = [*(self.rates or []), optimizer.param_groups[0]["lr"]]
+
+
+def test_a_plateau_of_a_validation_metric_lowers_the_rate(make_module: Make, tmp_path: Path) -> None:
+    """Validation after rollouts 2, 4 and 6: the first is the best, each later one costs a factor of ten."""
+    validation = {"limit_val_batches": 1, "val_check_interval": 2, "check_val_every_n_epoch": None}
+    module: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
+    fit(module, tmp_path, **validation)
+    assert module.rates == pytest.approx([0.5] * 4 + [0.05] * 2 + [0.005])
+    half: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=5)
+    fit(half, tmp_path, callbacks=[SaveAt(5, tmp_path / "five.ckpt")], **validation)
+    rest: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
+    fit(rest, tmp_path, ckpt_path=str(tmp_path / "five.ckpt"), **validation)
+    assert rest.rates == pytest.approx([0.05, 0.005])
+    assert torch.equal(weights(rest), weights(module))
+
+
+def test_a_plateau_of_a_training_metric_is_looked_for_after_every_rollout(make_module: Make, tmp_path: Path) -> None:
+    """No row is ever without a reward: no rollout after the first one is better."""
+    module: Any = make_module(Rising, lr_scheduler=plateau("reward/invalid_fraction"), max_rollouts=3)
+    fit(module, tmp_path)
+    assert module.rates == pytest.approx([0.5, 0.5, 0.05])
+
+
+def test_a_plateau_without_a_metric_is_refused_in_one_line(make_module: Make, tmp_path: Path) -> None:
+    module = make_module(lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer))
+    with pytest.raises(ValueError, match=r"ReduceLROnPlateau needs a metric.*monitor"):
+        fit(module, tmp_path)
+
+
+@pytest.mark.parametrize("cls", [GRPO, PPO])
+def test_load_from_checkpoint_gives_the_weights_of_the_checkpoint(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, cls: Any
+) -> None:
+    options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    module = make_module(cls, max_rollouts=2, **options)
+    fit(module, tmp_path, callbacks=[SaveAt(2, tmp_path / "two.ckpt")])
+    fresh = make_module(cls, **({"critic": OwnTrunk()} if cls is PPO else {}))
+    parts: dict[str, Any] = {"policy": fresh.policy, "rewards": [EvenBytes()]}
+    if cls is PPO:
+        parts["critic"] = fresh.critic  # type: ignore[attr-defined]
+    loaded = cls.load_from_checkpoint(tmp_path / "two.ckpt", **parts)
+    assert loaded.rollout_step == 2
+    for (name, ours), (other, theirs) in zip(loaded.named_parameters(), module.named_parameters(), strict=True):
+        assert name == other
+        assert torch.equal(ours, theirs)
+
+
+def test_load_from_checkpoint_without_its_parts_or_a_configuration_says_what_to_give(
+    make_module: Make, tmp_path: Path
+) -> None:
+    fit(make_module(max_rollouts=1), tmp_path, callbacks=[SaveAt(1, tmp_path / "one.ckpt")])
+    with pytest.raises(ValueError, match=r"one\.ckpt holds no configuration.*give GRPO's arguments, at least policy"):
+        GRPO.load_from_checkpoint(tmp_path / "one.ckpt")
+
+
+def test_a_checkpoint_of_another_model_is_not_loaded_halfway(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path
+) -> None:
+    fit(make_module(max_rollouts=1), tmp_path, callbacks=[SaveAt(1, tmp_path / "one.ckpt")])
+    other = make_module(model={"num_hidden_layers": 1}).policy
+    with pytest.raises(ValueError, match="the checkpoint is of another model"):
+        GRPO.load_from_checkpoint(tmp_path / "one.ckpt", policy=other, rewards=[EvenBytes()])
+
+
+def loader_fit(module: RolloutModule, folder: Path, loader: Any) -> None:
+    """Fit on a bare loader, without a DataModule."""
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_checkpointing=False,
+        default_root_dir=folder,
+        use_distributed_sampler=False,
+        max_epochs=1,
+    )
+    trainer.fit(module, loader)
+
+
+def test_resampling_takes_the_loaders_problems_where_there_is_no_datamodule(make_module: Make, tmp_path: Path) -> None:
+    problems = Words().load_problems("train")
+    module: Any = make_module(max_resamples=1, max_rollouts=1)
+    loader_fit(module, tmp_path, ProblemLoader(problems, 3, drop_last=True))
+    assert module.rollout_step == 1
+    with pytest.raises(
+        ValueError, match=r"max_resamples=1 draws other training problems.*DataModule or a ProblemLoader"
+    ):
+        loader_fit(make_module(max_resamples=1), tmp_path, DataLoader([problems[:3]], batch_size=None, collate_fn=list))
+
+
+def test_log_probabilities_that_nothing_reads_are_none(make_module: Make, tmp_path: Path) -> None:
+    """With one update per rollout the old policy is the policy; zeros in their place would be a lie."""
+    seen: list[Any] = []
+
+    class Watch(GRPO):
+        def update(self, experience: Any) -> Any:
+            seen.append(experience.old_logprobs)
+            return super().update(experience)
+
+    fit(make_module(Watch, max_rollouts=1), tmp_path)
+    fit(make_module(Watch, max_rollouts=1, num_epochs=2), tmp_path)
+    assert seen[0] is None
+    assert (seen[1] < 0).any()

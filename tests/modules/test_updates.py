@@ -1,0 +1,153 @@
+"""What happens between a rollout and the next: which rows, in which order, at which rate, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from modules.conftest import fit
+
+from lit_rl.engines.in_process import InProcess
+from lit_rl.models import OwnTrunk
+from lit_rl.models.policy import Policy
+from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.modules.grpo import credit_weights
+from lit_rl.types import Sampling
+
+Make = Callable[..., RolloutModule]
+
+
+class Rows(GRPO):
+    """Notes the rows and the learning rate of each update, by rollout."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rows: list[tuple[int, list[int]]] = []
+        self.rates: list[tuple[int, float]] = []
+
+    def update_once(self, experience: Any, rows: torch.Tensor, *args: Any) -> float | None:
+        optimizer: Any = self.optimizers()
+        self.rows.append((self.rollout_step, rows.tolist()))
+        self.rates.append((self.rollout_step, optimizer.param_groups[0]["lr"]))
+        return super().update_once(experience, rows, *args)
+
+
+def test_each_epoch_deals_all_rows_out_in_an_order_of_its_own(make_module: Make, tmp_path: Path) -> None:
+    """Two rollouts of twelve rows, three epochs of two minibatches."""
+    module: Any = make_module(Rows, num_epochs=3, num_minibatches=2, max_rollouts=2)
+    fit(module, tmp_path)
+    assert [(step, len(rows)) for step, rows in module.rows] == [(0, 6)] * 6 + [(1, 6)] * 6
+    orders = [module.rows[i][1] + module.rows[i + 1][1] for i in range(0, 12, 2)]
+    assert all(sorted(order) == list(range(12)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 6
+    assert list(range(12)) not in orders
+
+
+def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) -> None:
+    """A rate of 0.5 / (1 + rollouts), the same for all four updates of a rollout."""
+
+    def schedule(optimizer: torch.optim.Optimizer) -> Any:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+
+    module: Any = make_module(Rows, num_epochs=2, num_minibatches=2, max_rollouts=3, lr_scheduler=schedule)
+    fit(module, tmp_path)
+    assert module.rates == [(rollout, 0.5 / (1 + rollout)) for rollout in range(3) for _ in range(4)]
+
+
+def test_the_engine_is_told_of_every_update(make_module: Make, tmp_path: Path) -> None:
+    class Told(InProcess):
+        def __init__(self) -> None:
+            self.of: list[Policy] = []
+
+        def after_update(self, policy: Policy) -> None:
+            self.of.append(policy)
+
+    engine = Told()
+    module = make_module(engine=engine, num_epochs=2, num_minibatches=2, max_rollouts=2)
+    assert fit(module, tmp_path).global_step == 8
+    assert engine.of == [module.policy] * 8
+
+
+def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Tensor]:
+    """How far policy and critic went in one rollout of plain SGD at a rate of 0.01."""
+    common: dict[str, Any] = {"max_rollouts": 1, "critic_gradient_clip_norm": None}
+    common["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.01)
+    module: Any = make_module(PPO, critic=OwnTrunk(), **(common | options))
+    module.policy.load()
+    module.critic.load(module.policy)
+
+    def now() -> dict[str, torch.Tensor]:
+        groups = module.parameter_groups()
+        return {name: torch.cat([p.detach().flatten() for p in group]).clone() for name, group in groups.items()}
+
+    before = now()
+    fit(module, folder)
+    return {name: value - before[name] for name, value in now().items()}
+
+
+@pytest.mark.parametrize(("option", "value"), [("value_coef", 3.0), ("critic_lr", 0.03)])
+def test_the_critic_s_own_weight_and_rate_move_the_critic_alone(
+    make_module: Make, tmp_path: Path, option: str, value: float
+) -> None:
+    """A loss of three times the weight, or three times the rate, is a step of three times the length."""
+    usual, other = steps(make_module, tmp_path), steps(make_module, tmp_path, **{option: value})
+    assert usual["critic"].norm() > 0
+    torch.testing.assert_close(other["critic"], 3 * usual["critic"])
+    torch.testing.assert_close(other["policy"], usual["policy"])
+
+
+def test_the_value_clip_is_around_the_values_of_the_rollout(make_module: Make, tmp_path: Path) -> None:
+    """In the first update nothing has moved, so the clip does nothing; in the second it does."""
+    options: dict[str, Any] = {"critic_lr": 0.3}
+    for epochs, same in ((1, True), (2, False)):
+        free = steps(make_module, tmp_path, num_epochs=epochs, **options)["critic"]
+        held = steps(make_module, tmp_path, num_epochs=epochs, value_clip=1e-3, **options)["critic"]
+        assert torch.equal(free, held) is same
+
+
+def test_a_token_weighs_by_the_size_of_its_credit_whatever_its_sign() -> None:
+    """Sizes 2, 1, 1 of three tokens: three times their shares. A row without credit keeps ones."""
+    mask = torch.tensor([[True, True, True, False], [True, True, False, False]])
+    credit = torch.tensor([[-2.0, 1.0, 1.0, 9.0], [0.0, 0.0, 0.0, 0.0]])
+    assert credit_weights(credit, mask).tolist() == [[1.5, 0.75, 0.75, 0.0], [1.0, 1.0, 0.0, 0.0]]
+
+
+class Scored(GRPO):
+    """Notes how far the sampler's, the old and the new log-probabilities of the first update are apart."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.apart: list[tuple[float, float]] = []
+
+    def policy_loss(self, micro: Any, denominator: torch.Tensor) -> Any:
+        result = super().policy_loss(micro, denominator)
+        new, sampled = self.logprobs_at_hand, micro.completions.sampler_logprobs
+        assert new is not None
+        old = new if micro.old_logprobs is None else micro.old_logprobs
+        mask = micro.loss_mask
+        self.apart.append((float((new - sampled)[mask].abs().max()), float((new - old)[mask].abs().max())))
+        return result
+
+
+@pytest.mark.parametrize("num_epochs", [1, 2])
+def test_an_update_scores_at_the_temperature_that_sampled(make_module: Make, tmp_path: Path, num_epochs: int) -> None:
+    sampling = Sampling(num_samples=4, max_tokens=6, temperature=0.5)
+    module: Any = make_module(Scored, sampling=sampling, num_epochs=num_epochs, max_rollouts=1)
+    fit(module, tmp_path)
+    assert max(module.apart[0]) < 1e-5
+
+
+@pytest.mark.parametrize("num_minibatches", [1, 3])
+def test_updates_end_before_the_first_one_that_starts_too_far_away(
+    make_module: Make, tmp_path: Path, num_minibatches: int
+) -> None:
+    """One large step is further than the limit allows, so it is the only one; its own start is where it sampled."""
+    options: dict[str, Any] = {"num_epochs": 4, "num_minibatches": num_minibatches, "max_rollouts": 1}
+    options["optimizer"] = lambda params: torch.optim.SGD(params, lr=50.0)
+    assert fit(make_module(**options), tmp_path).global_step == 4 * num_minibatches
+    trainer = fit(make_module(**options, largest_kl=1e-6), tmp_path)
+    assert trainer.global_step == 1
+    assert trainer.callback_metrics["policy/approximate_kl"] > 1e-6
