@@ -18,6 +18,25 @@ from lit_rl.models.streams import StreamKey
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
 KEY = StreamKey(seed=3, purpose="test", rollout=0)
+TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+"""Learned positions, which a wrong count of pads or tokens changes most."""
+
+
+@pytest.fixture(params=["qwen2", "gpt2", "gpt2-lora"])
+def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM:
+    """A loaded policy with random weights; adapters are not zero."""
+    config = TINY_QWEN2 if request.param == "qwen2" else TINY_GPT2
+    policy = CausalLM(
+        config=config, tokenizer=byte_tokenizer, lora=LoRA(rank=2) if request.param == "gpt2-lora" else None
+    )
+    policy.load()
+    if policy.lora is not None:
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in policy.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return policy
 
 
 def problems(*prompts: str, stop_strings: tuple[str, ...] = ()) -> list[Problem]:
@@ -29,9 +48,13 @@ def sample(policy: CausalLM, prompts: list[Problem], **sampling: object) -> Comp
         return policy.sample(policy.encode(prompts), Sampling(**sampling), KEY)  # type: ignore[arg-type]
 
 
-def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM) -> None:
-    """Items 7, 12, 35: the shift, left padding and the temperature are the same in both."""
-    done = sample(tiny_policy, problems("a", "hello there"), num_samples=3, temperature=0.5, max_tokens=9)
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM, ends_early: bool) -> None:
+    """Items 7, 12, 35: the shift, left padding and the temperature are the same in both, also as rows drop out."""
+    if ends_early:
+        tiny_policy.eos_ids = frozenset(range(0, 256, 7))
+    done = sample(tiny_policy, problems("a", "hello there", "def"), num_samples=4, temperature=0.5, max_tokens=20)
+    assert (len(set(done.lengths.tolist())) > 3) is ends_early
     with torch.no_grad(), evaluating(tiny_policy):
         logprobs = tiny_policy.logprobs(done, temperature=0.5)
     assert torch.allclose(logprobs, done.sampler_logprobs, atol=1e-5)
@@ -60,12 +83,13 @@ def test_a_rows_samples_do_not_depend_on_its_company(tiny_policy: CausalLM) -> N
 def test_greedy_equals_generate_of_transformers(tiny_policy: CausalLM) -> None:
     prompts = tiny_policy.encode(problems("def f(x):", "a"))
     done = sample(tiny_policy, list(prompts.problems), temperature=0.0, max_tokens=10)
-    expected = tiny_policy.model.generate(
-        input_ids=prompts.prompt_ids,
-        attention_mask=prompts.prompt_mask.long(),
-        max_new_tokens=10,
-        do_sample=False,
-    )[:, prompts.prompt_ids.shape[1] :]
+    with evaluating(tiny_policy):
+        expected = tiny_policy.model.generate(
+            input_ids=prompts.prompt_ids,
+            attention_mask=prompts.prompt_mask.long(),
+            max_new_tokens=10,
+            do_sample=False,
+        )[:, prompts.prompt_ids.shape[1] :]
     width = done.completion_ids.shape[1]
     for row in range(2):
         length = int(done.lengths[row])
@@ -130,9 +154,11 @@ def test_given_texts_round_trip_and_end_with_eos(tiny_policy: CausalLM) -> None:
     assert [int(done.completion_ids[i, n - 1]) for i, n in enumerate(done.lengths.tolist())] == [256, 256]
 
 
+@pytest.mark.parametrize("tiny_policy", ["qwen2", "gpt2"], indirect=True)
 def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: CausalLM) -> None:
     """Item 48: frozen, not in the optimizer."""
     done = sample(tiny_policy, problems("a"), max_tokens=4)
+    tiny_policy.eval()
     before = tiny_policy.logprobs(done).detach()
     tiny_policy.prepare_reference()
     with torch.no_grad():

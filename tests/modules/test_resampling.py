@@ -32,12 +32,14 @@ class Verdicts(GRPO):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.calls: list[list[str]] = []
+        self.keys: list[StreamKey] = []
         self.kept: list[str] = []
         self.rollout: Any = None
 
     def collect(self, problems: Sequence[Problem], *args: Any) -> Rollout:
         rollout = super().collect(problems, *args)
         self.calls.append([problem.task_id for problem in problems])
+        self.keys.append(args[1])
         judgements = []
         for row, judgement in enumerate(rollout.judgements):
             mixed = int(judgement.problem.task_id.removeprefix("train")) in self.informative
@@ -62,6 +64,14 @@ def test_one_sided_groups_are_sampled_again_up_to_a_cap(make_module: Make, tmp_p
     assert module.kept == [task_id for task_id in module.calls[2] for _ in range(GROUP)]
     assert module.trainer.callback_metrics["group/resampled_fraction"] == 1.0
     assert module.trainer.global_step == 1
+
+
+def test_each_sampling_of_each_rollout_has_streams_of_its_own(make_module: Make, tmp_path: Path) -> None:
+    """And fresh problems come in another order in each rollout."""
+    module: Any = make_module(Verdicts, max_resamples=2, max_rollouts=2)
+    fit(module, tmp_path)
+    assert len(module.keys) == 6
+    assert len({key.seed_of("train0", 0) for key in module.keys}) == 6
 
 
 class HalfOfThem(Verdicts):
