@@ -37,6 +37,7 @@ CONFIGURATIONS: Mapping[str, tuple[str, ...]] = {
 """Configurations of the data set and the splits each has."""
 
 QUESTION_FIELDS = ("problem", "question", "prompt", "question_content")
+TEST_FIELDS = ("tests", "input_output", "reward_model", "public_test_cases")
 
 CONTEST_IMPORTS = """\
 import bisect, collections, datetime, functools, heapq, itertools, math, operator, random, re, string
@@ -65,14 +66,15 @@ class _Left(Enum):
 
 
 class DeepCoder(TaskDataModule):
-    """DeepCoder-Preview, or LiveCodeBench rows as published, or rows in the shape of the trainer verl.
+    """DeepCoder-Preview, or rows of LiveCodeBench, APPS or TACO as published, or in the shape of the trainer verl.
 
-    Statement: the field ``problem``, ``question``, ``prompt`` or ``question_content``. Tests: ``tests`` (JSON
-    text, list or dictionary), ``public_test_cases`` with ``private_test_cases`` (read without unpickling), or
-    ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without starter code; a
-    prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
+    Statement: the field ``problem``, ``question``, ``prompt`` or ``question_content``. Tests: ``tests`` or, in APPS and
+    TACO, ``input_output`` (JSON text, list or dictionary), ``public_test_cases`` with ``private_test_cases`` (read
+    without unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
+    starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
-    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out, and so are rows whose field ``checker``
+    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing but
+    such rows is refused), and so are rows whose field ``checker``
     or ``generated_checker`` holds a program that would have to judge the output: no such program is run. Problems on
     stdin whose statements ask for a dialogue or for any of several answers stay, and are counted when loaded.
 
@@ -146,9 +148,27 @@ class DeepCoder(TaskDataModule):
             found = list(parse_rows(rows, self._problem, self.bad_rows))
             label = Path(source).name.split(".")[0]
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
+            self._tell_about_empty(source, split, len(found), sum(p is _Left.EMPTY for p in found))
             _tell_about_checkers(source, sum(p is _Left.CHECKER for p in found), kept)
             problems += kept
         return problems
+
+    def _tell_about_empty(self, source: str, split: Split, num_rows: int, num_empty: int) -> None:
+        """Say how many rows have no statement or no tests.
+
+        Raises:
+            ValueError: all of them.
+        """
+        if num_empty == num_rows:
+            statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
+            raise ValueError(
+                f"{self.name}: none of the {num_rows} {split} rows of {source} has a statement ({statement}) and "
+                f"tests ({tests}): rename the fields, or take another source"
+            )
+        if num_empty:
+            warnings.warn(
+                f"{source}: left out {num_empty} of {num_rows} {split} rows without statement or tests", stacklevel=3
+            )
 
     def train_dataloader(self) -> ProblemLoader:
         """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
@@ -262,8 +282,9 @@ def _metadata(row: Row) -> Mapping[str, Any]:
 
 
 def _tests(row: Row, function: str | None) -> list[ContestTest]:
-    if "tests" in row:
-        return normalise_tests(row.json("tests"), function)
+    for name in ("tests", "input_output"):
+        if row.values.get(name):  # APPS has empty texts where a problem has no tests
+            return normalise_tests(row.json(name), function)
     if "reward_model" in row:
         truth = Row(row.source, row.number, row.json("reward_model")).json("ground_truth")
         return normalise_tests(truth, function)
@@ -273,6 +294,8 @@ def _tests(row: Row, function: str | None) -> list[ContestTest]:
 
 
 def _reference(row: Row) -> str | None:
-    solutions = row.texts("solutions", default=[])
+    solutions = row.json("solutions", default=[]) if row.values.get("solutions") else []
+    if not isinstance(solutions, list) or not all(isinstance(solution, str) for solution in solutions):
+        raise row.error("solutions", "needs a list of texts, or one as JSON")
     program = extract_program(solutions[0]) if solutions else None
     return program.source if program else None

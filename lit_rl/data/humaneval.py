@@ -8,6 +8,7 @@ import re
 from typing import Literal, Unpack
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
+from lit_rl.data.mbpp_plus import comparing_test
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
@@ -28,14 +29,16 @@ class HumanEval(TaskDataModule):
     ``test``    nothing          the same 33
     ==========  ===============  ================================
 
-    Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. Completion form:
+    Rows have ``task_id``, ``prompt``, ``entry_point``, ``canonical_solution`` and ``test``. HumanEval+ is read from
+    ``HumanEvalPlus.jsonl.gz``, whose ``base_input`` and ``plus_input`` are given to the program and to the reference,
+    or from its OriginFmt file, whose ``test`` has all inputs. Completion form:
     the prompt as it is, which also begins the program; stop strings ``\nclass``, ``\ndef``, ``\n#``,
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
     prompt and canonical solution. Problems carry ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
-        path: ``HumanEval.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
+        path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
         split: see the table.
         split_seed: of the draw of the 131; the 33 are the rest.
         form: ``completion`` for base models, ``instruct`` for chat models.
@@ -103,13 +106,41 @@ class HumanEval(TaskDataModule):
         return Problem(
             task_id=row.text("task_id"),
             prompt=function_prompt(prompt, self.form, self.few_shot),
-            check=AssertTests(with_helpers(row.text("test"), prompt, entry_point), entry_point, self.timeout_seconds),
+            check=AssertTests(_test(row), entry_point, self.timeout_seconds),
             program_prefix=before_function(prompt, entry_point) if instruct else prompt,
             starter_code=prompt,
             reference=prompt + row.text("canonical_solution"),
             stop_strings=() if instruct else FUNCTION_STOPS,
             fields={"entry_point": entry_point, "statement": prompt},
         )
+
+
+def _test(row: Row) -> str:
+    """The row's test; with EvalPlus's inputs where the row has them, which its field ``test`` has not."""
+    prompt, entry_point = row.text("prompt"), row.text("entry_point")
+    if "plus_input" not in row:
+        return with_helpers(row.text("test"), prompt, entry_point)
+    inputs = [*row.json("base_input"), *row.json("plus_input")]
+    for arguments in inputs:
+        if not isinstance(arguments, list):
+            raise row.error("plus_input", f"needs lists of arguments, got {arguments!r:.60}")
+    tolerance = row.number_of("atol", 0.0)
+    if entry_point == "find_zero":  # any root will do, so values are not compared
+        return _ROOT_TEST.format(inputs=inputs, tolerance=tolerance or 1e-4)
+    return comparing_test(prompt + row.text("canonical_solution"), entry_point, inputs, tolerance)
+
+
+_ROOT_TEST = """\
+inputs = {inputs!r}
+
+
+def check(candidate):
+    for arguments in inputs:
+        (coefficients,) = arguments
+        root = candidate(list(coefficients))
+        value = sum(coefficient * root**power for power, coefficient in enumerate(coefficients))
+        assert abs(value) <= {tolerance!r}, (arguments, root)
+"""
 
 
 def with_helpers(test: str, prompt: str, entry_point: str) -> str:

@@ -10,10 +10,13 @@ which are Python: the types of their arguments are given back to the JSON inputs
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from lit_rl.data.rows import Row
+
+Compare = Literal["as_is", "as_set", "as_truth"]
 
 UNORDERED = frozenset({2, 7, 111, 140, 232, 579, 769})
 """Tasks whose answer is a set in any order, though the reference returns a list or tuple."""
@@ -135,13 +138,27 @@ def reference_test(row: Row, task_id: int) -> str:
     Values are compared as EvalPlus does: equal, or floats within the row's ``atol`` (1e-6 where it is 0) plus
     1e-7 of the expected value; two groups of tasks are compared as sets and as yes or no.
     """
-    compare = "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
+    compare: Compare = "as_set" if task_id in UNORDERED else "as_truth" if task_id in TRUTH_OF_MATCH else "as_is"
+    inputs = restored_inputs(row)
+    return comparing_test(
+        row.text("canonical_solution"), row.text("entry_point"), inputs, row.number_of("atol"), compare
+    )
+
+
+def comparing_test(
+    reference: str, function: str, inputs: Sequence[Sequence[Any]], tolerance: float, compare: Compare = "as_is"
+) -> str:
+    """Test source: a ``check`` that calls a program and the reference with the same arguments and compares.
+
+    Args:
+        reference: source of a correct program.
+        function: the function that both define.
+        inputs: positional arguments of each call.
+        tolerance: largest difference of floats; 0 for 1e-6.
+        compare: values as they are, as sets, or as yes and no.
+    """
     return _TEMPLATE.format(
-        reference=row.text("canonical_solution"),
-        function=row.text("entry_point"),
-        inputs=restored_inputs(row),
-        tolerance=row.number_of("atol"),
-        compare=compare,
+        reference=reference, function=function, inputs=list(inputs), tolerance=tolerance, compare=compare
     )
 
 

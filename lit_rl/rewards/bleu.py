@@ -15,13 +15,15 @@ TOKENIZERS = ("13a", "char", "intl", "none")
 class BleuReward(RewardTerm):
     """BLEU of the program against the problem's reference, 0 to 1; 0 without a program.
 
+    The problem's ``program_prefix`` is left out on both sides; in instruct form an answer may repeat it.
+
     sacrebleu computes it, because its tokenization and smoothing are fixed and named: sentence BLEU of up to
     four words, exponential smoothing, orders longer than the program left out.
 
     Args:
         weight: factor in the reward.
         name: name in logs.
-        tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares signs, ``none`` words
+        tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
             between spaces.
 
     Raises:
@@ -61,7 +63,12 @@ class BleuReward(RewardTerm):
 
     def _score(self, judgement: Judgement) -> TermScore:
         program, reference = program_and_reference(judgement, "BleuReward")
+        # What was given is on both sides: counted, it would make any completion look like the reference.
+        given = judgement.problem.program_prefix
+        program, references = program.removeprefix(given), [reference.removeprefix(given)]
+        if references != [reference] and not judgement.problem.continues_program:
+            references.append(reference)  # an answer may repeat the imports that it is given
         if not program.strip():
             return TermScore(0.0)
         # sacrebleu's rounding can leave 100.00000000000004 for equal texts
-        return TermScore(min(1.0, float(self._bleu.sentence_score(program, [reference]).score) / 100))
+        return TermScore(min(1.0, float(self._bleu.sentence_score(program, references).score) / 100))

@@ -45,6 +45,26 @@ ROWS = {
         ).decode(),
         "metadata": json.dumps({"func_name": "double"}),
     },
+    "apps on stdin": {
+        "question": "Double it.",
+        "solutions": json.dumps(["print(2 * int(input()))\n", "other"]),
+        "input_output": json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]}),
+        "starter_code": "",
+        "difficulty": "introductory",
+    },
+    "apps with a function": {
+        "question": "Double it.",
+        "solutions": json.dumps(["def double(x):\n    return 2 * x\n"]),
+        "input_output": json.dumps({"fn_name": "double", "inputs": [[1]], "outputs": [[2]]}),
+        "starter_code": "def double(x):\n\t",
+    },
+    "taco as published": {
+        "question": "Double it.",
+        "solutions": "",
+        "input_output": {"inputs": ["1\n"], "outputs": ["2\n"]},
+        "starter_code": None,
+        "Expected Time Complexity": None,
+    },
     "verl": {
         "prompt": [{"role": "user", "content": "Double it."}],
         "reward_model": {"style": "rule", "ground_truth": STDIO_TESTS},
@@ -68,7 +88,7 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
     (problem,) = load(tmp_path, ROWS[shape])
     assert "Double it." in problem.prompt[-1]["content"]
     assert problem.fields["statement"] == "Double it."
-    if shape in ("taco", "codeforces", "verl"):
+    if shape in ("taco", "codeforces", "verl", "apps on stdin", "taco as published"):
         assert problem.check == StdioTests((("1\n", "2\n"),), timeout_seconds=6.0, compare="decimals")
         assert problem.program_prefix == ""
     else:
@@ -257,3 +277,22 @@ def test_every_real_stdin_row_is_read(real_data):
     assert len(problems) == 408
     assert sum(len(problem.check.cases) for problem in problems) == 468
     assert all(isinstance(problem.check, StdioTests) and problem.reference is None for problem in problems)
+
+
+def test_a_source_without_any_statement_or_test_is_refused_with_the_names_of_the_fields(tmp_path):
+    row = {"description": "Double it.", "cases": "[]"}
+    with pytest.raises(ValueError, match=r"none of the 2 train rows of .* has a statement \(problem or .*input_output"):
+        load(tmp_path, row, row)
+
+
+def test_rows_without_tests_are_counted(tmp_path):
+    no_tests = {"question": "Double it.", "input_output": ""}
+    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 3 train rows without statement or tests"):
+        assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
+
+
+def test_the_reference_of_apps_is_the_first_of_its_solutions(tmp_path):
+    (problem,) = load(tmp_path, ROWS["apps on stdin"])
+    assert problem.reference == "print(2 * int(input()))\n"
+    with pytest.raises(RowError, match="field 'solutions': needs a list of texts"):
+        load(tmp_path, ROWS["apps on stdin"] | {"solutions": "3"})

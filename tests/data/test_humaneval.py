@@ -7,7 +7,9 @@ import pytest
 
 from lit_rl.data.humaneval import HumanEval, before_function
 from lit_rl.data.prompts import SOLVED_FUNCTIONS
+from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.sandbox import Sandbox
 
 
 def row(number: int) -> dict:
@@ -134,3 +136,57 @@ def test_helpers_of_the_four_real_prompts_that_have_one_stay_with_instruct_form(
     assert with_helper == [f"HumanEval/{number}" for number in (10, 32, 38, 50)]
     for problem in problems:
         ast.parse(problem.program_prefix)
+
+
+def plus_row(**changes) -> dict:
+    """A row of ``HumanEvalPlus.jsonl.gz``: its ``test`` has the base input only."""
+    return {
+        "task_id": "HumanEval/0",
+        "prompt": 'from typing import List\n\n\ndef total(xs: List[float]) -> float:\n    """The sum."""\n',
+        "entry_point": "total",
+        "canonical_solution": "    return sum(xs)\n",
+        "test": "def check(candidate):\n    assert candidate([1.5]) == 1.5\n",
+        "contract": "    assert all(type(x) == float for x in xs)\n",
+        "base_input": [[[1.5]]],
+        "plus_input": [[[0.1, 0.2, 0.3]], [[]]],
+        "atol": 0,
+    } | changes
+
+
+ROOT = plus_row(
+    task_id="HumanEval/32",
+    prompt='def find_zero(xs: list):\n    """A root."""\n',
+    entry_point="find_zero",
+    canonical_solution="    return -xs[0] / xs[1]\n",
+    base_input=[[[1, 2]]],
+    plus_input=[[[-4, 0, 1]]],
+    atol=1e-4,
+)
+
+RIGHT = "def total(xs):\n    result = 0.0\n    for x in reversed(xs):\n        result += x\n    return result\n"
+PLUS_CASES = [
+    (plus_row(), RIGHT, True),
+    (plus_row(), "def total(xs):\n    return xs[0]\n", False),  # passes the base test
+    (plus_row(), "def total(xs):\n    return round(sum(xs), 3) + 1e-3\n", False),
+    (plus_row(), "def total(xs):\n    return sum(xs) if xs else None\n", False),
+    (ROOT, "def find_zero(xs):\n    return -0.5 if len(xs) == 2 else 2.0\n", True),
+    (ROOT, "def find_zero(xs):\n    return -0.5 if len(xs) == 2 else -2.0\n", True),  # the other root
+    (ROOT, "def find_zero(xs):\n    return -0.5\n", False),
+]
+
+
+def test_the_further_inputs_of_humaneval_plus_are_tests(tmp_path):
+    file = tmp_path / "HumanEvalPlus.jsonl"
+    with Sandbox(num_workers=1) as sandbox:
+        for row, program, passes in PLUS_CASES:
+            file.write_text(json.dumps(row) + "\n")
+            (problem,) = HumanEval(str(file), form="instruct").problems("test")
+            outcomes = sandbox.judge_many([(problem.program_prefix + program, problem.check)])
+            assert outcomes[0].passed is passes, (program, outcomes[0])
+
+
+def test_inputs_of_humaneval_plus_that_are_no_arguments_name_the_row(tmp_path):
+    file = tmp_path / "HumanEvalPlus.jsonl"
+    file.write_text(json.dumps(plus_row(plus_input=[1])) + "\n")
+    with pytest.raises(RowError, match=r"row 1, field 'plus_input': needs lists of arguments, got 1"):
+        HumanEval(str(file)).problems("test")

@@ -3,9 +3,11 @@ import sys
 
 import pytest
 
-from lit_rl.execution.checks import ReferenceText
+from lit_rl.execution.checks import AssertTests, ReferenceText
 from lit_rl.rewards import BleuReward
-from tests.rewards.rows import problem, reward_of
+from lit_rl.rollout import find_program
+from lit_rl.types import Judgement, Problem
+from tests.rewards.rows import PASSED, batch, problem, reward_of
 
 REFERENCE = "int x = 1 ;\nint y = x + 2 ;"
 
@@ -38,6 +40,27 @@ def test_the_reference_may_stand_in_the_check() -> None:
     check = ReferenceText("a b c d", "cpp")
     assert reward_of(BleuReward(), "a b c d", check=check).rewards.item() == 1.0
     BleuReward().check_problem(problem(check))
+
+
+PROMPT = 'import math\n\n\ndef area(r):\n    """The area of a circle of this radius, as a float."""\n'
+BODY = "    return math.pi * r * r\n"
+
+
+@pytest.mark.parametrize(("body", "expected"), [(BODY, 1.0), ("    pass\n", 0.0)])
+def test_the_beginning_that_was_given_does_not_count(body: str, expected: float) -> None:
+    task = Problem("t", PROMPT, AssertTests("area(1)", "area"), program_prefix=PROMPT, reference=PROMPT + BODY)
+    judgement = Judgement(task, find_program(task, body), PASSED)
+    (score,) = BleuReward().score(batch([body]), [judgement])
+    assert score.value == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("answer", [PROMPT + BODY, PROMPT.removeprefix("import math\n\n\n") + BODY])
+def test_an_answer_may_repeat_the_imports_or_not(answer: str) -> None:
+    check = AssertTests("area(1)", "area")
+    task = Problem("t", "Finish it.", check, program_prefix="import math\n\n\n", reference=PROMPT + BODY)
+    text = f"```python\n{answer}```"
+    (score,) = BleuReward().score(batch([text]), [Judgement(task, find_program(task, text), PASSED)])
+    assert score.value == 1.0
 
 
 def test_likeness_has_no_place() -> None:
