@@ -168,7 +168,7 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
 
     Args:
         hidden: [N, S, H] last hidden states of prompts and completions.
-        head: from [..., H] to [..., 1].
+        head: the linear layer from H to 1.
         completions: the same N rows.
 
     Returns:
@@ -177,6 +177,9 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
     num_tokens = completions.completion_ids.shape[1]
     where = completion_positions(hidden.shape[1] - num_tokens, num_tokens)
     states = hidden[:, where.start : where.stop + 1]
-    all_values = head(states.to(head.weight.dtype))[..., 0]
+    # In float32 at least, also under autocast: bfloat16 would round a value of 0.9 by 0.002.
+    dtype = torch.promote_types(head.weight.dtype, torch.float32)
+    with torch.autocast(hidden.device.type, enabled=False):
+        all_values = nn.functional.linear(states.to(dtype), head.weight.to(dtype), head.bias.to(dtype))[..., 0]
     tail = all_values.gather(1, completions.lengths[:, None])[:, 0]
     return all_values[:, :num_tokens].clone(), tail  # a sharded module may not return a view

@@ -21,6 +21,7 @@ from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.export import read_checkpoint
+from lit_rl.models.masters import build_optimizer, take_gradients
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.models.strategy import check_strategy
@@ -121,6 +122,9 @@ class PolicyModule(pl.LightningModule):
                 "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
                 "use bf16-mixed or 32-true"
             )
+        # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
+        precision: Any = self.trainer.precision_plugin
+        precision.convert_input = unchanged
         if self.runner is None and self.sandbox is not None:
             self.runner = self.sandbox()
         if self.rewards is not None:
@@ -162,7 +166,7 @@ class PolicyModule(pl.LightningModule):
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
             for name, group in self.parameter_groups().items()
         ]
-        optimizer = self.optimizer(groups)
+        optimizer = build_optimizer(self.optimizer, groups)
         if self.lr_scheduler is None:
             return optimizer
         schedule = self.lr_scheduler(optimizer)
@@ -183,6 +187,7 @@ class PolicyModule(pl.LightningModule):
             norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
+        take_gradients(optimizer.optimizer)
         norms = {}
         for group in optimizer.param_groups:
             limit = self.clip_norm(group["name"])
@@ -365,6 +370,11 @@ class PolicyModule(pl.LightningModule):
         """
         self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
+
+
+def unchanged(batch: Any) -> Any:
+    """The batch as it is."""
+    return batch
 
 
 def _and_owners(name: str) -> Iterator[str]:

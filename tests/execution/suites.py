@@ -1,9 +1,9 @@
 """Runs the suites of hostile and honest programs; as a script too, for an ordinary user.
 
-``python suites.py TIER CHECK NUM_WORKERS [LANDLOCK]`` prints what went wrong, one line each, and nothing if nothing
-did. LANDLOCK is a version to pretend the kernel had.
+``python suites.py TIER CHECK NUM_WORKERS`` prints what went wrong, one line each, and nothing if nothing did.
 """
 
+import argparse
 import contextlib
 import functools
 import os
@@ -19,6 +19,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import honest_programs  # noqa: E402
 import hostile_programs  # noqa: E402
+import hostile_system_calls  # noqa: E402
+
+hostile_programs.FUNCTION_STYLE.update(hostile_system_calls.SYSTEM_CALLS)
 
 TESTED = ((1, 2), (-1, 1), (10, 20))
 
@@ -110,6 +113,17 @@ def _command(pid):
         return ""
 
 
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tier", type=int)
+    parser.add_argument("kind")
+    parser.add_argument("num_workers", type=int)
+    parser.add_argument("--landlock", type=int, help="a version to pretend the kernel had")
+    parser.add_argument("--only", help="system_calls: those hostile programs alone")
+    options = parser.parse_args()
+    names = hostile_system_calls.SYSTEM_CALLS.keys() if options.only else None
+    print("\n".join(run(options.tier, options.kind, options.num_workers, names, options.landlock)))
+
+
 if __name__ == "__main__":
-    versions = [int(word) for word in sys.argv[4:]]
-    print("\n".join(run(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), None, *versions)))
+    main()

@@ -10,7 +10,8 @@ import pytest
 
 from lit_rl.data.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.confinement.boxed_command import BoxLimits, box_user, run_boxed
+from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
+from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.build import fill_lines
 from lit_rl.execution.sandbox import Sandbox
 
@@ -201,7 +202,7 @@ def boxed(request, tmp_path):
     folder = tmp_path / "box"
     folder.mkdir()
     if os.geteuid() == 0:
-        os.chown(folder, box_user(), box_user())
+        os.chown(folder, nobody(), nobody())
         for parent in folder.parents:
             if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
                 os.chmod(parent, 0o755)

@@ -103,3 +103,19 @@ USER_RUNS = [(t, k) for t in (0, 1) for k in ("literal", "graded", "calls", "std
 def test_suite_as_an_ordinary_user(tier, kind):
     done = as_ordinary_user(HERE / "suites.py", tier, kind, 2)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
+
+
+# A program runs beside its grader here, and as the trainer's own user.
+@pytest.mark.parametrize("landlock", [*LANDLOCK_VERSIONS, None])
+@pytest.mark.parametrize("tier", [0, 1])
+def test_no_program_of_an_ordinary_user_reaches_another_process(tier, landlock):
+    older = [] if landlock is None else ["--landlock", landlock]
+    done = as_ordinary_user(HERE / "suites.py", tier, "graded", 1, "--only", "system_calls", *older)
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
+
+
+@pytest.mark.parametrize("tier", [0, 1])
+def test_no_program_of_a_nobody_reaches_another_process(tier):
+    need_tier(tier)
+    names = suites.hostile_system_calls.SYSTEM_CALLS.keys()
+    assert suites.run(tier, "graded", 1, names, landlock=1) == []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT
+from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.spawning import entry_code
 
 TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
@@ -21,7 +22,6 @@ TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/
 LOG_BYTES = 1 << 16
 _POLL_SECONDS = 0.02
 _MEASURE_SECONDS = 1.0
-_FIRST_USER, _NUM_USERS = 61184, 4000
 
 
 class BoxError(RuntimeError):
@@ -64,11 +64,6 @@ class BoxReport:
     wall_seconds: float
 
 
-def box_user() -> int:
-    """User id that commands run as: a nobody's if this process is root, else its own."""
-    return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
-
-
 def run_boxed(
     command: str,
     folder: str | Path,
@@ -77,6 +72,7 @@ def run_boxed(
     readable: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     namespaces: bool | None = None,
+    landlock_version: int | None = None,
 ) -> BoxReport:
     """Run a shell command that can write ``folder`` and read the toolchain, and nothing else.
 
@@ -87,6 +83,7 @@ def run_boxed(
         readable: further folders to read and execute from.
         environment: further variables.
         namespaces: insist on them, or do without; ``None`` takes them where the machine has them.
+        landlock_version: behave as a kernel with this version of Landlock, for tests.
 
     Raises:
         BoxError: the machine allows no confinement.
@@ -108,11 +105,11 @@ def run_boxed(
             "LC_ALL": "C",
             **(environment or {}),
         },
-        "user": box_user(),
+        "user": nobody(),
+        "landlock_version": landlock_version,
     }
     said = ""
     for with_namespaces in (True, False) if namespaces is None else (namespaces,):
-        settings["own_user"] = with_namespaces or os.geteuid() == 0
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
             reason = Path(own, "report")
             process = _start({**settings, "namespaces": with_namespaces, "report": str(reason)}, log.fileno())

@@ -12,7 +12,9 @@ libc.syscall.restype = ctypes.c_long
 # locks that threads need, where a process without threads needs none. It returns -1 where it fails. Calls through
 # this library neither release the interpreter's lock nor keep ``errno``, which would be more memory to copy.
 _bare = ctypes.PyDLL(None)
-fork, bare_prctl = _bare.fork, _bare.prctl
+fork, bare_prctl, bare_setrlimit = _bare.fork, _bare.prctl, _bare.setrlimit
+_set_mask, _no_signals = _bare.sigprocmask, ctypes.create_string_buffer(128)
+_SIG_SETMASK = 2
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP = 1, 4, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NAME = 36, 15
@@ -49,6 +51,11 @@ def unshare(flags: int) -> None:
     check(libc.unshare(flags), "unshare")
 
 
+def let_signals_through() -> None:
+    """Block no signal from now on."""
+    _set_mask(_SIG_SETMASK, _no_signals, None)
+
+
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
     """``mount``."""
     arguments = source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
@@ -67,10 +74,15 @@ def pivot_root(new: str, old: str) -> None:
 
 def drop_capabilities() -> None:
     """Give up all capabilities, for this process and everything it will ever execute."""
+    empty_bounding_set()
+    set_capabilities(0)
+
+
+def empty_bounding_set() -> None:
+    """Let no program that is executed gain a capability; needs privileges, fails silently without."""
     for capability in range(64):
         if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
             break
-    set_capabilities(0)
 
 
 def set_capabilities(mask: int) -> None:

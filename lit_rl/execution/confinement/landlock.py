@@ -32,12 +32,15 @@ def abi_version() -> int:
     return max(0, int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)))
 
 
-def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -> None:
+def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -> int:
     """Allow this process and its children the given access beneath the given paths, and nothing else.
 
     Args:
         rules: paths, each with what is allowed there. Paths that do not exist are left out.
         newest: use no more than this version offers, 0 for none; behaves as an older kernel does.
+
+    Returns:
+        the version that holds now.
 
     Raises:
         OSError: if the kernel has no Landlock.
@@ -58,6 +61,7 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
         check(libc.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
+    return version
 
 
 def _add(ruleset: int, path: str, access: int) -> None:

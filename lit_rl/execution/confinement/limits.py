@@ -1,27 +1,106 @@
-"""Resource limits that every program of a worker inherits from its zygote."""
+"""Resource limits of programs, compilers and builds."""
 
 from __future__ import annotations
 
+import ctypes
 import resource
+import struct
+from collections.abc import Callable, Iterable
+
+from lit_rl.execution.confinement.kernel import bare_setrlimit, libc
 
 # Address space beyond the stated memory: thread stacks (128 MiB is common in contests), malloc arenas and
 # mapped libraries are reserved, not used. Whether a program *used* too much is told by its resident peak.
 ADDRESS_SLACK = 384 << 20
 OPEN_FILES = 64
+MOST_TASKS = 512
+"""Processes and threads of one worker together."""
+
+_PENDING_SIGNALS = 256
+_OFFSET_OF_TASKS = 80  # in ``struct sysinfo`` of 64 bits, as a number of 16 bits
+_MOST_COUNTED = 1 << 16
 
 
-def set_limits(memory_bytes: int, output_bytes: int) -> None:
+def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool) -> tuple[tuple[int, int], ...]:
+    """Limits that every program of a worker inherits from its zygote, for :func:`lower`.
+
+    Args:
+        memory_bytes: of one program.
+        output_bytes: longest file.
+        own_tasks: the kernel counts this worker's tasks alone: its user is its own, or its user namespace is.
+    """
+    limits = [
+        (resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
+        (resource.RLIMIT_FSIZE, output_bytes),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        # Queued signals, too, are counted by user.
+        (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
+        *((which, 0) for which in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)),
+    ]
+    return (*limits, (resource.RLIMIT_NPROC, MOST_TASKS)) if own_tasks else tuple(limits)
+
+
+def lower(limits: Iterable[tuple[int, int]]) -> None:
     """Lower this process's limits for itself and all its children. Never raises one: hard limits stay."""
-    _lower(resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK)
-    _lower(resource.RLIMIT_FSIZE, output_bytes)
-    _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_MEMLOCK, 0)
-    _lower(resource.RLIMIT_MSGQUEUE, 0)
+    for which, value in limits:
+        _, hard = resource.getrlimit(which)
+        if hard != resource.RLIM_INFINITY:
+            value = hard if value == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
 
 
-def _lower(which: int, value: int) -> None:
-    _, hard = resource.getrlimit(which)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    resource.setrlimit(which, (value, value))
+class SharedTasks:
+    """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
+
+    A program may make :data:`MOST_TASKS` more than the machine had a moment ago, and never takes the last quarter
+    of what the user may have. The zygote is not limited, else it could not fork when the user has many tasks.
+    ``apply()`` limits a child.
+    """
+
+    def __init__(self) -> None:
+        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max")]
+        known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
+        self._highest = min(known, default=1 << 22) * 3 // 4
+        # On machines with more tasks than the kernel's short answer can hold, only the last quarter is kept.
+        self._can_count = _tasks_in("/proc/loadavg") < _MOST_COUNTED // 2
+        self._answer = ctypes.create_string_buffer(256)
+        self._limit = ctypes.create_string_buffer(16)
+        limit = self._limit
+
+        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
+        def apply() -> None:
+            bare_setrlimit(resource.RLIMIT_NPROC, limit)
+
+        self.apply: Callable[[], None] = apply
+        self.update()
+
+    def update(self) -> None:
+        """Look again how many tasks there are; to be called about once a second."""
+        value = self._highest
+        if self._can_count:
+            libc.sysinfo(self._answer)
+            (tasks,) = struct.unpack_from("=H", self._answer, _OFFSET_OF_TASKS)
+            value = min(value, tasks + MOST_TASKS)
+        struct.pack_into("=QQ", self._limit, 0, value, value)
+
+
+def tasks_of_builds(most: int, own_tasks: bool) -> int:
+    """A limit of processes for a build, as above for a program that ends before the number changes much."""
+    return most if own_tasks else _tasks_in("/proc/loadavg") + most
+
+
+def _tasks_in(path: str) -> int:
+    """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
+    try:
+        with open(path) as file:
+            return int(file.read().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return _MOST_COUNTED
+
+
+def _number_in(path: str) -> int:
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return 0

@@ -8,7 +8,9 @@ can be named.
 from __future__ import annotations
 
 import os
+import signal
 import stat
+from typing import NoReturn
 
 from lit_rl.execution.confinement import visible_files
 from lit_rl.execution.confinement.kernel import (
@@ -26,13 +28,17 @@ from lit_rl.execution.confinement.kernel import (
     MS_RDONLY,
     MS_REC,
     MS_REMOUNT,
+    PR_SET_PDEATHSIG,
     mount,
     pivot_root,
+    prctl,
     unmount,
     unshare,
 )
+from lit_rl.execution.confinement.profile import become
 
 BOX = "/box"
+_ROOT_SIZE = "size=4m,nr_inodes=16k"
 _ALL = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
 _LOCKED = {
     os.ST_NOSUID: MS_NOSUID,
@@ -45,23 +51,47 @@ _LOCKED = {
 }
 
 
-def enter_as_root() -> None:
-    """New namespaces with the privileges of the real root; the user id is given up afterwards."""
-    unshare(_ALL)
+def enter(user: int) -> None:
+    """Go on as the first process in new namespaces; the process outside waits for it and ends as it does.
 
+    Root gives its user id up only afterwards, in a container without the capability at once.
 
-def enter_as_user() -> None:
-    """New namespaces inside a new user namespace in which this user is itself.
+    Args:
+        user: who this process becomes if it is root.
 
     Raises:
-        OSError: where user namespaces are forbidden or none is left.
+        OSError: where namespaces are forbidden or none is left.
     """
+    if os.geteuid() != 0:
+        _enter_as_user()
+    else:
+        try:
+            unshare(_ALL)
+        except OSError:
+            become(user)
+            _enter_as_user()
+    pid = os.fork()
+    if pid:
+        _wait_for(pid)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _enter_as_user() -> None:
+    """New namespaces inside a new user namespace in which this user is itself."""
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | _ALL)
     # On some systems unshare succeeds and this write fails; both are the same to us.
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def _wait_for(pid: int) -> NoReturn:
+    """The process outside: it lives as long as the first process of the new process namespace."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.closerange(3, 1 << 16)
+    _, status = os.waitpid(pid, 0)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
@@ -74,8 +104,8 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         owner: user id that owns the work folder.
     """
     mount("", "/", "", MS_REC | MS_PRIVATE)
-    mount("lit_rl", staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m,nr_inodes=4k")
-    shown = [visible_files.library_folder(), *visible_files.system_paths(), *packages]
+    mount("lit_rl", staging, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=0755,{_ROOT_SIZE}")
+    shown = [visible_files.library_folder(), *visible_files.links(), *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _show(staging, path)
     for path in visible_files.site_folders():
@@ -97,7 +127,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     os.chdir("/")
     unmount("/old")
     os.rmdir("/old")
-    mount("lit_rl", "/", "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=4k")
+    mount("lit_rl", "/", "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, _ROOT_SIZE)
     os.chdir(BOX)
 
 

@@ -1,95 +1,66 @@
-"""A system-call filter: what a Python or a compiled program needs, and nothing that makes a process.
+"""System-call filters: what a program, a compiler or a build needs, and nothing else.
 
-The filter is a classic BPF program, assembled here and installed with ``prctl``; no library is needed. Calls
-that are not listed fail with an error and do not end the program: an honest one may have another way.
+Calls that are not listed fail with an error and do not end the program: an honest one may have another way.
+A zygote installs the first filter once; each of its children stacks a second, short one on it, which takes away
+what the zygote itself needed: to fork, to kill, to set up a child. It is short, for the kernel compiles it anew in
+every child.
 """
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import os
-import struct
-from collections.abc import Callable, Sequence
+import signal
 
-from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check, libc
-from lit_rl.execution.confinement.system_calls import ALLOWED, FAKED, NUMBERS, REFUSED, UNSUPPORTED
+from lit_rl.execution.confinement.bpf import (
+    ALLOW,
+    NO_TERMINAL,
+    NOT_SUPPORTED,
+    OWN_PID,
+    PRETEND,
+    REFUSE,
+    UNKNOWN,
+    Block,
+    Filter,
+    always,
+    if_any_bit,
+    if_null,
+    only_if,
+    unless,
+)
+from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, REFUSED, UNSUPPORTED
 
-_MODE_FILTER = 2
-_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_NR, _ARCH, _ARGUMENTS = 0, 4, 16
-_X32 = 0x40000000
 _CLONE_THREAD = 0x00010000
 _NEW_NAMESPACES = 0x7E020080
+_O_ACCMODE, _O_TRUNC = 0o3, 0o1000
+_AT_EMPTY_PATH = 0x1000
+_RLIMIT_CPU, _RLIMIT_NPROC = 0, 6
 # What only a zygote does; what a program may do to itself alone; what only a compiler's zygote allows.
 _ZYGOTE_ONLY = ("pidfd_open", "setsid")
 _OWN_ONLY = ("kill", "tgkill", "prlimit64", "sched_setaffinity")
 _PROCESSES = ("fork", "vfork", "execve")
-
-_Instruction = tuple[int, int, int, int]
-# What stands in a filter for the process id of the program, which is known only after the fork.
-_OWN_PID = 0x7FFF1234
-
-
-class Filter:
-    """An assembled filter, to be installed in many processes.
-
-    There are two. The zygote's says once what programs need of the kernel; a program's, stacked on it, takes
-    away what the zygote itself needed: to fork, to kill, to set up a child. It is short, for the kernel
-    compiles it anew in every child.
-
-    Args:
-        code: instructions.
-
-    ``install()`` puts a process, for good, under the filter; it needs ``no_new_privs``.
-    """
-
-    def __init__(self, code: Sequence[_Instruction]) -> None:
-        packed = b"".join(struct.pack("=HBBI", *part) for part in code)
-        buffer = ctypes.create_string_buffer(packed, len(packed))
-        program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
-        words = memoryview(buffer).cast("B").cast("I")
-        pid_places = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == _OWN_PID)
-        getpid = os.getpid
-
-        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
-        def install() -> None:
-            pid = getpid()
-            for place in pid_places:
-                words[place] = pid
-            if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
-                check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
-
-        self.install: Callable[[], None] = install
+# Commands of fcntl: copies and flags of descriptors, locks, the length of a pipe. Not among them are those that make
+# the kernel send signals to a process (owner, signal, lease, notes of a folder), seals and longer pipes.
+_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1030, 1032, 1034)
+# TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: asked of any file; none injects input or sends signals.
+_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+# Of sockets: lengths, time limits, addresses used again. Not: code that the kernel runs for each packet.
+_SOCKET_OPTIONS = (1, 2, 7, 8, 9, 20, 21)
 
 
-def available() -> bool:
-    """Whether there is a table of this machine's system calls."""
-    return MACHINE in NUMBERS
-
-
-def zygote_filter(processes: bool = False) -> Filter:
+def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
     """The lists of ``system_calls``, and what a zygote does besides.
 
     Args:
         processes: allow new processes and execution, for a compiler; file rules say of what.
+        truncation: allow to cut files by name, where file rules guard it.
     """
-    # Namespaces are forbidden to all: the flags of clone that make them.
-    blocks = {"clone": [_load_argument(0), (_JUMP_SET, 0, 1, _NEW_NAMESPACES), _refuse(), _return(_ALLOW)]}
-    # glibc falls back from clone3, whose flags a filter cannot see, to clone.
-    blocks["clone3"] = [_return(_ERRNO | errno.ENOSYS)]
+    blocks = _blocks_of_all()
     # Local pairs only, for asyncio.
-    blocks["socketpair"] = _only_if(0, [1])
-    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: asked of any file; none injects input.
-    blocks["ioctl"] = _only_if(1, [0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451])
+    blocks["socketpair"] = only_if(0, [1])
+    blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS)
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
-    numbers = NUMBERS[MACHINE]
-    actions = {numbers[name]: _ERRNO | errno.EPERM for name in REFUSED if name in numbers}
-    actions |= {numbers[name]: _ERRNO | errno.ENOTSUP for name in UNSUPPORTED if name in numbers}
-    actions |= {numbers[name]: _ALLOW for name in (*ALLOWED, *FAKED, *also) if name in numbers}
-    return Filter([*_head(blocks), *_search(_ranges(actions))])
+    actions = dict.fromkeys(REFUSED, REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
+    actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
+    return Filter(_without_truncation(actions, truncation), blocks)
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
@@ -97,90 +68,70 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
 
     Args:
         exec_descriptor: allow ``execveat`` of this descriptor and no other way to execute; for programs that
-            were compiled. ``None`` for none.
+            were compiled. It lies above what the program itself can ever open. ``None`` for none.
         processes: as for the zygote.
     """
-    own = _only_if(0, [0, _OWN_PID])
-    blocks = dict.fromkeys(_OWN_ONLY, own)
-    blocks["kill"] = blocks["tgkill"] = _only_if(0, [_OWN_PID])  # 0 would be the whole group
-    # 3: whether it can be traced; 15, 16: a thread's name; the last names memory.
-    blocks["prctl"] = _only_if(0, [3, 15, 16, 0x53564D41])
-    blocks["execveat"] = [_refuse()] if exec_descriptor is None else _execute_only(exec_descriptor)
+    # A process that was killed by SIGKILL was killed from outside: by the zygote, or for lack of memory.
+    catchable = unless(1, [signal.SIGKILL])
+    blocks: dict[str, Block] = {
+        "kill": only_if(0, [OWN_PID], catchable),  # 0 would be the whole group
+        "tgkill": only_if(0, [OWN_PID], unless(2, [signal.SIGKILL])),
+        "sched_setaffinity": only_if(0, [0, OWN_PID]),
+        "prlimit64": only_if(0, [0, OWN_PID], if_null(2, ALLOW, _limits_of_ours(1))),
+        "setrlimit": _limits_of_ours(0),
+        # 3: whether it can be traced; 15, 16: a thread's name; the last names memory.
+        "prctl": only_if(0, [3, 15, 16, 0x53564D41]),
+        "execveat": always(REFUSE),
+    }
+    if exec_descriptor is not None:
+        blocks["execveat"] = only_if(0, [exec_descriptor], only_if(4, [_AT_EMPTY_PATH]))
     if not processes:
         # Threads share memory with the program and die with it.
-        blocks["clone"] = [_load_argument(0), (_JUMP_SET, 0, 1, _CLONE_THREAD), _return(_ALLOW), _refuse()]
-    numbers = NUMBERS[MACHINE]
-    actions = {numbers[name]: _ERRNO for name in FAKED if name in numbers}  # error 0: "done"
-    actions |= {numbers[name]: _ERRNO | errno.EPERM for name in _ZYGOTE_ONLY}
-    return Filter([*_head(blocks), *_search(_ranges(actions, _ALLOW))])
+        blocks["clone"] = if_any_bit(0, _CLONE_THREAD, ALLOW, REFUSE)
+    actions = dict.fromkeys(FAKED, PRETEND) | dict.fromkeys(_ZYGOTE_ONLY, REFUSE)
+    return Filter(actions, blocks, ALLOW)
 
 
-def _head(blocks: dict[str, list[_Instruction]]) -> list[_Instruction]:
-    """Check of the machine, then blocks for calls whose arguments decide; each returns on every path."""
-    code = [
-        _load(_ARCH),
-        (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]),
-        _return(_KILL),
-        _load(_NR),
-    ]
-    if MACHINE == "x86_64":
-        code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), _return(_KILL)]
-    for name, block in blocks.items():
-        code += [(_JUMP_EQUAL, 0, len(block), NUMBERS[MACHINE][name]), *block]
-    return code
+def build_filter(alone: bool, truncation: bool = True) -> Filter:
+    """What a shell, make, compilers and what they made need.
+
+    Args:
+        alone: no process outside can be named or signalled. Otherwise signals are refused altogether: a filter
+            that many processes share cannot tell their own ones.
+        truncation: as for a zygote.
+    """
+    blocks = _blocks_of_all()
+    # By number each could name a process of the same user outside; 0 is the caller.
+    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
+        blocks[name] = only_if(0, [0])
+    blocks["setpriority"] = only_if(0, [0], only_if(1, [0]))
+    blocks["ioctl"] = only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
+    actions = dict.fromkeys(REFUSED, REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
+    actions |= dict.fromkeys((*ALLOWED, *FAKED, *BUILDING, *_PROCESSES, "prctl"), ALLOW)
+    actions |= dict.fromkeys(("kill", "tkill", "tgkill"), ALLOW if alone else REFUSE)
+    return Filter(_without_truncation(actions, truncation), blocks)
 
 
-def _execute_only(descriptor: int) -> list[_Instruction]:
-    """AT_EMPTY_PATH of one descriptor, above what the program itself can ever open."""
-    return [
-        _load_argument(0),
-        (_JUMP_EQUAL, 0, 3, descriptor),
-        _load_argument(4),
-        (_JUMP_EQUAL, 0, 1, 0x1000),
-        _return(_ALLOW),
-        _refuse(),
-    ]
+def _blocks_of_all() -> dict[str, Block]:
+    # To cut a file while reading it needs no right to write it in the eyes of older file rules.
+    opening = [_O_TRUNC, _O_ACCMODE, _O_TRUNC | _O_ACCMODE]
+    return {
+        # Namespaces are forbidden to all: the flags of clone that make them.
+        "clone": if_any_bit(0, _NEW_NAMESPACES, REFUSE, ALLOW),
+        # Their arguments lie where a filter cannot look; glibc falls back to the older calls.
+        "clone3": always(UNKNOWN),
+        "openat2": always(UNKNOWN),
+        "open": unless(1, opening, mask=_O_TRUNC | _O_ACCMODE),
+        "openat": unless(2, opening, mask=_O_TRUNC | _O_ACCMODE),
+        "ioctl": only_if(1, _IOCTL),
+        "fcntl": only_if(1, _FCNTL),
+    }
 
 
-def _only_if(argument: int, values: Sequence[int]) -> list[_Instruction]:
-    """Allow if the low half of an argument is one of ``values``."""
-    code = [_load_argument(argument)]
-    code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
-    return [*code, _refuse(), _return(_ALLOW)]
+def _limits_of_ours(argument: int) -> Block:
+    """CPU seconds and tasks are limited by the sandbox: to change them is answered with success and not done."""
+    return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 
-def _load(offset: int) -> _Instruction:
-    return (_LOAD, 0, 0, offset)
-
-
-def _load_argument(index: int) -> _Instruction:
-    return _load(_ARGUMENTS + 8 * index)
-
-
-def _return(action: int) -> _Instruction:
-    return (_RETURN, 0, 0, action)
-
-
-def _refuse() -> _Instruction:
-    return _return(_ERRNO | errno.EPERM)
-
-
-def _ranges(actions: dict[int, int], default: int = _ERRNO | errno.ENOSYS) -> list[tuple[int, int]]:
-    """Sorted ``(first number, action)``; each holds up to the next. Numbers in no list: the default."""
-    starts: list[tuple[int, int]] = []
-    for number in range(max(actions) + 2):
-        action = actions.get(number, default)
-        if not starts or starts[-1][1] != action:
-            starts.append((number, action))
-    return starts
-
-
-def _search(starts: list[tuple[int, int]]) -> list[_Instruction]:
-    """Binary search over ranges: the kernel runs the filter for every number when it is installed."""
-    if len(starts) == 1:
-        return [_return(starts[0][1])]
-    middle = len(starts) // 2
-    low, high = _search(starts[:middle]), _search(starts[middle:])
-    if len(low) > 255:
-        raise ValueError("the filter is too long for one jump")
-    return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
+def _without_truncation(actions: dict[str, int], truncation: bool) -> dict[str, int]:
+    return actions if truncation else actions | {"truncate": REFUSE}

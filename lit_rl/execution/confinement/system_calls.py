@@ -13,7 +13,7 @@ def _names(text: str) -> tuple[str, ...]:
 # What computing, files in the work folder, threads and local pairs of sockets need.
 ALLOWED = _names(
     """
-    read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 open openat openat2 creat
+    read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 open openat creat
     close close_range stat fstat lstat newfstatat statx statfs fstatfs poll ppoll select pselect6
     epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2
     timerfd_create timerfd_settime timerfd_gettime lseek mmap mprotect munmap mremap madvise msync
@@ -24,12 +24,11 @@ ALLOWED = _names(
     unlinkat symlink symlinkat readlink readlinkat umask sendfile copy_file_range sched_yield
     sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
     sched_rr_get_interval nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times
-    getitimer setitimer alarm pause timer_create timer_settime timer_gettime timer_getoverrun
-    timer_delete getpid gettid getppid getpgid getpgrp getsid getuid geteuid getgid getegid getresuid
+    getitimer setitimer alarm pause getpid gettid getppid getpgid getpgrp getsid getuid geteuid getgid getegid getresuid
     getresgid getgroups getrlimit setrlimit getrusage sysinfo uname getcpu getpriority capget sendto
     recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown getsockname getpeername getsockopt setsockopt
     exit exit_group wait4 waitid futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list
-    get_robust_list restart_syscall arch_prctl set_tid_address getrandom rseq pkey_alloc pkey_free
+    restart_syscall arch_prctl set_tid_address getrandom rseq pkey_alloc pkey_free
     pkey_mprotect
     """
 )
@@ -41,8 +40,9 @@ FAKED = _names(
     """
 )
 
-# Refused as "not permitted": new processes, the network, other processes, namespaces, memory that is
-# counted nowhere, and parts of the kernel that no program of ours needs. Calls in no list do not exist.
+# Refused as "not permitted": new processes, the network, other processes, signals that the kernel sends later (timers
+# may send any, SIGKILL too), namespaces, memory that is counted nowhere, and parts of the kernel that no program of
+# ours needs. Calls in no list do not exist.
 REFUSED = _names(
     """
     fork vfork execve socket connect accept accept4 bind listen ptrace process_vm_readv
@@ -51,7 +51,8 @@ REFUSED = _names(
     setfsgid capset setsid setpgid setpriority sched_setparam sched_setscheduler sched_setattr
     ioprio_set tkill rt_sigqueueinfo rt_tgsigqueueinfo mknod mknodat memfd_create memfd_secret shmget
     shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
-    mq_timedsend mq_timedreceive mq_notify mq_getsetattr keyctl add_key request_key io_uring_setup
+    mq_timedsend mq_timedreceive mq_notify mq_getsetattr timer_create timer_settime
+    timer_gettime timer_getoverrun timer_delete get_robust_list keyctl add_key request_key io_uring_setup
     io_uring_enter io_uring_register bpf perf_event_open userfaultfd seccomp personality mlock mlock2
     mlockall munlockall name_to_handle_at open_by_handle_at quotactl acct swapon swapoff reboot
     settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname init_module finit_module
@@ -61,6 +62,15 @@ REFUSED = _names(
     """
 )
 
+# What a build may do beyond a program: groups of processes, and what tools do to their own files. Without capabilities
+# a user id can only be set to what it is, and make does that for every child.
+BUILDING = _names(
+    """
+    setsid setpgid personality memfd_create sync syncfs setxattr lsetxattr fsetxattr splice tee vmsplice mlock munlock
+    mknod mknodat setuid setgid setreuid setregid setresuid setresgid timer_create timer_settime timer_gettime
+    timer_getoverrun timer_delete socketpair
+    """
+)
 
 # Said to be unsupported, as by a file system without them: reading attributes is not guarded either.
 UNSUPPORTED = _names("getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr")

@@ -8,17 +8,21 @@ from collections.abc import Iterable
 
 _VERSION = (f"python{sys.version_info.major}.{sys.version_info.minor}",)
 _SITE = ("site-packages", "dist-packages")
-_SYSTEM = (
+LIBRARY_FOLDERS = (
     "/lib",
     "/lib32",
     "/lib64",
     "/usr/lib",
+    "/usr/lib32",
     "/usr/lib64",
     "/usr/local/lib",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/usr/share/zoneinfo",
+    "/usr/local/lib64",
 )
+"""Where a system keeps its libraries, and beside them much that is not for programs: packages of Python among it."""
+
+_FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
+# Of a library folder: folders of shared libraries of one kind of machine, and languages.
+_SUBFOLDERS = ("locale", "terminfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -27,19 +31,27 @@ def library_folder() -> str:
     return os.path.realpath(os.path.dirname(os.__file__))
 
 
-def system_paths() -> list[str]:
-    """Shared libraries and time zones, and what lies beside a Python outside the system's folders."""
-    beside = [os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")]
-    extra = [entry.path for folder in beside if os.path.isdir(folder) for entry in os.scandir(folder)]
-    libraries = [path for path in extra if ".so" in os.path.basename(path)]
-    return [path for path in (*_SYSTEM, *libraries) if os.path.lexists(path)]
+def links() -> list[str]:
+    """Library folders that are links to others, as ``/lib`` often is."""
+    return [path for path in LIBRARY_FOLDERS if os.path.islink(path)]
+
+
+def system_files() -> list[str]:
+    """Shared libraries, languages and time zones, one by one: a rule for a folder cannot except a part of it."""
+    beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
+    folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
+    found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
+    return [*found, *(path for path in _FILES if os.path.lexists(path))]
+
+
+def _is_for_all(entry: os.DirEntry[str]) -> bool:
+    if entry.is_dir():
+        return "-linux-" in entry.name or entry.name in _SUBFOLDERS
+    return ".so" in entry.name
 
 
 def library_entries() -> list[str]:
-    """What stands in the standard library's folders, one by one, without site packages.
-
-    A rule for a folder cannot except a part of it.
-    """
+    """What stands in the standard library's folders, one by one, without site packages."""
     folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, *_VERSION))}
     return [entry.path for folder in folders for entry in os.scandir(folder) if entry.name not in _SITE]
 

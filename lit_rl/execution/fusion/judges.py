@@ -102,11 +102,11 @@ def _answers(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
     ran = run(shim(), "python", shim_input(program, calls, in_place), seconds)
-    lines = ran.stdout.encode("utf-8", "surrogatepass").split(b"\n")[:-1]
+    content = ran.stdout[: LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
-    if any(b'"OutputLimit"' in line for line in lines[-1:]) or len(ran.stdout) > LONGEST_ANSWER + 1000:
+    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > LONGEST_ANSWER + 1000:
         ended = Verdict.OUTPUT_LIMIT
-    return Answers(lines, ended), ran
+    return Answers(content, len(calls), ended), ran
 
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], last: Sequence[int], ran: RemoteRun) -> Outcome:

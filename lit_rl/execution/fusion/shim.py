@@ -18,10 +18,21 @@ from lit_rl.execution.wire import plain
 # Servers have been seen to take more than this for a time-out: their pipe fills before they read it.
 LONGEST_ANSWER = 100_000
 
+# What writes and reads plain values, each before those that use it.
+_MODULES = (
+    "bounded_json", "printable", "neutral_values", "collisions", "set_order", "library_values", "plain",
+)  # fmt: skip
+
 _SHIM = """
 import json, os, sys, types
-_plain = types.ModuleType("plain")
-exec({plain!r}, _plain.__dict__)
+for _name in ("lit_rl", "lit_rl.execution", "lit_rl.execution.wire"):
+    sys.modules[_name] = types.ModuleType(_name)
+    sys.modules[_name].__path__ = []
+for _name, _source in {modules!r}:
+    _module = sys.modules["lit_rl.execution.wire." + _name] = types.ModuleType(_name)
+    setattr(sys.modules["lit_rl.execution.wire"], _name, _module)
+    exec(_source, _module.__dict__)
+_plain = _module
 _out = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 _left = [{longest}]
@@ -80,8 +91,9 @@ _main()
 @lru_cache(maxsize=1)
 def shim() -> str:
     """The program that the server runs."""
-    source = Path(plain.__file__).read_text(encoding="utf-8")
-    return _SHIM.format(plain=source, longest=LONGEST_ANSWER)
+    folder = Path(plain.__file__).parent
+    modules = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _MODULES]
+    return _SHIM.format(modules=modules, longest=LONGEST_ANSWER)
 
 
 def shim_input(program: str, calls: Sequence[Call], in_place: bool) -> str:

@@ -7,44 +7,47 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
-from lit_rl.execution.judging.assert_plan import AssertPlan
+from lit_rl.execution.judging.assert_plan import Assertion, AssertPlan
 from lit_rl.execution.judging.verdicts import description_of, verdict_of_error
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.program_messages import Description, Lines
 
 
 class Answers:
-    """Values by position of the call, and why the others are missing.
+    """Values by position of the call, and why the others are missing. Each is read when it is compared.
 
     Args:
-        lines: what the program's process wrote: one for its start, one a call; an object is an exception.
+        content: what the program's process wrote: one line for its start, one a call; an object is an exception.
+        num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
     """
 
-    def __init__(self, lines: Sequence[bytes], ended: Verdict | None) -> None:
-        self.values: dict[int, Any] = {}
-        self.errors: dict[int, dict[str, Any]] = {}
-        self.start_error = description_of(lines[0]) if lines else None
+    def __init__(self, content: bytes, num_calls: int, ended: Verdict | None) -> None:
+        self._lines = Lines(content, num_calls + 1)
         self._ended = ended
-        for index, line in enumerate(lines[1:]):
-            error = description_of(line)
-            if error is not None:
-                self.errors[index] = error
-                continue
-            try:
-                self.values[index] = plain.loads(line)
-            except plain.NotPlain:
-                self.values[index] = plain.Opaque("unreadable")
+        self.start_error = description_of(self._lines[0]) if self._lines else None
+
+    def value(self, index: int) -> Any:
+        """What a call returned; an object equal to nothing if it cannot be read."""
+        try:
+            return plain.loads(self._lines[index + 1])
+        except plain.NotPlain:
+            return plain.Opaque("unreadable")
+
+    def error(self, index: int) -> Description | None:
+        """The exception that a call raised, or that ended the program before any."""
+        line = self._lines.get(index + 1) if index >= 0 else None
+        return self.start_error or (None if line is None else description_of(line))
 
     def missing(self, index: int) -> Verdict | None:
         """Why the value of a call is missing, or ``None`` if it is there."""
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
-        if self.start_error:
-            return verdict_of_error(self.start_error)
-        if index in self.errors:
-            return verdict_of_error(self.errors[index])
-        if index in self.values:
+        error = self.error(index)
+        if error:
+            return verdict_of_error(error)
+        if index >= 0 and index + 1 in self._lines:
             return None
         return self._ended or Verdict.EXCEPTION
 
@@ -53,18 +56,23 @@ class Answers:
         cases = []
         for assertion in plan.assertions:
             bad = _first(self.missing(index) for index in assertion.calls)
-            cases.append(bad or _holds(assertion.holds, self.values))
+            cases.append(bad or _holds(self._assertion_holds, assertion))
         return cases
 
     def of_calls(self, check: CallTests) -> list[Verdict]:
         """One verdict a case."""
         cases = []
         for index, (_, expected) in enumerate(check.cases):
-            value = self.values.get(index)
-            cases.append(self.missing(index) or _holds(matches, value, expected, check))
+            cases.append(self.missing(index) or _holds(self._case_holds, index, expected, check))
         return cases
 
-    def overall(self, cases: Sequence[Verdict], last_call: Sequence[int]) -> tuple[Verdict, dict[str, Any] | None]:
+    def _assertion_holds(self, assertion: Assertion) -> bool:
+        return assertion.holds({index: self.value(index) for index in assertion.calls})
+
+    def _case_holds(self, index: int, expected: Any, check: CallTests) -> bool:
+        return matches(self.value(index), expected, check)
+
+    def overall(self, cases: Sequence[Verdict], last_call: Sequence[int]) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it.
 
         Args:
@@ -76,7 +84,7 @@ class Answers:
             return self.missing(-1) or Verdict.PASSED, self.start_error
         if bad is None:
             return Verdict.PASSED, None
-        return cases[bad], self.start_error or self.errors.get(last_call[bad])
+        return cases[bad], self.error(last_call[bad])
 
 
 def last_calls(plan: AssertPlan) -> list[int]:
@@ -86,6 +94,8 @@ def last_calls(plan: AssertPlan) -> list[int]:
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:
     """Whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
+    if hasattr(value, "tolist") and not hasattr(expected, "tolist"):  # an array where lists are expected
+        value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
         return _close(value, expected, check.tolerance)
     if isinstance(expected, list | tuple) and _same_kind(value, expected, check.tuples_are_lists):
@@ -98,6 +108,8 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
 
 
 def _same_kind(value: Any, expected: Any, tuples_are_lists: bool) -> bool:
+    if isinstance(value, tuple) and isinstance(expected, tuple):  # one of them with names, perhaps
+        return True
     return type(value) is type(expected) or (tuples_are_lists and isinstance(value, list | tuple))
 
 

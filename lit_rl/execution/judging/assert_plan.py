@@ -7,33 +7,20 @@ evaluated here on what came back. Tests that do more than that get a grader proc
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from lit_rl.execution.judging.careful_builtins import CAREFUL
 from lit_rl.execution.judging.names_in_tests import program_names
-from lit_rl.execution.wire import plain
 
 # Pure functions of plain data whose cost is linear in it.
 _PURE: Mapping[str, Any] = {
     kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, range, set, str, tuple)
 } | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sorted": sorted, "sum": sum}
 
-
-def _careful(kind: type) -> Callable[..., Any]:
-    """``set``, ``frozenset`` or ``dict`` that refuses keys chosen to collide."""
-
-    def build(items: Any = ()) -> Any:
-        items = list(items.items() if isinstance(items, dict) else items)
-        plain.refuse_collisions([key for key, _ in items] if kind is dict else items)
-        return kind(items)
-
-    return build
-
-
-_CAREFUL = {**_PURE, "set": _careful(set), "frozenset": _careful(frozenset), "dict": _careful(dict)}
 _SIMPLE_NODES = (
     ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load,
     ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
@@ -68,7 +55,7 @@ class Assertion:
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the comparison is true for these results, by call position."""
         names = {f"_{i}": results[i] for i in self.calls}
-        return bool(eval(self.code, {"__builtins__": {}, **_CAREFUL}, names))
+        return bool(eval(self.code, {"__builtins__": {}, **_PURE, **CAREFUL}, names))
 
 
 @dataclass(frozen=True)

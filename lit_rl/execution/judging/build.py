@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.checks import BuildAndRun
-from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, box_user, run_boxed
+from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, run_boxed
+from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.judging.text_bleu import text_bleu
@@ -226,7 +227,7 @@ def _copy(source: Path, temporary_folder: str) -> Path:
     """A copy that the box's user owns, with times kept and no history of versions; links stay links."""
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder))
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
-    user = box_user()
+    user = nobody()
     for place, folders, files in os.walk(target):
         for name in (".", *folders, *files):
             path = os.path.join(place, name)

@@ -14,12 +14,15 @@ from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 
+_MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
+_MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
+
 
 def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome:
     """The calls of a plan, made by the program's process; the plan's comparisons, made here."""
     with _child(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
-        answers = _answers(client, child, report)
+        answers = _answers(client, child, report, len(plan.calls))
         return _outcome(answers, answers.of_plan(plan), last_calls(plan), child, report)
 
 
@@ -30,7 +33,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)), answers=child.channel)
-        answers = _answers(client, child, report)
+        answers = _answers(client, child, report, len(calls))
         return _outcome(answers, answers.of_calls(check), range(len(calls)), child, report)
 
 
@@ -47,18 +50,28 @@ def _child(program: str, calls: Sequence[Call], in_place: bool = False) -> Child
 def _packed(call: Call) -> Any:
     """A call as the program's process reads it."""
     args, kwargs = list(call.args), dict(call.kwargs)
-    try:
+    if _marshals(args) and _marshals(kwargs):
         return marshal.dumps((call.name, args, kwargs))
-    except ValueError:
-        return call.name, plain.to_tree(args, _refuse), plain.to_tree(kwargs, _refuse)
+    return call.name, plain.to_tree(args, _refuse), plain.to_tree(kwargs, _refuse)
+
+
+def _marshals(value: Any) -> bool:
+    """Whether marshal keeps a value as it is: it makes bytes of an array, and forgets the order of a set."""
+    kind = type(value)
+    if kind is dict:
+        return _marshals(list(value)) and _marshals(list(value.values()))
+    if kind is not list and kind is not tuple:
+        return kind in _MARSHALLED
+    kinds = set(map(type, value))
+    return kinds <= _MARSHALLED or (kinds <= _MARSHALLED_DEEP and all(map(_marshals, value)))
 
 
 def _refuse(value: Any) -> list[Any]:
     raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _answers(client: ZygoteClient, child: Child, report: JobReport) -> Answers:
-    return Answers(read_whole(child.channel).split(b"\n")[:-1], how_it_ended(client, child, report))
+def _answers(client: ZygoteClient, child: Child, report: JobReport, num_calls: int) -> Answers:
+    return Answers(read_whole(child.channel), num_calls, how_it_ended(client, child, report))
 
 
 def _outcome(answers: Answers, cases: list[Verdict], last: Sequence[int], child: Child, report: JobReport) -> Outcome:

@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from lit_rl.execution.check_base import Language
 from lit_rl.execution.checks import COMPILE_SECONDS
+from lit_rl.execution.confinement.visible_files import LIBRARY_FOLDERS
 from lit_rl.execution.judging.compiled import Compiled
 from lit_rl.execution.judging.jobs import Child, ZygoteClient, read_tail, read_whole
 from lit_rl.execution.judging.verdicts import how_it_ended
@@ -132,4 +133,6 @@ def _links(path: str) -> list[str]:
 
 
 def _headers() -> tuple[str, ...]:
-    return tuple(path for path in ("/usr/include", "/usr/local/include", "/usr/libexec") if os.path.isdir(path))
+    """Headers, and libraries with all that lies beside them: compilers have parts there."""
+    folders = ("/usr/include", "/usr/local/include", "/usr/libexec", *LIBRARY_FOLDERS)
+    return tuple(path for path in folders if os.path.isdir(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,6 +13,7 @@ from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_w
 from lit_rl.execution.judging.prepared_tests import FaultyTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
 
 _SECRET_BYTES = 16
 _LONGEST_RESULT = 1 << 20
@@ -57,8 +57,8 @@ def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None
     if len(content) > _LONGEST_RESULT or content.count(b"\n") != 1 or not content.endswith(b"\n"):
         return None
     try:
-        result = json.loads(content)
-    except (ValueError, RecursionError):
+        result = parse(content, _LONGEST_RESULT)
+    except NotPlain:
         return None
     if not isinstance(result, dict) or result.get("secret") != secret:
         return None

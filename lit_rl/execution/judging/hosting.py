@@ -30,13 +30,16 @@ from typing import Any, NamedTuple, Protocol
 
 from lit_rl.execution.check_base import wall_limit
 from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
+from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
 from lit_rl.execution.zygote.zygote import OUT_OF_WALL
 
 _LONGEST_CALL = 1 << 20
+_MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand that are longer than any order
 
 
 class Host(Protocol):
@@ -114,9 +117,9 @@ class _Session:
     def __init__(self, client: ZygoteClient, host: Host, channel: Channel, max_calls: int) -> None:
         self._client, self._host, self._channel = client, host, channel
         self._max_calls = max_calls
-        self._num_calls = 0
+        self._num_calls = self._num_bytes = 0
         self._stopped = self._ended = False
-        self._error: dict[str, Any] | None = None
+        self._error: Description | None = None
         self._host_error: Exception | None = None
 
     def serve(self) -> JobReport:
@@ -140,28 +143,30 @@ class _Session:
             self._channel.fill()
             while (line := self._channel.take_line()) is not None:
                 self._take(line)
-        except LineTooLong:
-            self._client.stop()  # else it would wait, writing, for its wall limit
+        except (LineTooLong, plain.NotPlain):
+            # No honest program writes that. It would wait, perhaps writing, for its wall limit.
+            self._client.stop()
             return False
         except ChannelClosed:
-            return False
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-            self._client.stop()  # no honest program writes there
             return False
         return not self._stopped
 
     def _take(self, line: bytes) -> None:
-        message = json.loads(line)
-        if message[0] == "end":
-            self._ended = True
-            self._error = description_of(json.dumps(message[1]).encode()) if message[1] else None
-        elif message[0] == "call" and not self._stopped and not self._ended:
-            self._num_calls += 1
-            if self._num_calls > self._max_calls:
-                self._stopped = True
-                self._client.stop()
-                return
-            self._send(self._answer(message))
+        if self._stopped or self._ended:
+            return
+        self._num_bytes += len(line)
+        if self._num_bytes > _MOST_BYTES:
+            raise LineTooLong(f"calls of more than {_MOST_BYTES} bytes together")
+        message = read_hosted(line)
+        if isinstance(message, HostedEnd):
+            self._ended, self._error = True, message.error
+            return
+        self._num_calls += 1
+        if self._num_calls > self._max_calls:
+            self._stopped = True
+            self._client.stop()
+            return
+        self._send(self._answer(message))
 
     def _send(self, answer: str) -> None:
         try:
@@ -170,22 +175,15 @@ class _Session:
             self._client.stop(OUT_OF_WALL)
             raise
 
-    def _answer(self, message: list[Any]) -> str:
-        _, name, args, kwargs = message
-        if name not in self._host.functions:
-            raise KeyError(name)
-        values = plain.from_tree(args, _opaque), plain.from_tree(kwargs, _opaque)
-        if (
-            type(values[0]) is not tuple
-            or type(values[1]) is not dict
-            or not all(type(key) is str for key in values[1])
-        ):
-            raise plain.NotPlain("arguments that are none")
+    def _answer(self, call: HostedCall) -> str:
+        if call.name not in self._host.functions:
+            raise plain.NotPlain(f"a call of {call.name[:100]!r}, which the host does not have")
         try:
-            return json.dumps(["value", plain.to_tree(self._host.call(name, *values), _refuse)])
+            value = self._host.call(*call)
+            return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
             self._host_error = error
-            return json.dumps(["error", {"types": _type_names(error), "message": str(error)[:500]}])
+            return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """The verdict: a program that ended without its last word did not return."""
@@ -212,17 +210,17 @@ def _seconds(seconds: float) -> bytes:
     return struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
 
 
-def _same(raised: Exception, error: dict[str, Any]) -> bool:
+def _same(raised: Exception, error: Description) -> bool:
     """Whether a description is that of an exception which the host raised."""
-    return error["types"][:1] == [type(raised).__name__] and error.get("message") == str(raised)[:500]
+    return error["types"][:1] == _type_names(raised)[:1] and bool(error["message"] == _message(raised))
+
+
+def _message(error: Exception) -> str:
+    return printable(str(error)[:LONGEST_MESSAGE])
 
 
 def _type_names(error: Exception) -> list[str]:
     return [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-
-
-def _opaque(tree: list[Any]) -> Any:
-    return plain.Opaque(str(tree[-1])[:100])
 
 
 def _refuse(value: Any) -> list[Any]:

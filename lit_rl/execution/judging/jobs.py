@@ -17,6 +17,7 @@ from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.judging.watching import Watch
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
@@ -115,12 +116,12 @@ def read_whole(descriptor: int) -> bytes:
 
 
 def read_tail(descriptor: int) -> str:
-    """The last bytes of it, as text."""
+    """The last bytes of it, as text that is fit for a log."""
     size = os.fstat(descriptor).st_size
     if not size:
         return ""
     start = max(0, size - TAIL_BYTES)
-    return os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace")
+    return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
 
 
 class _Job:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from dataclasses import replace
-from typing import Any
 
 from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_tail
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.printable import printable_name
+from lit_rl.execution.wire.program_messages import Description, read_description
 from lit_rl.execution.zygote.zygote import DISK_FULL
 
 
@@ -35,25 +36,22 @@ def size_of(descriptor: int) -> int:
     return os.fstat(descriptor).st_size
 
 
-def ended_early(status: int) -> dict[str, Any]:
+def ended_early(status: int) -> Description:
     """A description for a process that ended without saying why: its signal, or a plain exit."""
     number = status & 0x7F
     name = signal.Signals(number).name if number in signal.Signals._value2member_map_ else "SystemExit"
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
-def description_of(line: bytes) -> dict[str, Any] | None:
+def description_of(line: bytes) -> Description | None:
     """An exception's description if the line is one. It is the program's own word: shown, never believed."""
-    if not line.startswith(b"{"):
-        return None
     try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
+        return read_description(line) if line.startswith(b"{") else None
+    except NotPlain:
         return None
-    return content if isinstance(content, dict) and isinstance(content.get("types"), list) else None
 
 
-def verdict_of_error(error: dict[str, Any]) -> Verdict:
+def verdict_of_error(error: Description) -> Verdict:
     """The verdict on a program that ended with this exception."""
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR
@@ -63,7 +61,7 @@ def verdict_of_error(error: dict[str, Any]) -> Verdict:
 
 
 def outcome_of(
-    verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: dict[str, Any] | None
+    verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: Description | None
 ) -> Outcome:
     """An outcome with what the child printed and used."""
     cpu_seconds = sum(spent.cpu_seconds for spent in report.children)
@@ -72,10 +70,9 @@ def outcome_of(
     return with_cause(outcome, error)
 
 
-def with_cause(outcome: Outcome, error: dict[str, Any] | None) -> Outcome:
+def with_cause(outcome: Outcome, error: Description | None) -> Outcome:
     """An outcome that names the exception which explains it, and its line."""
     if not error or outcome.passed:
         return outcome
-    name = str(error["types"][0])[:100] if error["types"] else None
-    line = error.get("line") if type(error.get("line")) is int else None
-    return replace(outcome, exception_type=name, line=line)
+    name = printable_name(error["types"][0]) if error["types"] else None
+    return replace(outcome, exception_type=name, line=error["line"])

@@ -1,29 +1,41 @@
 """Values as plain data: the only form in which anything crosses a border of the sandbox.
 
-A value becomes a JSON tree in which every list starts with a one-letter tag. Decoding checks exact shapes,
-calls no code of the sender, and cannot be made slow: the JSON parser bounds depth and digits, and a set or
-dict whose keys were chosen to collide is refused.
+A value becomes a JSON tree in which every list starts with a tag. Decoding checks exact shapes, calls no code
+of the sender, and cannot be made slow: bytes, depth, items and digits are bounded, and a set or dict whose keys
+were chosen to collide is refused.
 
-Tags: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset, ``d`` dict (keys, values in turn), ``b`` bytes,
-``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex, ``r`` range, ``q`` deque, ``I`` iterator, ``D``
-Decimal, ``F`` Fraction, ``T`` type, ``k`` dict view, ``o`` anything else: the number its owner gave it.
+Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset (``S``, ``F``: built in one step),
+``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
+``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``k`` keys of a dict, ``o`` anything else: the number its
+owner gave it. Types of the standard library and of numpy have words for tags: see ``library_values``.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections import deque
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from itertools import islice
 from typing import Any
+
+from lit_rl.execution.wire import library_values
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.collisions import checked_dict, checked_keys
+from lit_rl.execution.wire.neutral_values import Opaque
+from lit_rl.execution.wire.printable import printable_name
+from lit_rl.execution.wire.set_order import Kind, build, recipe
+
+__all__ = ["Hold", "NotPlain", "Opaque", "Revive", "dumps", "from_tree", "loads", "opaque", "to_tree"]
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
 _ITERATOR_ITEMS = 100_000
 _SIMPLE = frozenset((bool, float, str, type(None)))
-_COLLISIONS = 64
-_LONGEST_DECIMAL = 10_000
 _LONGEST_RANGE = 1_000_000
+# Lists within lists; more could not be compared or printed within the interpreter's own limit.
+_DEEPEST = 100
+# Comparing such an int with a Decimal takes a tenth of a second, and that grows with the square.
+_HEX_DIGITS = 100_000
 
 # Types are data where tests pass them as arguments.
 _TYPES = {
@@ -32,20 +44,6 @@ _TYPES = {
 
 Hold = Callable[[Any], list[Any]]
 Revive = Callable[[list[Any]], Any]
-
-
-class NotPlain(ValueError):
-    """What arrived is not plain data, or was made to be slow to read."""
-
-
-class Opaque:
-    """An object of the program's that is no plain data. Equal to nothing but itself."""
-
-    def __init__(self, type_name: str) -> None:
-        self.type_name = type_name
-
-    def __repr__(self) -> str:
-        return f"<{self.type_name} object of the program>"
 
 
 def dumps(value: Any, hold: Hold | None = None) -> str:
@@ -59,12 +57,7 @@ def loads(text: str | bytes, revive: Revive | None = None) -> Any:
     Raises:
         NotPlain: if the text is not what ``dumps`` writes.
     """
-    try:
-        return from_tree(json.loads(text), revive or _opaque)
-    except NotPlain:
-        raise
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
-        raise NotPlain(f"not plain data: {type(error).__name__}: {error}") from None
+    return from_tree(parse(text), revive)
 
 
 def to_tree(value: Any, hold: Hold) -> Any:
@@ -91,26 +84,22 @@ def _all_simple(items: Sequence[Any]) -> bool:
 
 
 def _less_common(value: Any, hold: Hold) -> Any:
+    parts = library_values.parts_of(value)
+    if parts is not None:
+        return [parts[0], *[to_tree(part, hold) for part in parts[1:]]]
     for base, encode in _ENCODERS:
         if isinstance(value, base):
             return encode(value, hold)
-    # numpy scalars and arrays, without importing numpy: they know how to become plain.
-    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        return to_tree(value.tolist(), hold)
-    return _numbers(value) or hold(value)
-
-
-def _numbers(value: Any) -> list[Any] | None:
-    name = (type(value).__module__, type(value).__name__)
-    if name == ("decimal", "Decimal"):
-        return ["D", str(value)]
-    if name == ("fractions", "Fraction"):
-        return ["F", hex(value.numerator), hex(value.denominator)]
-    return None
+    return hold(value)
 
 
 def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, Hold], list[Any]]:
     return lambda value, hold: [tag, *[to_tree(item, hold) for item in iterate(value)]]
+
+
+def _set_tree(tag: str, value: Any, kind: Kind, hold: Hold) -> list[Any]:
+    at_once, items = recipe(value, kind)
+    return [tag.upper() if at_once else tag, *[to_tree(item, hold) for item in items]]
 
 
 _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold], Any]], ...] = (
@@ -120,127 +109,111 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold], Any]], ...] = (
     (str, lambda value, hold: str.__str__(value)),
     (list, _items("l", list.__iter__)),
     (tuple, _items("t", tuple.__iter__)),
-    (set, _items("s", set.__iter__)),
-    (frozenset, _items("f", frozenset.__iter__)),
+    (set, lambda value, hold: _set_tree("s", value, set, hold)),
+    (frozenset, lambda value, hold: _set_tree("f", value, frozenset, hold)),
     (dict, lambda value, hold: ["d", *[to_tree(x, hold) for pair in dict.items(value) for x in pair]]),
     (bytearray, lambda value, hold: ["B", bytes(value).decode("latin-1")]),
     (bytes, lambda value, hold: ["b", bytes(memoryview(value)).decode("latin-1")]),
     (complex, lambda value, hold: ["c", value.real, value.imag]),
     (type, lambda value, hold: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
-    (range, lambda value, hold: ["r", to_tree([value.start, value.stop, value.step], hold)]),
-    (deque, _items("q", deque.__iter__)),
+    (range, lambda value, hold: ["r", *[to_tree(part, hold) for part in (value.start, value.stop, value.step)]]),
+    (deque, lambda value, hold: ["q", value.maxlen, *[to_tree(item, hold) for item in deque.__iter__(value)]]),
     (KeysView, _items("k", iter)),
-    (ValuesView, _items("I", iter)),
     (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
 
-def from_tree(tree: Any, revive: Revive) -> Any:
-    """The value that a JSON tree stands for."""
-    if not isinstance(tree, list):
-        if isinstance(tree, dict):
-            raise NotPlain("not plain data: a JSON object, where lists with a tag are used")
+def from_tree(tree: Any, revive: Revive | None = None) -> Any:
+    """The value that a JSON tree stands for.
+
+    Raises:
+        NotPlain: if it is not what ``to_tree`` makes.
+    """
+    try:
+        return _value(tree, revive or opaque, _DEEPEST)
+    except NotPlain:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise NotPlain(f"not plain data: {type(error).__name__}: {str(error)[:100]}") from None
+
+
+def opaque(tree: list[Any]) -> Opaque:
+    """An object that nobody here can use."""
+    _, number, type_name = tree
+    if type(number) is not int or type(type_name) is not str:
+        raise NotPlain("an object without a number and a name")
+    return Opaque(printable_name(type_name))
+
+
+def _value(tree: Any, revive: Revive, depth: int) -> Any:
+    if type(tree) is not list:
+        if type(tree) is dict:
+            raise NotPlain("a JSON object, where lists with a tag are used")
         return tree
+    if not depth:
+        raise NotPlain(f"lists nested deeper than {_DEEPEST}")
     tag = tree[0]
     if tag == "l" or tag == "t":
-        items = tree[1:]
-        kinds = set(map(type, items))
-        if list in kinds or dict in kinds:
-            items = [from_tree(item, revive) for item in items]
+        items = _values(tree, revive, depth - 1)
         return items if tag == "l" else tuple(items)
     if tag == "o":
         return revive(tree)
-    return _DECODERS[tag](tree, revive)
+    if tag in _SCALARS:
+        return _SCALARS[tag](*tree[1:])
+    items = _values(tree, revive, depth - 1)
+    return _CONTAINERS[tag](items) if tag in _CONTAINERS else library_values.from_parts(tag, items)
 
 
-def _hashable_items(tree: Sequence[Any], revive: Revive, step: int = 1) -> list[Any]:
-    items = [from_tree(item, revive) for item in tree]
-    refuse_collisions(items[::step])
+def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
+    """What follows the tag; items that are written as they are need no second look."""
+    items = tree[1:]
+    kinds = set(map(type, items))
+    if list in kinds or dict in kinds:
+        return [_value(item, revive, depth) for item in items]
     return items
 
 
-def refuse_collisions(keys: Sequence[Any]) -> None:
-    """Refuse keys of which many share a hash: a table of them would take quadratic time.
-
-    Raises:
-        NotPlain: if more than a few dozen different keys collide.
-    """
-    if len(keys) <= _COLLISIONS:
-        return
-    hashes = Counter(map(hash, keys))
-    crowded = {value for value, count in hashes.items() if count > _COLLISIONS}
-    if not crowded:
-        return
-    # Many equal keys are honest, and cheap: each is found at the first probe.
-    firsts: dict[int, Any] = {}
-    differing: Counter[int] = Counter()
-    for key in keys:
-        value = hash(key)
-        if value in crowded and firsts.setdefault(value, key) != key:
-            differing[value] += 1
-    if max(differing.values(), default=0) > _COLLISIONS:
-        raise NotPlain("keys of a set or dict that collide")
+def _large_int(digits: str) -> int:
+    if len(digits) > _HEX_DIGITS:
+        raise NotPlain(f"an int of more than {_HEX_DIGITS} hexadecimal digits")
+    return int(digits, 16)
 
 
-def _dict(tree: list[Any], revive: Revive) -> dict[Any, Any]:
-    items = _hashable_items(tree[1:], revive, step=2)
-    return dict(zip(items[::2], items[1::2], strict=True))
+def _complex(real: float, imaginary: float) -> complex:
+    if type(real) is not float or type(imaginary) is not float:
+        raise NotPlain("a complex number of other parts than floats")
+    return complex(real, imaginary)
 
 
-def _decimal(tree: list[Any], revive: Revive) -> Any:
-    from decimal import Decimal
-
-    value = Decimal(_short(tree[1]))
-    if value.is_finite() and abs(value.adjusted()) > _LONGEST_DECIMAL:
-        raise NotPlain("a Decimal too large to compute with")
-    return value
-
-
-def _fraction(tree: list[Any], revive: Revive) -> Any:
-    from fractions import Fraction
-
-    return Fraction(int(tree[1], 16), int(tree[2], 16))
-
-
-def _short(text: str) -> str:
-    if len(text) > _LONGEST_DECIMAL:
-        raise NotPlain(f"a Decimal of more than {_LONGEST_DECIMAL} digits")
-    return text
-
-
-def _range(tree: list[Any], revive: Revive) -> range:
-    value = range(*from_tree(tree[1], revive))
+def _range(items: list[Any]) -> range:
+    start, stop, step = items
+    value = range(start, stop, step)
     # ``list(result)`` in a test must not be a memory bomb.
     if value and abs(value.stop - value.start) // abs(value.step) > _LONGEST_RANGE:
         raise NotPlain(f"a range of more than {_LONGEST_RANGE} items")
     return value
 
 
-_DECODERS: Mapping[str, Callable[[list[Any], Revive], Any]] = {
-    "s": lambda tree, revive: set(_hashable_items(tree[1:], revive)),
-    "f": lambda tree, revive: frozenset(_hashable_items(tree[1:], revive)),
-    "d": _dict,
-    "b": lambda tree, revive: tree[1].encode("latin-1"),
-    "B": lambda tree, revive: bytearray(tree[1].encode("latin-1")),
-    "i": lambda tree, revive: int(tree[1], 16),
-    "c": lambda tree, revive: complex(tree[1], tree[2]),
-    "r": _range,
-    "q": lambda tree, revive: deque(_plain_items(tree[1:], revive)),
-    "k": lambda tree, revive: dict.fromkeys(_hashable_items(tree[1:], revive)).keys(),
-    "I": lambda tree, revive: iter(_plain_items(tree[1:], revive)),
-    "D": _decimal,
-    "T": lambda tree, revive: _TYPES[tree[1]],
-    "F": _fraction,
+# Decoders of the content itself, and of a list of decoded values.
+_SCALARS: dict[str, Callable[..., Any]] = {
+    "b": lambda text: text.encode("latin-1"),
+    "B": lambda text: bytearray(text.encode("latin-1")),
+    "i": _large_int,
+    "c": _complex,
+    "T": lambda name: _TYPES[name],
 }
-
-
-def _plain_items(tree: Sequence[Any], revive: Revive) -> list[Any]:
-    return [from_tree(item, revive) for item in tree]
+_CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
+    "s": lambda items: build(set, False, checked_keys(items)),
+    "f": lambda items: build(frozenset, False, checked_keys(items)),
+    "S": lambda items: build(set, True, checked_keys(items)),
+    "F": lambda items: build(frozenset, True, checked_keys(items)),
+    "d": checked_dict,
+    "r": _range,
+    "q": lambda items: deque(items[1:], items[0]),
+    "k": lambda items: dict.fromkeys(checked_keys(items)).keys(),
+    "I": iter,
+}
 
 
 def _forget(value: Any) -> list[Any]:
     return ["o", 0, str(type(value).__name__)]
-
-
-def _opaque(tree: list[Any]) -> Any:
-    return Opaque(str(tree[-1])[:100])

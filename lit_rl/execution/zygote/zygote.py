@@ -21,16 +21,16 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
-from lit_rl.execution.confinement.isolation import isolate
+from lit_rl.execution.confinement.bpf import Filter
+from lit_rl.execution.confinement.isolation import Confined, isolate
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, libc
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
-from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
 from lit_rl.execution.zygote.warm_up import warm_up
@@ -80,8 +80,7 @@ class Zygote:
     Args:
         control: socket to the supervisor; one packet a job.
         work_folder: where programs run; empty again after each.
-        filters: what each child installs: for Python, for compiled programs. ``None`` only where weak
-            isolation was asked for.
+        confined: what each child has still to do to be confined.
         work_bytes: size at which the work folder is too full, where nothing but looking limits it.
         own_groups: children may make processes; each gets a process group, killed whole.
         is_first: this is the first process of its namespace; the kernel ends the others with it.
@@ -91,14 +90,14 @@ class Zygote:
         self,
         control: _socket.socket,
         work_folder: str,
-        filters: Sequence[Filter | None],
+        confined: Confined,
         work_bytes: int | None,
         own_groups: bool,
         is_first: bool,
     ) -> None:
         self.control = control
         self.work_folder = work_folder
-        self.filters = filters
+        self.confined = confined
         self.work_bytes = work_bytes
         self.own_groups = own_groups
         self.is_first = is_first
@@ -111,7 +110,8 @@ class Zygote:
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
         own_groups, work_folder = self.own_groups, self.work_folder
-        setups = [self._setup_of(item) for item in self.filters]
+        setups = [self._setup_of(item) for item in self.confined.filters]
+        tasks, counted = self.confined.tasks, _now()
         stop_bytes, clean = STOP.size, CLEAN
         while True:
             try:
@@ -126,6 +126,9 @@ class Zygote:
             if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
                 raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
             began = _now()
+            if tasks is not None and began - counted > 1.0:
+                tasks.update()
+                counted = began
             pids = []
             for first in range(0, DESCRIPTORS * num_children, DESCRIPTORS):
                 pid = fork()
@@ -164,6 +167,7 @@ class Zygote:
     def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
         """What makes a child of this process a program: given where its descriptors begin, and its CPU seconds."""
         install = None if own_filter is None else own_filter.install
+        limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
         is_first, own_groups, run_job = self.is_first, self.own_groups, child.run_job
 
         def become_program(first: int, cpu_seconds: float) -> NoReturn:
@@ -177,8 +181,11 @@ class Zygote:
                 if own_groups:
                     os.setsid()
                     _limit_cpu(0, cpu_seconds)  # also of what it starts
+                if limit_tasks is not None:
+                    limit_tasks()
                 if install is not None:
                     install()
+                let_signals_through()
                 run_job()
             finally:
                 os._exit(70)
@@ -275,18 +282,16 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         _load(settings)
-        filters = isolate(settings)
+        confined = isolate(settings, child.PROGRAM)
         random.seed(0)  # the same for every program, so that verdicts can be repeated
     except Exception as error:
         _tell(control, f"failed: {error}"[:4000].encode())
         return
-    # Credentials changed: the kernel forgot it.
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     in_namespaces = settings["tier"] >= 1
     zygote = Zygote(
         _moved_up(control),
         os.getcwd(),
-        filters,
+        confined,
         None if in_namespaces else settings["work_bytes"],
         bool(settings["executables"]),
         in_namespaces,

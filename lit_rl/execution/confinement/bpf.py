@@ -1,0 +1,136 @@
+"""Assembling and installing a system-call filter: classic BPF, no library.
+
+A block is a list of instructions that decides about one call by its arguments and returns on every path.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+
+from lit_rl.execution.confinement.kernel import MACHINE, PR_SET_SECCOMP, bare_prctl, check, libc
+from lit_rl.execution.confinement.system_calls import NUMBERS
+
+Instruction = tuple[int, int, int, int]
+Block = list[Instruction]
+
+OWN_PID = 0x7FFF1234
+"""Stands in a block for the process id of the program, which is known only after the fork."""
+
+ALLOW, REFUSE, PRETEND = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000
+UNKNOWN, NOT_SUPPORTED = 0x00050000 | errno.ENOSYS, 0x00050000 | errno.ENOTSUP
+NO_TERMINAL = 0x00050000 | errno.ENOTTY
+_KILL = 0x80000000
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x15, 0x35, 0x45
+_MODE_FILTER = 2
+_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_NR, _ARCH, _ARGUMENTS = 0, 4, 16
+_X32 = 0x40000000
+
+
+class Filter:
+    """An assembled filter, to be installed in many processes.
+
+    Args:
+        actions: what becomes of a call, by its name.
+        blocks: calls whose arguments decide, by their names.
+        default: what becomes of all others.
+
+    ``install()`` puts a process, for good, under the filter; it needs ``no_new_privs``.
+    """
+
+    def __init__(self, actions: Mapping[str, int], blocks: Mapping[str, Block], default: int = UNKNOWN) -> None:
+        numbers = NUMBERS[MACHINE]
+        known = {numbers[name]: action for name, action in actions.items() if name in numbers}
+        code = [*_head({name: block for name, block in blocks.items() if name in numbers})]
+        code += _search(_ranges(known, default))
+        packed = b"".join(struct.pack("=HBBI", *part) for part in code)
+        buffer = ctypes.create_string_buffer(packed, len(packed))
+        program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
+        words = memoryview(buffer).cast("B").cast("I")
+        pid_places = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == OWN_PID)
+        getpid = os.getpid
+
+        # Not a method: runs in every fork, and each attribute looked up there is memory copied.
+        def install() -> None:
+            pid = getpid()
+            for place in pid_places:
+                words[place] = pid
+            if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
+                check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
+
+        self.install: Callable[[], None] = install
+
+
+def available() -> bool:
+    """Whether there is a table of this machine's system calls."""
+    return MACHINE in NUMBERS
+
+
+def always(action: int) -> Block:
+    """A block that looks at nothing."""
+    return [(_RETURN, 0, 0, action)]
+
+
+def only_if(argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE) -> Block:
+    """Go on with ``then``, or allow, if the low half of an argument is one of ``values``."""
+    code = [_load(argument)]
+    code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+    return [*code, *always(otherwise), *(then or always(ALLOW))]
+
+
+def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int | None = None) -> Block:
+    """Allow unless the low half of an argument, or of it what ``mask`` leaves, is one of ``values``."""
+    code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
+    code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+    return [*code, *always(ALLOW), *always(action)]
+
+
+def if_any_bit(argument: int, bits: int, then: int, otherwise: int) -> Block:
+    """Decide by whether an argument has any of these bits."""
+    return [_load(argument), (_JUMP_SET, 0, 1, bits), *always(then), *always(otherwise)]
+
+
+def if_null(argument: int, then: int, otherwise: Block) -> Block:
+    """Decide by whether an argument, both halves of it, is zero."""
+    found = [_load(argument), (_JUMP_EQUAL, 0, 3, 0), _load(argument, high=True), (_JUMP_EQUAL, 0, 1, 0)]
+    return [*found, *always(then), *otherwise]
+
+
+def _load(argument: int, high: bool = False) -> Instruction:
+    return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * high)
+
+
+def _head(blocks: Mapping[str, Block]) -> Block:
+    """Check of the machine, then the blocks."""
+    code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
+    if MACHINE == "x86_64":
+        code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *always(_KILL)]
+    for name, block in blocks.items():
+        code += [(_JUMP_EQUAL, 0, len(block), NUMBERS[MACHINE][name]), *block]
+    return code
+
+
+def _ranges(actions: Mapping[int, int], default: int) -> list[tuple[int, int]]:
+    """Sorted ``(first number, action)``; each holds up to the next. Numbers in no list: the default."""
+    starts: list[tuple[int, int]] = []
+    for number in range(max(actions, default=0) + 2):
+        action = actions.get(number, default)
+        if not starts or starts[-1][1] != action:
+            starts.append((number, action))
+    return starts
+
+
+def _search(starts: list[tuple[int, int]]) -> Block:
+    """Binary search over ranges: the kernel runs the filter for every number when it is installed."""
+    if len(starts) == 1:
+        return always(starts[0][1])
+    middle = len(starts) // 2
+    low, high = _search(starts[:middle]), _search(starts[middle:])
+    if len(low) > 255:
+        raise ValueError("the filter is too long for one jump")
+    return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]

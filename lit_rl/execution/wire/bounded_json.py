@@ -1,0 +1,51 @@
+"""JSON that an untrusted process may have written, read within bounds of memory and time."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+LONGEST = 16 << 20
+"""Bytes of one text: the longest file that a program may write by default."""
+
+MOST_UNITS = 2_000_000
+"""What one text may need in memory once it is read, in units of about 64 bytes."""
+
+# What costs memory stands at these characters; a list takes as much as three numbers, an object as six.
+_COSTS = ((",", 1), ("[", 3), ("{", 6))
+# Also a string that nobody closes: so each search ends where the last one did, and all take linear time.
+_STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
+
+
+class NotPlain(ValueError):
+    """What arrived is not what an honest program's process writes: a fault of the program."""
+
+
+def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNITS) -> Any:
+    """The content of a JSON text.
+
+    Args:
+        text: as it arrived.
+        longest: bytes after which it is refused unread.
+        most_units: what it may need in memory, see ``MOST_UNITS``.
+
+    Raises:
+        NotPlain: if it is no JSON, or would take more memory or time than is allowed.
+    """
+    if len(text) > longest:
+        raise NotPlain(f"{len(text)} bytes, where {longest} are the most")
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8")
+        # Strings that hold many commas are rare: only then is it worth leaving strings out.
+        if _units(decoded) > most_units and _units(_STRINGS.sub("", decoded)) > most_units:
+            raise NotPlain("more values than can be held")
+        return json.loads(decoded)
+    except NotPlain:
+        raise
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotPlain(f"no JSON: {type(error).__name__}: {str(error)[:100]}") from None
+
+
+def _units(text: str) -> int:
+    return sum(cost * text.count(character) for character, cost in _COSTS)

@@ -1,0 +1,152 @@
+"""Stand-ins for values whose types exist only in the program's process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+
+class Opaque:
+    """An object of the program's that is no plain data. Equal to nothing but itself."""
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} object of the program>"
+
+
+class FieldTuple(tuple[Any, ...]):
+    """A named tuple: a tuple whose items are attributes too. Equal to a tuple of the same items.
+
+    Its class is not made anew for each type that a program names, which would be slow.
+    """
+
+    _type_name: str
+    _fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, type_name: str, fields: Sequence[str], items: Sequence[Any]) -> FieldTuple:
+        """A tuple of ``items`` under the names ``fields``."""
+        made = cls(items)
+        made.__dict__.update(_type_name=type_name, _fields=tuple(fields))
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__.get("_fields", ())
+        if name in fields:
+            return self[fields.index(name)]
+        raise AttributeError(f"{self.__dict__.get('_type_name', 'FieldTuple')!r} object has no attribute {name!r}")
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def _replace(self, **changed: Any) -> FieldTuple:
+        if not changed.keys() <= set(self._fields):
+            raise ValueError(f"got unexpected field names: {sorted(changed.keys() - set(self._fields))}")
+        return FieldTuple.of(self._type_name, self._fields, list({**self._asdict(), **changed}.values()))
+
+    def __repr__(self) -> str:
+        return f"{self._type_name}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
+
+
+class Array:
+    """An array of numpy's where numpy is not: its items with a shape and a dtype.
+
+    As numpy's it compares item by item, and only the answer for a single item is true or false by itself.
+
+    Args:
+        dtype: name of the items' type, such as ``int64``.
+        shape: length of each axis.
+        items: all items, row by row.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, dtype: str, shape: tuple[int, ...], items: Sequence[Any]) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self._items = list(items)
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return len(self._items)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def tolist(self) -> Any:
+        """The items in nested lists."""
+        if not self.shape:
+            return self._items[0]
+        return [part.tolist() if isinstance(part, Array) else part for part in self]
+
+    def all(self) -> bool:
+        """Whether every item is true."""
+        return all(self._items)
+
+    def any(self) -> bool:
+        """Whether some item is true."""
+        return any(self._items)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            head, *rest = key
+            return self[head][tuple(rest)] if rest else self[head]
+        step = self.size // self.shape[0] if self.shape and self.shape[0] else 0
+        if isinstance(key, slice):
+            indices = range(len(self))[key]
+            items = [item for index in indices for item in self._items[index * step : (index + 1) * step]]
+            return Array(self.dtype, (len(indices), *self.shape[1:]), items)
+        index = range(len(self))[key]
+        if len(self.shape) == 1:
+            return self._items[index]
+        return Array(self.dtype, self.shape[1:], self._items[index * step : (index + 1) * step])
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared(other, lambda mine, theirs: bool(mine == theirs))
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared(other, lambda mine, theirs: bool(mine != theirs))
+
+    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> Any:
+        theirs = _flat(other)
+        if theirs is None:
+            theirs = (self.shape, [other] * self.size)
+        if theirs[0] != self.shape:
+            raise ValueError(f"arrays of the shapes {self.shape} and {theirs[0]} cannot be compared")
+        return Array("bool", self.shape, [compare(*pair) for pair in zip(self._items, theirs[1], strict=True)])
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError("The truth value of an array with more than one element is ambiguous")
+        return bool(self._items[0])
+
+    def __repr__(self) -> str:
+        return f"array({self.tolist()!r})"
+
+
+def _flat(value: object) -> tuple[tuple[int, ...], list[Any]] | None:
+    """Shape and items of nested sequences; ``None`` for a single value."""
+    if isinstance(value, Array):
+        return value.shape, value._items
+    if not isinstance(value, list | tuple):
+        return None
+    parts = [_flat(item) for item in value]
+    if not parts or parts[0] is None:
+        return (len(value),), list(value)
+    shapes = {None if part is None else part[0] for part in parts}
+    if len(shapes) != 1:
+        raise ValueError("nested sequences of different lengths are no array")
+    return (len(value), *parts[0][0]), [item for part in parts if part is not None for item in part[1]]

@@ -1,0 +1,26 @@
+"""Text of a program, made fit for a log, a table or a terminal."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters, what ends a line elsewhere, what turns the direction of writing, halves of surrogate pairs.
+_UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
+_IN_TEXT = re.compile(f"[{_UNFIT}]")
+_IN_NAME = re.compile(f"[\t\n{_UNFIT}]")
+LONGEST_NAME = 100
+
+
+def printable(text: str) -> str:
+    r"""A text whose only control characters are tab and newline; what else there was is shown as ``\ufffd``.
+
+    Example:
+        >>> printable("one\r\ntwo\x1b[2J")
+        'one\ntwo\ufffd[2J'
+    """
+    return _IN_TEXT.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def printable_name(name: str) -> str:
+    """A name on one line, at most ``LONGEST_NAME`` characters of it."""
+    return _IN_NAME.sub("\ufffd", name[:LONGEST_NAME])

@@ -1,0 +1,154 @@
+"""What a program's process may have written, read as the few messages there are.
+
+Every function takes a line as it arrived and returns one kind of value, or raises ``NotPlain``, which is the
+program's fault whatever the line was. Nobody else parses what a program wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.printable import printable, printable_name
+
+Description = dict[str, Any]
+"""An exception: ``stage`` (``compile`` or ``run``), ``types`` (its class and that one's ancestors, by name),
+``message``, ``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
+
+_LONGEST_DESCRIPTION = 65_536
+_LONGEST_CALL = 1 << 20
+_CALL_UNITS = 100_000
+LONGEST_MESSAGE = 500
+_MOST_TYPES = 20
+_LAST_LINE = 10**9
+# More asserts that held are not told apart.
+_MOST_PASSED = 100_000
+
+
+class HostedCall(NamedTuple):
+    """A program calls a function that lives in the supervisor."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class HostedEnd(NamedTuple):
+    """A program that called such functions is over; ``error`` if by an exception."""
+
+    error: Description | None
+
+
+class GraderResult(NamedTuple):
+    """What became of tests in a grader.
+
+    Args:
+        kind: ``passed``, ``failed``, ``raised`` (by the program) or ``ended`` (the program's process).
+        message: of a test that failed.
+        error: of the program.
+        num_passed: asserts that held.
+    """
+
+    kind: str
+    message: str | None
+    error: Description | None
+    num_passed: int
+
+
+def read_description(line: bytes) -> Description:
+    """An exception of the program's.
+
+    Raises:
+        NotPlain: if the line is none.
+    """
+    return description_of_tree(parse(line, _LONGEST_DESCRIPTION))
+
+
+def read_hosted(line: bytes) -> HostedCall | HostedEnd:
+    """What a program says to the object whose functions it calls.
+
+    Raises:
+        NotPlain: if it is neither a call nor an end.
+    """
+    kind, *parts = _list(parse(line, _LONGEST_CALL, _CALL_UNITS), "a message")
+    if kind == "end" and len(parts) == 1:
+        return HostedEnd(None if parts[0] is None else description_of_tree(parts[0]))
+    if kind != "call" or len(parts) != 3:
+        raise NotPlain("neither a call nor an end")
+    name, args, kwargs = parts[0], plain.from_tree(parts[1]), plain.from_tree(parts[2])
+    if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict:
+        raise NotPlain("a call of something else than a name, a tuple and a dict")
+    if not all(type(key) is str for key in kwargs):
+        raise NotPlain("an argument whose name is no text")
+    return HostedCall(name, args, kwargs)
+
+
+def read_result(line: bytes) -> GraderResult:
+    """The last word of a grader.
+
+    Raises:
+        NotPlain: if it is none.
+    """
+    parts = _list(parse(line, _LONGEST_DESCRIPTION), "a result")
+    if len(parts) != 4 or parts[0] not in ("passed", "failed", "raised", "ended"):
+        raise NotPlain("no result of a grader")
+    kind, message, error, num_passed = parts
+    if not (message is None or type(message) is str) or type(num_passed) is not int or num_passed < 0:
+        raise NotPlain("a result of other parts than a grader's")
+    described = None if error is None else description_of_tree(error)
+    return GraderResult(kind, message and printable(message), described, min(num_passed, _MOST_PASSED))
+
+
+def description_of_tree(tree: Any) -> Description:
+    """The same from a message that is already parsed.
+
+    Raises:
+        NotPlain: if it is no description.
+    """
+    names = tree.get("types") if type(tree) is dict else None
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise NotPlain("no description of an exception")
+    message, line = tree.get("message"), tree.get("line")
+    return {
+        "stage": "compile" if tree.get("stage") == "compile" else "run",
+        "types": [printable_name(name) for name in names[:_MOST_TYPES]],
+        "message": printable(message[:LONGEST_MESSAGE]) if type(message) is str else "",
+        "line": line if type(line) is int and 0 < line < _LAST_LINE else None,
+    }
+
+
+def _list(tree: Any, what: str) -> Sequence[Any]:
+    if type(tree) is not list or not tree:
+        raise NotPlain(f"{what} that is no list")
+    return tree
+
+
+class Lines(Mapping[int, bytes]):
+    """The whole lines of what a program wrote, of which only as many are looked for as can mean something.
+
+    Args:
+        content: what was written; a last line without its end does not count.
+        most: lines after which nothing is read.
+    """
+
+    def __init__(self, content: bytes, most: int) -> None:
+        self._content = content
+        self._ends: list[int] = []
+        start = 0
+        while len(self._ends) < most and (end := content.find(b"\n", start)) >= 0:
+            self._ends.append(end)
+            start = end + 1
+
+    def __getitem__(self, index: int) -> bytes:
+        if not 0 <= index < len(self._ends):
+            raise KeyError(index)
+        start = self._ends[index - 1] + 1 if index else 0
+        return self._content[start : self._ends[index]]
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Any:
+        return iter(range(len(self._ends)))

@@ -1,0 +1,77 @@
+"""Float32 masters of weights that learn in bfloat16 or float16.
+
+Near 1, bfloat16 numbers lie 0.004 to 0.008 apart. A step of AdamW is about as large as the learning rate, so at 1e-6
+nearly all steps are lost when they are added to such a weight. The optimizer therefore moves float32 copies, and the
+weights are those, rounded. A copy takes four bytes for each weight, and the optimizer's moments are float32 with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+_KEY = "masters"
+
+
+def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
+    """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
+
+    The masters are part of the optimizer's state, so a resumed run goes on from them. Call :func:`take_gradients`
+    after the backward pass, before anything reads or clips gradients of the optimizer's parameters.
+
+    Args:
+        make: from parameter groups to an optimizer.
+        groups: parameter groups, each with ``params``.
+
+    Raises:
+        ValueError: narrow weights that are spread over ranks; a strategy keeps float32 ones itself.
+    """
+    masters: dict[nn.Parameter, nn.Parameter] = {}
+    for group in groups:
+        narrow = [p for p in group["params"] if p.dtype in (torch.bfloat16, torch.float16)]
+        for parameter in narrow:
+            if hasattr(parameter, "full_tensor"):
+                raise ValueError(
+                    f"weights that learn are spread over ranks in {parameter.dtype}, where small steps are lost: set "
+                    "the policy's dtype to float32 and param_dtype of fsdp2 to bfloat16"
+                )
+            masters[parameter] = nn.Parameter(parameter.detach().float())
+    optimizer = make([group | {"params": [masters.get(p, p) for p in group["params"]]} for group in groups])
+    if masters:
+        _attach(optimizer, masters)
+    return optimizer
+
+
+def take_gradients(optimizer: Any) -> None:
+    """Give the masters the gradients of their weights."""
+    for parameter, master in getattr(optimizer, _KEY, {}).items():
+        master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
+
+
+def _attach(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
+    """Write masters back after each step, and keep them in the optimizer's state."""
+    setattr(optimizer, _KEY, masters)
+
+    @torch.no_grad()
+    def write_back(*_: Any) -> None:
+        for parameter, master in masters.items():
+            parameter.copy_(master)
+            parameter.grad = None
+
+    def save(_: Optimizer, state: dict[str, Any]) -> None:
+        state[_KEY] = [master.detach() for master in masters.values()]
+
+    @torch.no_grad()
+    def load(_: Optimizer, state: dict[str, Any]) -> dict[str, Any]:
+        saved: list[Tensor] = state.get(_KEY, list(masters))
+        for master, value in zip(masters.values(), saved, strict=True):
+            master.copy_(value)
+        return {key: value for key, value in state.items() if key != _KEY}
+
+    optimizer.register_step_post_hook(write_back)
+    optimizer.register_state_dict_post_hook(save)
+    optimizer.register_load_state_dict_pre_hook(load)

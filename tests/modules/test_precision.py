@@ -1,0 +1,117 @@
+"""Precisions: every module runs in each of them, and weights below float32 learn all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY_QWEN2
+from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
+
+from lit_rl.data.base import Split
+from lit_rl.data.preferences import PreferencePair
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective
+from lit_rl.types import Problem, Sampling
+
+KL = Objective(kl_coef=0.1)
+
+
+class Texts(Words):
+    """Words with a demonstration and a pair."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        fields = {"pair": PreferencePair("pair", "w", "ab", "ba", 1.0, 0.0)}
+        return [
+            Problem(f"{split}{i}", "w" * (1 + i % 5), TokenTarget(), reference="abc", fields=fields) for i in range(9)
+        ]
+
+
+def policy(tokenizer: str, lora: bool = False, dtype: str = "float32") -> CausalLM:
+    return CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, lora=LoRA(rank=2) if lora else None, dtype=dtype)
+
+
+COMMON: dict[str, Any] = {
+    "rewards": [EvenBytes()],
+    "sampling": Sampling(num_samples=4, max_tokens=6),
+    "max_rollouts": 2,
+}
+MODULES: dict[str, Callable[..., Any]] = {
+    "grpo": lambda actor: GRPO(actor(), objective=KL, num_epochs=2, **COMMON),
+    "grpo-lora": lambda actor: GRPO(actor(True), objective=KL, **COMMON),
+    "ppo": lambda actor: PPO(actor(), critic=OwnTrunk(), **COMMON),
+    "ppo-shared": lambda actor: PPO(actor(True), critic=SharedBase(), **COMMON),
+    "reinforce": lambda actor: REINFORCE(actor(), **COMMON | {"sampling": Sampling(max_tokens=6)}),
+    "sft": lambda actor: SFT(actor(), max_updates=2, rewards=[EvenBytes()]),
+    "dpo": lambda actor: DPO(actor(), max_updates=2, rewards=[EvenBytes()]),
+}
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true", "bf16-mixed"])
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_trains_and_validates_in_each_precision(
+    byte_tokenizer: str, tmp_path: Path, name: str, precision: Any
+) -> None:
+    module = MODULES[name](lambda lora=False: policy(byte_tokenizer, lora))
+    fit(module, tmp_path, data=Texts(batch_size=3), precision=precision, limit_val_batches=1)
+    assert module.trainer.global_step >= 2
+    wanted = {"bf16-true": torch.bfloat16, "64-true": torch.float64, "bf16-mixed": torch.float32}[precision]
+    assert {p.dtype for p in module.policy.parameters() if p.requires_grad} == {wanted}
+    assert all(torch.isfinite(p).all() for p in module.parameters())
+
+
+@pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "32-true"), ("float32", "bf16-true")])
+def test_steps_far_below_a_weights_resolution_add_up(
+    byte_tokenizer: str, tmp_path: Path, dtype: str, precision: Any
+) -> None:
+    """Forty steps of 1e-5 move a weight of 0.02 (spacing 1.2e-4) by several times its spacing; one alone is lost."""
+    adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
+    module = SFT(policy(byte_tokenizer, dtype=dtype), max_updates=40, optimizer=adam)
+    module.policy.load()
+    start = weights(module).clone()
+    fit(module, tmp_path, data=Texts(batch_size=9), precision=precision)
+    moved = (weights(module).bfloat16() != start.bfloat16()) & (start.abs() > 0.01) & (start.abs() < 0.03)
+    share = moved.sum() / ((start.abs() > 0.01) & (start.abs() < 0.03)).sum()
+    assert share > 0.5
+    assert {p.dtype for p in module.policy.parameters()} == {torch.bfloat16}
+
+
+def test_a_resumed_run_goes_on_from_its_masters(byte_tokenizer: str, tmp_path: Path) -> None:
+    def run(ckpt_path: str | None, *callbacks: Any) -> torch.Tensor:
+        adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
+        sampling = Sampling(num_samples=4, max_tokens=6)
+        module = GRPO(
+            policy(byte_tokenizer, dtype="bfloat16"),
+            rewards=[EvenBytes()],
+            sampling=sampling,
+            max_rollouts=6,
+            optimizer=adam,
+        )
+        trainer = fit(module, tmp_path, ckpt_path=ckpt_path, callbacks=list(callbacks))
+        optimizer: Any = trainer.optimizers[0]
+        return torch.cat([master.detach().flatten() for master in optimizer.masters.values()])
+
+    path = tmp_path / "half.ckpt"
+    straight = run(None, SaveAt(3, path))
+    assert torch.equal(run(str(path)), straight)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "32-true"])
+def test_values_are_float32_whatever_the_weights_are(byte_tokenizer: str, tmp_path: Path, precision: Any) -> None:
+    """Rounded to bfloat16 a value near 0.9 would be off by 0.002."""
+    seen: list[torch.Tensor] = []
+
+    class Watched(OwnTrunk):
+        def forward(self, completions: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            values = super().forward(completions)
+            seen.extend(value.detach() for value in values)
+            return values
+
+    module = PPO(policy(byte_tokenizer), critic=Watched(), **COMMON, critic_lr=0.01)
+    fit(module, tmp_path, precision=precision)
+    assert {value.dtype for value in seen} == {torch.float32}
+    assert any((value != value.bfloat16()).any() for value in seen)
