@@ -18,9 +18,11 @@ from lit_rl.execution import sandbox as sandbox_module
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import honest_programs  # noqa: E402
+import honest_system_calls  # noqa: E402
 import hostile_programs  # noqa: E402
 import hostile_system_calls  # noqa: E402
 
+honest_programs.FUNCTION_STYLE.update(honest_system_calls.SYSTEM_CALLS)
 hostile_programs.FUNCTION_STYLE.update(hostile_system_calls.SYSTEM_CALLS)
 
 TESTED = ((1, 2), (-1, 1), (10, 20))
@@ -81,7 +83,7 @@ def _judge(tier, kind, num_workers, folder, secret, names):
         for name, outcome in zip(hostile, outcomes, strict=True):
             if outcome.verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
                 faults.append(f"hostile {name}: {outcome.verdict} {outcome.stderr[-300:]}")
-        honest = programs(honest_programs, kind)
+        honest = programs(honest_programs, kind, names and honest_system_calls.SYSTEM_CALLS)
         outcomes = sandbox.judge_many([(source, check(kind, 5.0)) for source in honest.values()])
         for name, outcome in zip(honest, outcomes, strict=True):
             if not outcome.passed:
@@ -93,7 +95,8 @@ def state(folder):
     """What a sandbox must leave as it was."""
     children = []
     for task in os.listdir("/proc/self/task"):
-        children += Path(f"/proc/self/task/{task}/children").read_text().split()
+        with contextlib.suppress(FileNotFoundError):  # a thread that ended meanwhile
+            children += Path(f"/proc/self/task/{task}/children").read_text().split()
     mine = [pid for pid in os.listdir("/proc") if pid.isdigit() and folder in _command(pid)]
     places = [folder, "/tmp", "/dev/shm", "/var/tmp", "/home"]
     escaped = [f for place in places if os.path.isdir(place) for f in os.listdir(place) if "escaped" in f]

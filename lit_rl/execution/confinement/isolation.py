@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from lit_rl.execution.confinement import bpf, kernel, landlock, limits, namespaces, seccomp, visible_files
 from lit_rl.execution.confinement.profile import Guards, Profile, confine, nobody
 
+_M_ARENA_MAX = -8
+
 
 class Confined(NamedTuple):
     """What each child of a confined zygote has still to do.
@@ -42,6 +44,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
     tasks = None if own_tasks else limits.SharedTasks()
     # A zygote ends when its supervisor hangs up, whatever signals a job or a terminal sends to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    _share_allocations()
     readable = (*settings["packages"], *settings["readable"])
     if tier >= 1:
         namespaces.enter(user)
@@ -57,6 +60,12 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     own = seccomp.program_filter(processes=processes), seccomp.program_filter(exec_descriptor)
     return Confined(own, tasks)
+
+
+def _share_allocations() -> None:
+    """Let threads allocate from two places. By default each of many reserves 64 MiB, which the address space lacks."""
+    if hasattr(kernel.libc, "mallopt"):  # of glibc
+        kernel.libc.mallopt(_M_ARENA_MAX, 2)
 
 
 def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool) -> Profile:
