@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import functools
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,6 +17,8 @@ from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdic
 from lit_rl.execution import sandbox as sandbox_module
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ORDINARY_USER = 20001
 sys.path.insert(0, str(HERE))
 import honest_programs  # noqa: E402
 import honest_system_calls  # noqa: E402
@@ -114,6 +117,27 @@ def _command(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def as_ordinary_user(*arguments, before=None):
+    """Run Python with these arguments as a user without privileges; needs root and an interpreter that all may run."""
+    import pytest
+
+    if os.geteuid() != 0:
+        pytest.skip("not root: the other tests run as an ordinary user already")
+    candidates = [os.path.realpath(sys.executable), "/usr/bin/python3"]
+    command = "import sys; assert sys.version_info >= (3, 11)"
+    for interpreter in candidates:
+        try:
+            subprocess.run([interpreter, "-S", "-c", command], user=ORDINARY_USER, group=ORDINARY_USER,
+                           extra_groups=[], check=True, capture_output=True)  # fmt: skip
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        options = {"user": ORDINARY_USER, "group": ORDINARY_USER, "extra_groups": [], "cwd": "/"}
+        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [interpreter, *map(str, arguments)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=before, **options)
+    pytest.skip("no Python 3.11 that an ordinary user may run")
 
 
 def main():

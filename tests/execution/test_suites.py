@@ -5,9 +5,6 @@ ordinary user.
 """
 
 import importlib.util
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +12,6 @@ import pytest
 from lit_rl.execution import Sandbox, SandboxError
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-ORDINARY_USER = 20001
 
 
 def load_suites():
@@ -74,25 +69,6 @@ def test_every_suite_on_older_kernels(tier, kind, landlock):
     assert suites.run(tier, kind, landlock=landlock) == []
 
 
-def as_ordinary_user(*arguments):
-    """Run a Python file as a user without privileges; needs root and an interpreter that all may run."""
-    if os.geteuid() != 0:
-        pytest.skip("not root: the other tests run as an ordinary user already")
-    candidates = [os.path.realpath(sys.executable), "/usr/bin/python3"]
-    command = "import sys; assert sys.version_info >= (3, 11)"
-    for interpreter in candidates:
-        try:
-            subprocess.run([interpreter, "-S", "-c", command], user=ORDINARY_USER, group=ORDINARY_USER,
-                           extra_groups=[], check=True, capture_output=True)  # fmt: skip
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        options = {"user": ORDINARY_USER, "group": ORDINARY_USER, "extra_groups": [], "cwd": "/"}
-        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [interpreter, *map(str, arguments)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, **options)
-    pytest.skip("no Python 3.11 that an ordinary user may run")
-
-
 USER_RUNS = [(t, k) for t in (0, 1) for k in ("literal", "graded", "calls", "stdio")]
 
 
@@ -101,7 +77,7 @@ USER_RUNS = [(t, k) for t in (0, 1) for k in ("literal", "graded", "calls", "std
     [pytest.param(*run, marks=[] if run == (0, "stdio") else pytest.mark.slow) for run in USER_RUNS],
 )
 def test_suite_as_an_ordinary_user(tier, kind):
-    done = as_ordinary_user(HERE / "suites.py", tier, kind, 2)
+    done = suites.as_ordinary_user(HERE / "suites.py", tier, kind, 2)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 
@@ -110,7 +86,7 @@ def test_suite_as_an_ordinary_user(tier, kind):
 @pytest.mark.parametrize("tier", [0, 1])
 def test_no_program_of_an_ordinary_user_reaches_another_process(tier, landlock):
     older = [] if landlock is None else ["--landlock", landlock]
-    done = as_ordinary_user(HERE / "suites.py", tier, "graded", 1, "--only", "system_calls", *older)
+    done = suites.as_ordinary_user(HERE / "suites.py", tier, "graded", 1, "--only", "system_calls", *older)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 

@@ -12,14 +12,18 @@ import signal
 import time
 from pathlib import Path
 
+from lit_rl.execution.confinement.limits import MOST_TASKS
+
 _ROOT = Path("/sys/fs/cgroup")
 # What the zygote and shared memory take besides the program.
 _SLACK_BYTES = 192 << 20
-_MOST_TASKS = 512
+_PREFIX = "lit_rl-"
 
 
 class ControlGroup:
     """A group that holds one process and all it will fork.
+
+    Removes on the way the empty groups of supervisors that were killed together with their trainer.
 
     Args:
         pid: the process.
@@ -31,37 +35,21 @@ class ControlGroup:
 
     def __init__(self, pid: int, memory_bytes: int) -> None:
         self._folders: list[Path] = []
+        _remove_left()
+        limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MOST_TASKS}
         try:
-            if (_ROOT / "cgroup.controllers").exists():
-                self._make_version_2(pid, memory_bytes + _SLACK_BYTES)
-            else:
-                self._make_version_1(pid, memory_bytes + _SLACK_BYTES)
+            for parent, files in _parents().items():
+                folder = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+                folder.mkdir()
+                self._folders.append(folder)
+                for name, controller in files.items():
+                    (folder / name).write_text(str(limits[controller]))
+                with contextlib.suppress(OSError):
+                    (folder / "memory.swap.max").write_text("0")
+                (folder / "cgroup.procs").write_text(str(pid))
         except BaseException:
             self.remove()
             raise
-
-    def _make_version_2(self, pid: int, memory_bytes: int) -> None:
-        folder = self._make(_ROOT / _own_path("")) if _own_path("") else self._make(_ROOT)
-        (folder / "memory.max").write_text(str(memory_bytes))
-        (folder / "pids.max").write_text(str(_MOST_TASKS))
-        with contextlib.suppress(OSError):
-            (folder / "memory.swap.max").write_text("0")
-        (folder / "cgroup.procs").write_text(str(pid))
-
-    def _make_version_1(self, pid: int, memory_bytes: int) -> None:
-        for controller, limit, value in (
-            ("memory", "memory.limit_in_bytes", memory_bytes),
-            ("pids", "pids.max", _MOST_TASKS),
-        ):
-            folder = self._make(_ROOT / controller / _own_path(controller))
-            (folder / limit).write_text(str(value))
-            (folder / "cgroup.procs").write_text(str(pid))
-
-    def _make(self, parent: Path) -> Path:
-        folder = parent / f"lit_rl-{os.getpid()}-{os.urandom(4).hex()}"
-        folder.mkdir()
-        self._folders.append(folder)
-        return folder
 
     def remove(self) -> None:
         """Kill what is left in it and remove it."""
@@ -72,8 +60,33 @@ class ControlGroup:
 
 def remove_groups_of(pid: int) -> None:
     """Remove the groups that a supervisor made and could not remove because it was killed."""
-    for folder in _ROOT.glob(f"**/lit_rl-{pid}-*") if os.access(_ROOT, os.W_OK) else ():
-        _remove(folder)
+    with contextlib.suppress(OSError):
+        for parent in _parents():
+            for folder in parent.glob(f"{_PREFIX}{pid}-*"):
+                _remove(folder)
+
+
+def _remove_left() -> None:
+    with contextlib.suppress(OSError):
+        for parent in _parents():
+            for folder in parent.glob(f"{_PREFIX}*"):
+                maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+                if not os.path.exists(f"/proc/{maker}"):
+                    # Only what is empty goes: the maker may live where its number means nothing here.
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
+
+
+def _parents() -> dict[Path, dict[str, str]]:
+    """Groups below which ours are made, this process's own, each with files of limits and what they limit.
+
+    Raises:
+        OSError: if this process is in no group of the kinds that are needed.
+    """
+    if (_ROOT / "cgroup.controllers").exists():
+        return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}
+    files = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
+    return {_ROOT / kind / _own_path(kind): {name: kind} for kind, name in files.items()}
 
 
 def _remove(folder: Path) -> None:
