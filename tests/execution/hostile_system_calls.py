@@ -145,17 +145,6 @@ OTHER_PROCESSES = {
         attributes = (ctypes.c_uint32 * 32)(1, 128, 0)
         return any(call('perf_event_open', attributes, p, -1, -1, 0) >= 0 for p in others())
     """),
-    "new_pages_for_the_clock": raw("""
-        import sys
-        frame = sys._getframe()
-        while frame and 'case' not in frame.f_locals: frame = frame.f_back
-        page = frame.f_locals['case']
-        for offset in range(0, len(page), 8): page[offset:offset + 8] = struct.pack('d', float('nan'))
-        page[0:16] = struct.pack('qd', -1, float('-inf'))
-        time.sleep(0.1)
-        page[0:16] = struct.pack('qd', 1 << 62, float('inf'))
-        return False
-    """),
 }
 
 # --- signals that the kernel sends on a program's behalf -----------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -60,6 +61,8 @@ def _case(
     if binary is not None:
         job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
         channel = memfd(binary)
+        # What cannot be read stays closed to others of this user also after it is executed, as ``confine`` has it.
+        os.fchmod(channel, 0o111)
     with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
         report = client.run([child], check.timeout_seconds, compiled=binary is not None)
         ended = how_it_ended(client, child, report)

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import NamedTuple
 
-from lit_rl.execution.confinement.kernel import PR_SET_NAME, libc
+from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.registry import judge
@@ -115,6 +115,7 @@ def main() -> None:
     """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the expected values are for no other process of this user
     trainer = os.pidfd_open(os.getppid())
     settings: Settings = receive_message(connection)
     sys.path += settings.import_paths  # behind the standard library, which nothing may replace here

@@ -1,0 +1,188 @@
+"""What a process gives up before untrusted code runs in it, looked at from inside, one thing at a time."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution.confinement import landlock
+from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
+from lit_rl.execution.confinement.profile import nobody
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def sandbox(request):
+    try:
+        with Sandbox(1, 256 << 20, tier=request.param) as sandbox:
+            yield sandbox
+    except SandboxError as error:
+        pytest.skip(f"tier {request.param} cannot be had here: {error}")
+
+
+def run(sandbox, program, stdout="", seconds=5.0, language="python"):
+    return sandbox.submit(program, StdioTests((("", stdout),), language, seconds)).result(60)
+
+
+# --- programs ---------------------------------------------------------------------------------------------
+
+
+def test_a_program_cannot_die_as_one_that_was_killed_for_lack_of_memory(sandbox):
+    program = """
+import ctypes, os, resource, signal, threading
+ways = (
+    lambda: os.kill(os.getpid(), signal.SIGKILL),
+    lambda: signal.raise_signal(signal.SIGKILL),
+    lambda: signal.pthread_kill(threading.get_ident(), signal.SIGKILL),
+    lambda: os.kill(0, signal.SIGKILL),
+    lambda: os.kill(-1, signal.SIGKILL),
+)
+for way in ways:
+    try: way()
+    except OSError: print('refused')
+resource.setrlimit(resource.RLIMIT_CPU, (1, 1))  # the kernel kills for this one too, in the second second
+began = os.times().user
+while os.times().user < began + 1.3: pass
+print('alive')
+"""
+    assert run(sandbox, program, "refused\n" * 5 + "alive").passed
+
+
+def test_a_compiled_program_cannot_die_as_one_that_was_killed_for_lack_of_memory(sandbox):
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler: install gcc")
+    program = """#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+int main() {
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+  timer_t timer;
+  printf("%d %d %d", raise(SIGKILL), kill(0, SIGKILL), timer_create(CLOCK_MONOTONIC, &event, &timer));
+}"""
+    assert run(sandbox, program, "-1 -1 -1", language="c").passed
+
+
+@pytest.mark.parametrize(
+    ("program", "stderr"),
+    [
+        ("import os\nos.abort()", ""),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", ""),
+        ("import signal\nsignal.alarm(1)\nsignal.pause()", ""),
+        ("import faulthandler, ctypes\nfaulthandler.enable()\nctypes.string_at(0)", "Segmentation fault"),
+    ],
+)
+def test_other_signals_end_a_program_as_they_do_elsewhere(sandbox, program, stderr):
+    outcome = run(sandbox, program)
+    assert outcome.verdict is Verdict.EXCEPTION and stderr in outcome.stderr
+
+
+def test_a_process_shows_others_of_its_user_nothing(sandbox):
+    # Of a process that may be dumped, these belong to its user; of one that may not, to root.
+    program = "import os\nprint(os.stat('/proc/self/environ').st_uid, os.stat('/proc/self/mem').st_uid)"
+    assert run(sandbox, program, "0 0" if sandbox.tier == 0 else f"{_outside(sandbox)} " * 2).passed
+
+
+def _outside(sandbox):
+    """Root as it looks from inside: itself, or nobody where the namespace of users is an own one."""
+    return 0 if os.geteuid() == 0 else 65534
+
+
+def test_the_supervisor_shows_others_of_its_user_nothing(sandbox):
+    assert os.stat(f"/proc/{sandbox._workers[0]._process.pid}/mem").st_uid == 0
+
+
+def test_a_program_makes_no_more_tasks_than_a_worker_may_have(sandbox):
+    program = """
+import threading
+threading.stack_size(64 << 10)
+held = threading.Event()
+for made in range(2000):
+    try: threading.Thread(target=held.wait).start()
+    except RuntimeError: break
+held.set()
+print(made)
+"""
+    made = int(run(sandbox, program).stdout)
+    tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    assert 200 < made < 1000 + tasks
+
+
+# --- builds -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def boxed(tmp_path):
+    folder = tmp_path / "box"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, nobody(), nobody())
+        for parent in folder.parents:
+            if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+                os.chmod(parent, 0o755)
+
+    def run(command, *, namespaces, version=None):
+        return run_boxed(command, folder, BoxLimits(20.0), namespaces=namespaces, landlock_version=version)
+
+    return run
+
+
+KILLS_ITS_OWN = "sleep 50 & kill $! && wait; echo killed"
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_a_build_signals_its_own_processes_where_it_can_reach_no_others(boxed, namespaces):
+    if not namespaces and landlock.abi_version() < 6:
+        pytest.skip("this kernel's Landlock does not guard signals")
+    assert boxed(KILLS_ITS_OWN, namespaces=namespaces).log.strip() == "killed"
+
+
+def test_a_build_signals_nobody_where_nothing_but_the_filter_guards_others(boxed):
+    report = boxed("sleep 0.1 & kill $! 2>/dev/null || echo refused; wait", namespaces=False, version=5)
+    assert report.log.strip() == "refused"
+
+
+PYTHON = "/usr/bin/python3 -c"
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/python3"), reason="no Python among the toolchain")
+@pytest.mark.parametrize("namespaces", [True, False])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import fcntl, os; fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid())",
+        "import fcntl, os; r, w = os.pipe(); fcntl.fcntl(r, 10, 9)",
+        "import fcntl, os; fcntl.fcntl(os.open('.', 0), 1026, 1)",
+        "import os; os.sched_setaffinity(os.getppid(), {0})",
+        "import os; os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "import os; os.sched_setscheduler(os.getppid(), os.SCHED_BATCH, os.sched_param(0))",
+        "import os, resource; resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
+        "import ctypes; assert ctypes.CDLL(None).syscall(56, 0x10000011, 0, 0, 0, 0) > 0",
+        "import ctypes; assert ctypes.CDLL(None).unshare(0x10000000) == 0",
+        "import os; os.pidfd_open(os.getppid())",
+        "import ctypes, os; assert ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0",
+        "import os; os.open('/usr/bin/python3', os.O_RDONLY | os.O_TRUNC)",
+    ],
+)
+def test_a_build_reaches_no_other_process_and_no_namespace(boxed, namespaces, code):
+    report = boxed(f'{PYTHON} "import os; os.getpid()" && {PYTHON} "{code}"', namespaces=namespaces, version=1)
+    assert report.status == 1 and "Error" in report.log
+
+
+HONEST_BUILD = """
+set -e
+printf 'all: a b\\na:\\n\\ttouch a; chmod 640 a; touch -d 2001-1-1 a\\nb: a\\n\\tcp -p a b; nice true\\n' > Makefile
+make -j4 >/dev/null
+mkdir -p x/y; mv a x/y/; ln -s y x/z; tar cf t.tar x; rm -r x; tar xf t.tar; ls x/z/a
+(ulimit -t 5; timeout 5 true); trap 'echo trapped' USR1
+echo 'int main(){return 0;}' | gcc -x c - -o c && ./c
+find . -name t.tar | xargs -n1 basename
+ar rc l.a Makefile; truncate -s 4 Makefile
+"""
+
+
+@pytest.mark.skipif(shutil.which("make") is None or shutil.which("gcc") is None, reason="no make or gcc")
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_a_build_does_what_builds_do(boxed, namespaces):
+    report = boxed(HONEST_BUILD, namespaces=namespaces)
+    assert (report.status, report.log.split()) == (0, ["x/z/a", "t.tar"])
