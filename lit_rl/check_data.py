@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl.data.base import Split, TaskDataModule
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -24,10 +26,17 @@ SMALLEST_LIMIT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Checked:
-    """A problem and what its reference came to."""
+    """A problem and what its reference came to.
+
+    Args:
+        problem: with its reference.
+        outcome: of the reference.
+        passes_by: for printed output that is wrong, the strictest other rule by which the reference passes.
+    """
 
     problem: Problem
     outcome: Outcome
+    passes_by: Compare | None = None
 
 
 def check_data(arguments: Sequence[str]) -> None:
@@ -47,7 +56,7 @@ def check_data(arguments: Sequence[str]) -> None:
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
-        checked = run_references(sandbox, problems_of(task, parsed.splits))
+        checked = suggest_rules(sandbox, run_references(sandbox, problems_of(task, parsed.splits)))
     print(report(checked))
     failed = [one for one in checked if not one.outcome.passed]
     if parsed.output:
@@ -76,6 +85,25 @@ def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checke
     return [Checked(p, outcome) for (p, _), outcome in zip(with_reference, outcomes, strict=True)]
 
 
+def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
+    """Have references that print something else judged by the looser rules for comparing output."""
+    found = list(checked)
+    rules: tuple[Compare, ...] = get_args(Compare)  # from the strictest to the loosest
+    for place, rule in enumerate(rules):
+        tried: list[tuple[int, str, StdioTests]] = []
+        for index, one in enumerate(found):
+            check, reference = one.problem.check, one.problem.reference
+            if not isinstance(check, StdioTests) or reference is None or one.passes_by:
+                continue
+            if one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:place]:
+                tried.append((index, reference, replace(check, compare=rule)))
+        outcomes = sandbox.judge_many([(reference, check) for _, reference, check in tried])
+        for (index, *_), outcome in zip(tried, outcomes, strict=True):
+            if outcome.passed:
+                found[index] = replace(found[index], passes_by=rule)
+    return found
+
+
 def report(checked: Sequence[Checked]) -> str:
     """What a reader wants to know, as text."""
     if not checked:
@@ -83,16 +111,27 @@ def report(checked: Sequence[Checked]) -> str:
     lines = [f"{sum(one.outcome.passed for one in checked)} of {len(checked)} references pass"]
     for one in checked:
         if not one.outcome.passed:
-            outcome = one.outcome
-            where = f" line {outcome.line}" if outcome.line else ""
-            cause = outcome.exception_type or ""
-            detail = outcome.stderr.strip().splitlines()[-1:] or [""]
-            lines.append(f"  {one.problem.task_id}: {outcome.verdict} {cause}{where} {detail[0][:160]}".rstrip())
+            lines.append(_failure_line(one))
+    for rule, count in sorted(Counter(one.passes_by for one in checked if one.passes_by).items()):
+        lines.append(f"{count} of these pass with compare: {rule}, set for the rows or for the task")
     slowest = sorted(checked, key=lambda one: -one.outcome.cpu_seconds)[:5]
     lines.append("slowest (CPU seconds):")
     lines += [f"  {one.problem.task_id}: {one.outcome.cpu_seconds:.3f}" for one in slowest]
     lines.append(f"calibrated time limit: {calibrated_limit(checked):g} s a problem ({HEADROOM:g} x the slowest)")
     return "\n".join(lines)
+
+
+def _failure_line(one: Checked) -> str:
+    """What became of a reference that did not pass, on one line."""
+    outcome = one.outcome
+    parts = [
+        str(outcome.verdict),
+        outcome.exception_type,
+        f"line {outcome.line}" if outcome.line else None,
+        *(line[:160] for line in outcome.stderr.strip().splitlines()[-1:]),
+        f"(passes with compare: {one.passes_by})" if one.passes_by else None,
+    ]
+    return f"  {one.problem.task_id}: {' '.join(part for part in parts if part)}"
 
 
 def calibrated_limit(checked: Sequence[Checked]) -> float:
@@ -109,6 +148,7 @@ def as_row(one: Checked) -> dict[str, Any]:
         "verdict": str(outcome.verdict),
         "exception_type": outcome.exception_type,
         "line": outcome.line,
+        "passes_by": one.passes_by,
         "stderr": outcome.stderr,
         "cpu_seconds": outcome.cpu_seconds,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -73,6 +74,37 @@ def test_problems_of_two_splits_with_one_name_are_both_checked() -> None:
         "def f(): return 1",
         "def f(): return 2",
     ]
+
+
+def test_check_data_names_the_rule_by_which_a_reference_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = {"lines": "1.50", "decimals": "1.5", "tokens": "1.5000001", "none": "2"}
+    rows = [
+        {
+            "problem": f"Print {name}.",
+            "tests": [{"input": "", "output": "1.50\n"}],
+            "solutions": [f"print('{text}')"],
+            "compare": "lines",
+        }
+        for name, text in printed.items()
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    output = tmp_path / "failed.jsonl"
+    section = {"class_path": "DeepCoder", "init_args": {"train": [str(tmp_path / "rows.jsonl")], "validation": []}}
+    with pytest.raises(SystemExit):
+        lit_rl.cli.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
+    report = capsys.readouterr().out.splitlines()
+    assert report[:6] == [
+        "1 of 4 references pass",
+        "  rows/1: wrong_answer (passes with compare: decimals)",
+        "  rows/2: wrong_answer (passes with compare: tokens)",
+        "  rows/3: wrong_answer",
+        "1 of these pass with compare: decimals, set for the rows or for the task",
+        "1 of these pass with compare: tokens, set for the rows or for the task",
+    ]
+    failed = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["passes_by"] for row in failed] == ["decimals", "tokens", None]
 
 
 def test_a_class_in_a_file_beside_the_configuration_is_found(
