@@ -25,9 +25,11 @@ from lit_rl.execution.robot_checks import InventedWorlds, RobotCheck, RobotTest,
 
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
+MOST_COMPILATIONS = 3
 
 __all__ = [
     "COMPILE_SECONDS",
+    "MOST_COMPILATIONS",
     "AssertTests",
     "BuildAndRun",
     "CallTests",
@@ -189,8 +191,8 @@ class StdioTests(Check):
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A limit for each case, and one for the compiler."""
-        compiling = 0.0 if self.language == "python" else wall_limit(COMPILE_SECONDS)
+        """A limit for each case, and for each run of the compiler, which may be asked again when it fails."""
+        compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return self.num_tests * wall_limit(self.timeout_seconds) + compiling
 
 

@@ -26,7 +26,7 @@ from lit_rl.execution import (
     Verdict,
 )
 from lit_rl.execution.check_base import WALL_FACTOR, WALL_SLACK_SECONDS
-from lit_rl.execution.checks import COMPILE_SECONDS
+from lit_rl.execution.checks import COMPILE_SECONDS, MOST_COMPILATIONS
 
 WORLD = RobotTest({}, False, [])
 CHECKS = (
@@ -67,7 +67,7 @@ def test_asserts_that_cannot_be_counted_are_one_test() -> None:
 
 def test_the_wall_budget_is_the_sum_of_the_limits() -> None:
     one = WALL_FACTOR * 2.0 + WALL_SLACK_SECONDS
-    compiling = WALL_FACTOR * COMPILE_SECONDS + WALL_SLACK_SECONDS
+    compiling = MOST_COMPILATIONS * (WALL_FACTOR * COMPILE_SECONDS + WALL_SLACK_SECONDS)
     built = 3 * 120.0 + 2 * 60.0
     assert [check.wall_budget_seconds for check in CHECKS] == [
         one, 3 * one, 2 * one, one + compiling, 2 * one, 100 * one, built, 0.0, 0.0,

@@ -1,10 +1,19 @@
 """Programs in C and C++."""
 
+import os
 import shutil
+import signal
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution.judging import compiling
+from lit_rl.execution.judging.compiled import CompilerFailed
+from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.spawning import ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
 
@@ -76,3 +85,125 @@ def test_the_same_source_is_compiled_once(sandbox):
     program = SUM_CPP + "// once"
     first, second = judge(sandbox, program, "cpp"), judge(sandbox, program, "cpp")
     assert first.passed and second.passed
+
+
+# -- whose fault it is that nothing was compiled ---------------------------------------------------------------
+
+FORGED = "g++: fatal error: Killed signal terminated program cc1plus\\ncompilation terminated.\\n"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "#error No space left on device\nint main(){}",
+        "#error cannot execute 'cc1plus'",
+        f'#include <iostream>\nstatic_assert(false, "\\n{FORGED}");int main(){{}}',
+        "#include <no_such_header.h>\nint main(){}",
+        "int f(); int main(){ return f(); }",
+        "int main(){} int main(){}",
+        "int x;",
+        'asm("no_such_instruction");int main(){}',
+        'asm(".section .note, \\"a\\"\\n.err\\n");int main(){}',
+        'extern "C" void f() asm("No space left on device"); int main(){ f(); }',
+        "template<int n> struct A { static const int x = A<n + 1>::x; }; int main(){ return A<0>::x; }",
+    ],
+)
+def test_what_a_source_has_the_compiler_say_is_the_sources_fault(sandbox, program):
+    assert judge(sandbox, program, "cpp").verdict == "syntax_error"
+
+
+@pytest.mark.slow
+def test_a_source_that_takes_all_memory_or_time_is_at_fault(sandbox):
+    growing = "#define A x,x,x,x,x,x,x,x\n"
+    for name, before in zip("BCDEFGHIJ", "ABCDEFGHI", strict=True):
+        growing += f"#define {name} {','.join(before * 8)}\n"
+    for program in (growing + "int x, y[] = {J};int main(){}", "int main(){" + "(" * 3_000_000 + "}"):
+        outcome = sandbox.submit(program, StdioTests(CASES, "cpp", 0.5)).result(120)
+        assert outcome.verdict in ("out_of_memory", "timed_out", "output_limit", "syntax_error"), outcome
+
+
+@pytest.fixture
+def compiler():
+    reader, writer = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="lit_rl-test-") as folder:
+        os.chmod(folder, 0o711)  # as a sandbox's: compilers may run as another user
+        compiler = Compiler(
+            ZygoteSettings(256 << 20, 1 << 20, tier=0, temporary_folder=f"{folder}/work"), reader, reader
+        )
+        yield compiler
+        compiler.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_missing_library_is_our_fault_and_is_not_kept(compiler, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(compiling, "_COMMON", (*compiling._COMMON, "-lno_such_library"))
+        with pytest.raises(CompilerFailed, match=r"g\+\+ does not compile a program known .*library") as told:
+            compiler.compile(SUM_CPP, "cpp")
+    assert "\n" not in str(told.value)
+    assert compiler.compile(SUM_CPP, "cpp").verdict is None
+
+
+@pytest.mark.parametrize("path", [(), ("-I/usr/include/linux",)])
+def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, monkeypatch, path):
+    with monkeypatch.context() as patched:
+        patched.setattr(compiling, "_COMMON", ("-nostdinc", *path, *compiling._COMMON))
+        with pytest.raises(CompilerFailed, match=r"stdio\.h"):
+            compiler.compile(SUM, "c")
+    assert compiler.compile(SUM, "c").verdict is None
+    assert compiler.compile("#include <windows.h>\nint main(){}", "c").verdict is Verdict.SYNTAX_ERROR
+
+
+def test_a_missing_toolchain_is_our_fault(compiler, monkeypatch, tmp_path):
+    with monkeypatch.context() as patched:
+        patched.setattr(compiling, "_PATH", str(tmp_path))
+        compiling.toolchain.cache_clear()
+        with pytest.raises(CompilerFailed, match="install gcc"):
+            compiler.compile(SUM, "c")
+    compiling.toolchain.cache_clear()
+    assert compiler.compile(SUM, "c").verdict is None
+
+
+def compilers_below(pid):
+    """Processes of this name among the descendants of a process."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+            parents[int(folder.name)] = (int(rest.split()[1]), name)
+        except (OSError, ValueError):
+            continue
+    found = {pid}
+    for _ in range(6):
+        found |= {child for child, (parent, _) in parents.items() if parent in found}
+    return [child for child in found if parents.get(child, (0, ""))[1] == "cc1plus"]
+
+
+@pytest.mark.parametrize("times", [1, 1000])
+def test_a_compiler_that_is_killed_from_outside_is_our_fault(compiler, times):
+    """Killed once, the source is compiled again; killed always, nothing is said about the source."""
+    compiler.compile("int main(){}", "cpp")  # starts the zygote
+    zygote, done, killed = compiler._zygote._process.pid, threading.Event(), []
+
+    def kill():
+        while not done.wait(0.002) and len(killed) < times:
+            for process in compilers_below(zygote):
+                if process not in killed and len(killed) < times:
+                    os.kill(process, signal.SIGKILL)
+                    killed.append(process)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    program = "#include <bits/stdc++.h>\n" + SUM_CPP
+    try:
+        if times == 1:
+            assert compiler.compile(program, "cpp").verdict is None
+        else:
+            with pytest.raises(CompilerFailed, match="Killed signal"):
+                compiler.compile(program, "cpp")
+    finally:
+        done.set()
+        killer.join()
+    assert killed
+    assert compiler.compile(program, "cpp").verdict is None

@@ -8,6 +8,10 @@ from lit_rl.execution.check_base import Language
 from lit_rl.execution.outcome import Verdict
 
 
+class CompilerFailed(RuntimeError):
+    """The compiler failed for reasons that are ours; says nothing about the source."""
+
+
 class Compiled(NamedTuple):
     """A program as the compiler left it.
 

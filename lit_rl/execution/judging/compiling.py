@@ -18,8 +18,8 @@ from functools import lru_cache
 from lit_rl.execution.check_base import Language
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import LIBRARY_FOLDERS
-from lit_rl.execution.judging.compiled import Compiled
-from lit_rl.execution.judging.jobs import Child, ZygoteClient, read_tail, read_whole
+from lit_rl.execution.judging.compiled import Compiled, CompilerFailed
+from lit_rl.execution.judging.jobs import TAIL_BYTES, Child, ZygoteClient, read_tail, read_whole
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
@@ -43,6 +43,17 @@ _COMMON = (
     "program",
     "-lm",
 )
+# An error at a line, of the preprocessor to the assembler, or a name that the linker misses or finds twice.
+_OF_THE_SOURCE = re.compile(
+    r"^[^\n]*:\d+:(?:\d+:)? (?:fatal )?error: |undefined reference to|multiple definition of",
+    re.MULTILINE | re.IGNORECASE,
+)
+_MISSING_HEADER = re.compile(r": fatal error: [^\n]*: No such file or directory|: no include path in which")
+_OF_MEMORY = re.compile(r"out of memory|memory exhausted|allocate memory|Killed signal|bad_alloc")
+_KNOWN_GOOD: dict[Language, str] = {
+    "c": '#include <math.h>\n#include <stdio.h>\nint main(void) { printf("%f", sqrt(2)); }\n',
+    "cpp": "#include <algorithm>\n#include <iostream>\nint main() { std::cout << std::max(1, 2); }\n",
+}
 
 
 class Compiler:
@@ -59,13 +70,18 @@ class Compiler:
         self._trainer = (trainer, trainer_process)
         self._zygote: Zygote | None = None
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
+        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are there
 
     def compile(self, source: str, language: Language) -> Compiled:
-        """The compiled program, from the cache if its source was compiled before."""
+        """The compiled program, from the cache if its source was compiled before.
+
+        Raises:
+            CompilerFailed: if it was not the source that kept it from compiling; that is not cached.
+        """
         key = hashlib.sha256(f"{language}\0{source}".encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(source, language)
-            while sum(len(item.binary) for item in self._kept.values()) > _CACHE_BYTES:
+            while sum(len(item.binary) + TAIL_BYTES for item in self._kept.values()) > _CACHE_BYTES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -76,6 +92,29 @@ class Compiler:
             self._zygote.close()
 
     def _compile(self, source: str, language: Language) -> Compiled:
+        """Compile a source; where the compiler may have failed for our reasons, find out before it is believed.
+
+        What it prints is no evidence: a source can have any text printed. So a failure that is not plainly
+        the source's counts only if a program known to be good compiles now, and the source fails again.
+        """
+        first = self._attempt(source, language)
+        if first.verdict is not Verdict.SYNTAX_ERROR or _OF_THE_SOURCE.search(first.diagnostics):
+            missing = _MISSING_HEADER.search(first.diagnostics)
+            if missing is None or language in self._proven or self._works(language):
+                return first
+            raise _failed(language, first)
+        if not self._works(language):
+            raise _failed(language, first)
+        second = self._attempt(source, language)
+        if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
+            return second._replace(verdict=Verdict.OUT_OF_MEMORY)
+        return second
+
+    def _works(self, language: Language) -> bool:
+        """Whether a program known to be good compiles."""
+        return self._attempt(_KNOWN_GOOD[language], language).verdict is None
+
+    def _attempt(self, source: str, language: Language) -> Compiled:
         client = self._client(language)
         driver = os.path.realpath(toolchain(language)[0])
         job = {"mode": "compile", "command": [driver, *_FLAGS[language], *_COMMON]}
@@ -84,6 +123,7 @@ class Compiler:
             ended = how_it_ended(client, child, report)
             diagnostics = read_tail(child.stderr)
             if ended is None:
+                self._proven.add(language)
                 return Compiled(read_whole(child.channel))
         found = re.search(r"<stdin>:(\d+)", diagnostics)
         verdict = Verdict.SYNTAX_ERROR if ended is Verdict.EXCEPTION else ended
@@ -92,7 +132,7 @@ class Compiler:
     def _client(self, language: Language) -> ZygoteClient:
         tools = [path for name in _DRIVERS for path in toolchain(name)]
         if not toolchain(language):
-            raise RuntimeError(f"no {_DRIVERS[language]} is installed here, so no program in {language} can be judged")
+            raise CompilerFailed(f"no program in {language} can be judged here: install {_DRIVERS[language]}")
         if self._zygote is None:
             self._zygote = start_zygote(
                 self._settings._replace(
@@ -106,6 +146,14 @@ class Compiler:
                 )
             )
         return ZygoteClient(self._zygote.control, self._zygote.settings, *self._trainer)
+
+
+def _failed(language: Language, compiled: Compiled) -> CompilerFailed:
+    last = " ".join(compiled.diagnostics.split("\n")[-4:]).strip()
+    return CompilerFailed(
+        f"{_DRIVERS[language]} does not compile a program known to be good here: mend the toolchain, or give the "
+        f"machine memory and disk; it said: {last[:500]}"
+    )
 
 
 @lru_cache(maxsize=4)

@@ -10,6 +10,7 @@ from typing import Any
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.judging.comparing import Expected, same_output
+from lit_rl.execution.judging.compiled import CompilerFailed
 from lit_rl.execution.judging.jobs import Child, ZygoteClient, memfd, read_whole
 from lit_rl.execution.judging.verdicts import (
     description_of,
@@ -29,7 +30,10 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if check.language != "python":
         if client.compiler is None:
             raise RuntimeError("this worker has no compiler")
-        compiled = client.compiler.compile(program, check.language)
+        try:
+            compiled = client.compiler.compile(program, check.language)
+        except CompilerFailed as error:
+            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(error))
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary
