@@ -17,6 +17,7 @@ from lit_rl.execution.grading.names import FaultOfTests, namespace_of
 from lit_rl.execution.grading.test_functions import run_tests
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.program_messages import bounded_description
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 RESULT = 1  # stdout of the grader: nobody else writes there, tests print to stderr
@@ -39,6 +40,8 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
         found = {"kind": "ended", "error": program.last_error}
     elif program.fault is not None:
         found = {"kind": "fault", "message": program.fault}
+    if "error" in found:
+        found["error"] = bounded_description(found["error"])
     counts = {"num_passed": sum(places.values()), "num_bytes": program.num_bytes, "secret": job["secret"]}
     _write(result, json.dumps(found | counts).encode() + b"\n")
     return STATUSES[found["kind"]]

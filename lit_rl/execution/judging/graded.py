@@ -13,10 +13,10 @@ from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_w
 from lit_rl.execution.judging.prepared_tests import FaultyTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.program_messages import read_result
 
 _SECRET_BYTES = 16
-_LONGEST_RESULT = 1 << 20
 # A grader out of memory is the program's doing if the program sent it at least this share of it.
 _SHARE_OF_MEMORY = 16
 
@@ -54,17 +54,14 @@ def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None
         status: of the grader's process, as ``waitpid`` gives it.
         secret: of this job; the program never sees it.
     """
-    if len(content) > _LONGEST_RESULT or content.count(b"\n") != 1 or not content.endswith(b"\n"):
+    if content.count(b"\n") != 1 or not content.endswith(b"\n"):
         return None
     try:
-        result = parse(content, _LONGEST_RESULT)
+        result = read_result(content)
     except NotPlain:
         return None
-    if not isinstance(result, dict) or result.get("secret") != secret:
-        return None
-    if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != STATUSES.get(result.get("kind", "")):
-        return None
-    return result
+    exited = os.WIFEXITED(status) and os.WEXITSTATUS(status) == STATUSES.get(result["kind"])
+    return result if exited and result["secret"] == secret else None
 
 
 class _Grading:

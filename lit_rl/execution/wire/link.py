@@ -14,6 +14,7 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import parse
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.held import OPERATIONS, Held
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
@@ -123,7 +124,7 @@ class Link(ABC):
         try:
             line = self.channel.receive()
             self.num_bytes += len(line)
-            message = json.loads(line)
+            message = parse(line)
             if not (isinstance(message, list) and message and isinstance(message[0], str)):
                 raise BadMessage("no message")
             for entry in message[-1]:

@@ -25,6 +25,10 @@ _MOST_TYPES = 20
 _LAST_LINE = 10**9
 # More asserts that held are not told apart.
 _MOST_PASSED = 100_000
+_RESULT: dict[str, Any] = {
+    "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
+    "num_bytes": 0,
+}  # fmt: skip
 
 
 class HostedCall(NamedTuple):
@@ -39,22 +43,6 @@ class HostedEnd(NamedTuple):
     """A program that called such functions is over; ``error`` if by an exception."""
 
     error: Description | None
-
-
-class GraderResult(NamedTuple):
-    """What became of tests in a grader.
-
-    Args:
-        kind: ``passed``, ``failed``, ``raised`` (by the program) or ``ended`` (the program's process).
-        message: of a test that failed.
-        error: of the program.
-        num_passed: asserts that held.
-    """
-
-    kind: str
-    message: str | None
-    error: Description | None
-    num_passed: int
 
 
 def read_description(line: bytes) -> Description:
@@ -85,20 +73,37 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     return HostedCall(name, args, kwargs)
 
 
-def read_result(line: bytes) -> GraderResult:
-    """The last word of a grader.
+def read_result(line: bytes) -> dict[str, Any]:
+    """The last word of a grader: all its parts, of the right types.
+
+    Returns:
+        ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
+        ``line`` (of the tests, or ``None``), ``asked`` (whether the program was), ``num_passed`` and
+        ``num_bytes`` (that the program sent).
 
     Raises:
         NotPlain: if it is none.
     """
-    parts = _list(parse(line, _LONGEST_DESCRIPTION), "a result")
-    if len(parts) != 4 or parts[0] not in ("passed", "failed", "raised", "ended"):
+    tree = parse(line, _LONGEST_DESCRIPTION)
+    if type(tree) is not dict:
         raise NotPlain("no result of a grader")
-    kind, message, error, num_passed = parts
-    if not (message is None or type(message) is str) or type(num_passed) is not int or num_passed < 0:
-        raise NotPlain("a result of other parts than a grader's")
-    described = None if error is None else description_of_tree(error)
-    return GraderResult(kind, message and printable(message), described, min(num_passed, _MOST_PASSED))
+    result = {**_RESULT, **{name: part for name, part in tree.items() if name in _RESULT}}
+    for name, default in _RESULT.items():
+        if default is not None and type(result[name]) is not type(default):
+            raise NotPlain(f"a result of a grader with another {name} than it has")
+    result["message"] = printable(result["message"][:LONGEST_MESSAGE])
+    result["error"] = None if result["error"] is None else description_of_tree(result["error"])
+    result["line"] = _line(result["line"])
+    result["num_passed"] = max(0, min(result["num_passed"], _MOST_PASSED))
+    return result
+
+
+def bounded_description(tree: Any) -> Description | None:
+    """The description in a parsed message, or ``None`` if it holds none."""
+    try:
+        return description_of_tree(tree)
+    except NotPlain:
+        return None
 
 
 def description_of_tree(tree: Any) -> Description:
@@ -110,13 +115,17 @@ def description_of_tree(tree: Any) -> Description:
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):
         raise NotPlain("no description of an exception")
-    message, line = tree.get("message"), tree.get("line")
+    message = tree.get("message")
     return {
         "stage": "compile" if tree.get("stage") == "compile" else "run",
         "types": [printable_name(name) for name in names[:_MOST_TYPES]],
         "message": printable(message[:LONGEST_MESSAGE]) if type(message) is str else "",
-        "line": line if type(line) is int and 0 < line < _LAST_LINE else None,
+        "line": _line(tree.get("line")),
     }
+
+
+def _line(number: Any) -> int | None:
+    return number if type(number) is int and 0 < number < _LAST_LINE else None
 
 
 def _list(tree: Any, what: str) -> Sequence[Any]:

@@ -1,0 +1,194 @@
+"""Whatever bytes arrive, each parser gives a value or ``NotPlain``, within bounds of memory and time."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lit_rl.execution import CallTests, Verdict
+from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.wire import plain, program_messages
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.printable import printable, printable_name
+
+PARSERS = {
+    "JSON": parse,
+    "value": plain.loads,
+    "description": program_messages.read_description,
+    "hosted": program_messages.read_hosted,
+    "result": program_messages.read_result,
+}
+DESCRIPTION = {"stage": "run", "types": ["ValueError", "Exception"], "message": "no", "line": 3}
+VALID = [
+    *map(plain.dumps, [[1, (2.5, "a")], {"k": {1, 2}}, b"\xff", 10**40, 1j, range(3), iter([1]), int, ...]),
+    '["Decimal","1.5"]',
+    '["Fraction","0x1","0x3"]',
+    '["Counter","a",1]',
+    '["datetime","2020-01-02T03:04:05",0]',
+    '["timedelta",1,2,3]',
+    '["path","PosixPath","a/b"]',
+    '["array","d",["l",1.5]]',
+    '["fields","P",["l","x"],["l",1]]',
+    '["ndarray","<i8",["l",1,2],["l",1,2]]',
+    '["numpy","<f8",1.5]',
+    '["StringIO","abc",1]',
+    '["defaultdict","int","a",1]',
+    '["o",0,"Thing"]',
+    json.dumps(DESCRIPTION),
+    '["call","ask",["t","a"],["d","options",["l"]]]',
+    json.dumps(["end", DESCRIPTION]),
+    '["end",null]',
+    json.dumps({"kind": "passed", "secret": "ab", "num_passed": 3, "num_bytes": 10}),
+    json.dumps({"kind": "raised", "secret": "ab", "num_passed": 0, "error": DESCRIPTION, "line": 3, "asked": True}),
+]
+TAGS = ["l", "t", "s", "S", "f", "F", "d", "b", "B", "i", "c", "r", "q", "I", "T", "k", "o"]
+WORDS = ["Decimal", "Fraction", "Counter", "OrderedDict", "defaultdict", "items", "values", "fields", "datetime"]
+WORDS += ["date", "time", "timedelta", "timezone", "path", "array", "constant", "StringIO", "BytesIO", "ndarray"]
+WORDS += ["numpy", "array of", "plain", "call", "end", "value", "error", "names", "passed", "failed", "raised", "int"]
+ODD = ["", "0x", "0x" + "f" * 9000, "1e999999999", "NaN", "sNaN", "-0", "<f8", "<U9", "\ud800", "\x00", "x" * 300]
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS + ODD)
+
+
+def _tagged(children):
+    return st.builds(lambda tag, rest: [tag, *rest], st.sampled_from(TAGS + WORDS), st.lists(children, max_size=5))
+
+
+TREES = st.recursive(
+    LEAVES,
+    lambda children: (
+        st.lists(children, max_size=4) | _tagged(children) | st.dictionaries(st.text(max_size=5), children, max_size=3)
+    ),
+    max_leaves=20,
+)
+
+
+@st.composite
+def mutated(draw):
+    """A valid message of which bytes were changed, doubled, cut out or swapped with another message's."""
+    line = draw(st.sampled_from(VALID)).encode()
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(line)))
+        end = draw(st.integers(start, min(len(line), start + 12)))
+        piece = draw(
+            st.binary(max_size=6) | st.just(line[start:end] * 2) | st.sampled_from(VALID).map(str.encode)
+            | st.sampled_from([b"null", b"[", b"]", b"-1", b'"', b"{}", b"1e400", b"9" * 30, b"true", b"\\ud800"])
+        )  # fmt: skip
+        line = line[:start] + piece + line[end:]
+    return line
+
+
+ANY_LINE = st.binary(max_size=200) | mutated() | TREES.map(lambda tree: json.dumps(tree).encode())
+
+
+@pytest.mark.parametrize("parser", PARSERS.values(), ids=PARSERS)
+@settings(max_examples=300, deadline=None)
+@given(line=ANY_LINE)
+@example(line=b'["b",5]')
+@example(line=b'["Fraction","0x1","0x0"]')
+@example(line=b'["Decimal","one"]')
+@example(line=b'["array","d",["l","x"]]')
+@example(line=b'["timedelta",999999999999,0,0]')
+@example(line=b'["c",{},[]]')
+@example(line=b"[[],[]]")
+def test_any_line_is_a_value_or_the_programs_fault(parser, line):
+    try:
+        value = parser(line)
+    except NotPlain as error:
+        assert len(str(error)) < 300
+    else:
+        repr(value)
+        assert value == value or value != value  # to compare raises nothing that a judge does not expect
+
+
+@pytest.mark.parametrize("line", VALID)
+def test_what_is_valid_is_read_by_some_parser(line):
+    read = 0
+    for parser in PARSERS.values():
+        try:
+            parser(line.encode())
+            read += 1
+        except NotPlain:
+            pass
+    assert read >= 2  # as JSON, and as what it is
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=st.lists(ANY_LINE, max_size=5).map(b"\n".join), end=st.sampled_from([b"", b"\n"]))
+def test_answers_of_any_content_are_verdicts_of_the_program(content, end):
+    check = CallTests((((1,), object), ((2,), [1, (2.5, "a")])), "f")
+    cases = Answers(content + end, 2, None).of_calls(check)
+    assert len(cases) == 2 and Verdict.INFRASTRUCTURE_FAILURE not in cases
+
+
+@settings(deadline=None)
+@given(st.text() | st.text(alphabet="\x00\x1b\r\n\t\u2028\u202e\ud800\udfffab"))
+def test_printable_text_holds_nothing_that_steers_a_terminal(text):
+    shown = printable(text)
+    shown.encode()  # no halves of pairs
+    assert not set(shown) & set("\x00\x1b\r\x7f\x9b\u2028\u202e\ud800")
+    assert len(printable_name(text)) <= 100 and not set(printable_name(text)) & set("\n\t\r\x1b")
+
+
+LIMITED = """
+import resource, sys
+from lit_rl.execution import CallTests
+from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.wire import program_messages
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
+LIST = b'["l"%s]'
+content = b"{}\\n" + eval(sys.argv[1]) + b"\\n"
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+check = CallTests(tuple(((i,), i) for i in range(100)), "f")
+verdicts = Answers(content, 100, None).of_calls(check)
+assert "passed" not in verdicts, verdicts
+line = content.split(b"\\n", 2)[1]
+for read in (program_messages.read_description, program_messages.read_hosted, program_messages.read_result):
+    try:
+        read(line)
+    except NotPlain:
+        pass
+status = open("/proc/self/status").read()
+print(int(status.partition("VmHWM:")[2].split()[0]) // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_utime)
+"""
+HUGE = {
+    "a fraction of megabytes": 'b\'["Fraction","0x%s","0x%s"]\' % (b"f" * (7 << 20), b"7" * (7 << 20))',
+    "many fractions of many digits": 'LIST % (b\',["Fraction","0x%s","0x%s3"]\' % (b"f" * 7990, b"7" * 7990) * 900)',
+    "nothing but newlines": 'b"\\n" * (15 << 20)',
+    "nested lists": 'b"[" * (7 << 20) + b"]" * (7 << 20)',
+    "empty lists": "LIST % (b',[\"l\"]' * 2700000)",
+    "as many lists as are read": "LIST % (b',[\"t\",1234567]' * 390000)",
+    "short numbers": 'LIST % (b",1" * (7 << 20))',
+    "as many numbers as are read": 'LIST % (b",1234567" * 1990000)',
+    "short texts": "LIST % (b',\"\"' * (5 << 20))",
+    "texts of commas": "LIST % (b',\",,,,\"' * 1900000)",
+    "objects": "LIST % (b',{\"\":0}' * 2000000)",
+    "nothing but quotes": "b'\"' * (15 << 20)",
+    "backslashes and quotes": "b',\"' + b'\\\\\"' * (7 << 20)",
+    "a text that needs four bytes a character": "b'\"' + b\"a\" * (15 << 20) + b'\\\\ud83d\\\\ude00\"'",
+    "ints that collide": 'b\'["s"%s]\' % b"".join(b\',["i","0x%x"]\' % (i * ((1 << 61) - 1)) for i in range(1, 99999))',
+    "ints of many digits": 'LIST % (b\',["i","0x%s"]\' % (b"f" * 99000) * 150)',
+    "numbers of many digits": 'LIST % ((b"," + b"9" * 4200) * 3500)',
+    "decimals with a large exponent": 'b\'["Decimal","1e999999999"]\\n\' * 100',
+    "ranges that are endless": "b'[\"r\",0,9000000000000,1]\\n' * 100",
+    "arrays with more rows than items": 'b\'["ndarray","<i8",["l",1000000000,0],["l"]]\\n\' * 100',
+    "an exception with a long name": 'b\'{"types":["%s"]}\' % (b"x" * (15 << 20))',
+}
+
+
+@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
+def test_reading_and_comparing_stays_within_300_mb_and_20_seconds_of_cpu(content):
+    """Each took up to 85 seconds or 0.8 GB when nothing was bounded."""
+    done = subprocess.run([sys.executable, "-I", "-c", LIMITED, content], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout.split()[0]) < 300
+
+
+def test_the_type_of_an_exception_is_fit_for_a_log():
+    error = program_messages.read_description(
+        json.dumps({**DESCRIPTION, "types": ["\x1b[2J\n\ud800" + "x" * 500]}).encode()
+    )
+    assert error["types"] == ["\ufffd[2J\ufffd\ufffd" + "x" * 94]
+    assert error["types"][0].isprintable()
