@@ -134,6 +134,8 @@ def read_task(path: Path) -> RoboEvalTask:
         )
         for row in scope["tests"]
     )
+    if not tests:
+        raise TaskFileError(f"{path}: the list of tests is empty, so every program would pass")
     for test in tests:
         validate(test.check)
     return RoboEvalTask(scope["name"], tuple(scope["prompts"]), tests)

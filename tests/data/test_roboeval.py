@@ -112,6 +112,7 @@ def test_the_formula_means_what_the_function_says(tmp_path, plain_task):
         (("done = True\n", "done = True\n    x = lambda: 1\n"), "Lambda"),
         (("return done", "pass"), "Pass"),
         (('"timeout": False', '"timeout": missing'), "'missing'"),
+        (('tests = [{"state": state0, "test": test0, "timeout": False}]', "tests = []"), "the list of tests is empty"),
     ],
 )
 def test_what_the_rules_do_not_cover_is_an_error_with_file_and_line(tmp_path, plain_task, change, message):

@@ -83,35 +83,9 @@ def test_a_check_finds_the_program_in_a_completion() -> None:
     assert sum(one is not None and one.source == "y = 2\n" for one in found.values()) == len(found) - 3
 
 
-OWN_CHECK = '''
-from dataclasses import dataclass
-from typing import ClassVar
-
-from lit_rl.execution.check_base import wall_limit
-from lit_rl.execution.checks import Check, StdioTests
-from lit_rl.execution.judging.stdio import judge_stdio
-
-
-@dataclass(frozen=True)
-class Twice(Check):
-    """The program prints the same when it is run again."""
-
-    stdin: str
-    judged_by: ClassVar[str] = "own_twice:judge_twice"
-
-    @property
-    def num_tests(self):
-        return 2
-
-    @property
-    def wall_budget_seconds(self):
-        return 2 * wall_limit(1.0)
-
-
-def judge_twice(client, program, check):
-    first = judge_stdio(client, program, StdioTests(((check.stdin, ""),)))
-    return judge_stdio(client, program, StdioTests(((check.stdin, first.stdout),)))
-
+PAGE = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+OWN_CHECK = PAGE.split("```python\n")[1].split("```")[0]
+OTHERS = """
 
 @dataclass(frozen=True)
 class Unjudged(Check):
@@ -128,13 +102,13 @@ class Unsendable(Check):
 
     def __reduce__(self):
         raise ValueError("not me")
-'''
+"""
 
 
 def test_a_kind_of_check_from_outside_is_one_class_and_one_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "own_twice.py").write_text(OWN_CHECK)
+    (tmp_path / "own_twice.py").write_text(OWN_CHECK + OTHERS)
     monkeypatch.syspath_prepend(tmp_path)
     own = importlib.import_module("own_twice")
     try:
@@ -229,3 +203,18 @@ def test_values_that_make_no_sense_are_refused_in_one_line(make: Callable[[], Ch
 def test_time_limits_that_make_no_sense_are_refused(name: str, seconds: object) -> None:
     with pytest.raises(ValueError, match=f"{name}.timeout_seconds must be a finite number of seconds above 0, got"):
         TIMED[name](seconds)
+
+
+def test_no_circles_between_the_files_that_judge() -> None:
+    """Files outside the processes of programs import one another in one direction."""
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("lit_rl")
+    elsewhere = ("wire", "program_side", "grading", "zygote")
+    files = {
+        name for name in graph.modules if name.startswith("lit_rl.execution.") and name.split(".")[2] not in elsewhere
+    }
+    imports = {name: graph.find_modules_directly_imported_by(name) & files for name in files}
+    while leaves := {name for name, imported in imports.items() if not imported & imports.keys()}:
+        for name in leaves:
+            del imports[name]
+    assert not imports
