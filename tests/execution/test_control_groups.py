@@ -39,11 +39,15 @@ def delegated():
     finally:
         for folder in folders:
             for group in [*folder.glob("lit_rl-*"), folder]:
-                for _ in range(100):
-                    if not (group / "cgroup.procs").read_text():
-                        break
-                    time.sleep(0.05)
+                wait_until_empty(group)
                 group.rmdir()
+
+
+def wait_until_empty(group):
+    for _ in range(200):
+        if not (group / "cgroup.procs").read_text():
+            return
+        time.sleep(0.05)
 
 
 BEGIN = """
@@ -82,5 +86,8 @@ def test_groups_of_a_judge_that_was_killed_are_removed(delegated):
 def test_groups_of_a_judge_that_was_killed_with_its_trainer_go_with_the_next(delegated):
     run(delegated, "os.kill(os.getpid(), signal.SIGKILL)")
     assert len(left(delegated)) == len(KINDS)
+    for folder in delegated:
+        for group in folder.glob("lit_rl-*"):
+            wait_until_empty(group)
     assert run(delegated, "assert future.result(30).passed\nprint('passed')\nsandbox.close()") == "passed\n"
     assert left(delegated) == []

@@ -71,10 +71,18 @@ def _remove_left() -> None:
         for parent in _parents():
             for folder in parent.glob(f"{_PREFIX}*"):
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
-                if not os.path.exists(f"/proc/{maker}"):
+                if not _is_alive(maker):
                     # Only what is empty goes: the maker may live where its number means nothing here.
                     with contextlib.suppress(OSError):
                         folder.rmdir()
+
+
+def _is_alive(pid: str) -> bool:
+    """Whether a process runs; one that nobody waited for has an empty command."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
 
 
 def _parents() -> dict[Path, dict[str, str]]:
