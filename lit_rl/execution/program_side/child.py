@@ -7,8 +7,6 @@ the program cannot reach. Nothing of a test but the arguments of its calls ever 
 
 from __future__ import annotations
 
-import _thread
-import atexit
 import builtins
 import contextlib
 import json
@@ -22,6 +20,7 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
+from lit_rl.execution.program_side.ending import finish, flush
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
 
@@ -36,7 +35,6 @@ Namespace = dict[str, Any]
 _loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
 _SEEK_END = os.SEEK_END
 _modules, _shown_lines = sys.modules, linecache.cache
-_num_threads, _run_exit_functions = _thread._count, atexit._run_exitfuncs
 
 
 def run_job() -> NoReturn:
@@ -62,16 +60,7 @@ def _stdio(job: dict[str, Any]) -> int:
         status = _exit_status(error)
         if status:
             os.write(CHANNEL, json.dumps(describe(error)).encode())
-    # Non-daemon threads, then exit functions, as at the end of any Python program.
-    try:
-        if _num_threads() and "threading" in _modules:
-            _modules["threading"]._shutdown()
-    except BaseException as error:
-        leave_traceback(error)
-    try:
-        _run_exit_functions()
-    except BaseException as error:
-        leave_traceback(error)
+    finish(leave_traceback)
     return status
 
 
@@ -302,13 +291,3 @@ def leave_traceback(error: BaseException) -> None:
         trace = trace.tb_next
     with contextlib.suppress(BaseException):
         sys.excepthook(type(shown), shown.with_traceback(trace), trace)
-
-
-def flush() -> None:
-    """Write out what the program printed."""
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        try:
-            if stream is not None:
-                stream.flush()
-        except BaseException:
-            pass

@@ -14,6 +14,7 @@ import os
 import sys
 
 from lit_rl.execution.program_side import child
+from lit_rl.execution.program_side.ending import flush
 from lit_rl.execution.wire import plain
 
 _SAMPLE = """
@@ -82,7 +83,7 @@ def warm_up() -> None:
     with open(inputs) as sys.stdin, open(os.devnull, "w") as sys.stdout:
         for _ in range(_TIMES):
             namespace = child.execute(job, "__main__")
-            child.flush()
+            flush()
             _call(namespace)
     sys.stdin, sys.stdout = stdin, stdout
     sys.modules["__main__"] = main

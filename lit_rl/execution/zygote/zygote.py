@@ -7,9 +7,7 @@ control socket hangs up, also while a child runs, and takes the child with it.
 
 from __future__ import annotations
 
-import _sitebuiltins
 import _socket
-import builtins
 import contextlib
 import gc
 import json
@@ -33,6 +31,7 @@ from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_th
 from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
+from lit_rl.execution.program_side.interpreter import complete_interpreter
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -320,8 +319,7 @@ def _load(settings: dict[str, Any]) -> None:
     os.environ.update(PATH="/usr/bin:/bin", LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
     for name in _PRELOADED:
         import_module(name)
-    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")  # missing without site
-    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    complete_interpreter()
     sys.path[:] = [path for path in sys.path if path] + import_folders(settings["packages"])
     for name in settings["imports"]:
         import_module(name)

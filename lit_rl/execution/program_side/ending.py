@@ -1,0 +1,77 @@
+"""The end of a whole program: what the interpreter would still do, done without ending the interpreter.
+
+To end it for good would cost more than most programs do: all modules that were loaded before the fork would be
+taken apart. What a program can notice of it is done here: its threads end, its exit functions run, its objects are
+released, so that ``__del__`` runs and files that were left open are written out.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import gc
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+# Looked up once, for all forks; and so a program cannot replace them.
+_num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
+_collect, _objects = gc.collect, gc.get_objects
+_TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair)
+
+
+def finish(leave_traceback: Callable[[BaseException], None]) -> None:
+    """End the program that ran as ``__main__``.
+
+    Args:
+        leave_traceback: shows an exception of what still runs.
+    """
+    for step in (_join_threads, _run_exit_functions, flush, _flush_open_files, _release, flush, _flush_open_files):
+        try:
+            step()
+        except BaseException as error:
+            leave_traceback(error)
+
+
+def flush() -> None:
+    """Write out what the program printed."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BaseException:
+            pass
+
+
+def _join_threads() -> None:
+    if _num_threads() and "threading" in _modules:
+        _modules["threading"]._shutdown()
+
+
+def _release() -> None:
+    """Let go of the program's globals: nothing else holds most of them, and a cycle through them is collected."""
+    _modules.pop("__main__", None)
+    _collect()
+
+
+def _flush_open_files() -> None:
+    """Write out every open file: text first, which goes into the others.
+
+    Before the globals are released, because in a cycle a file may be closed before the text above it is written;
+    and after, for what ``__del__`` wrote and for what a thread or another module holds.
+    """
+    files = [thing for thing in _objects() if issubclass(type(thing), (_TEXT, *_BUFFERED))]
+    for kinds in ((_TEXT,), _BUFFERED):
+        for file in files:
+            _flush_one(file, kinds)
+
+
+def _flush_one(file: Any, kinds: tuple[type, ...]) -> None:
+    if not issubclass(type(file), kinds):
+        return
+    try:
+        if not file.closed:
+            file.flush()
+    except BaseException:
+        pass

@@ -1,0 +1,106 @@
+"""What programs expect of an interpreter, and a zygote that runs without site does not have."""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import _thread
+import builtins
+import sys
+import threading
+from types import ModuleType
+from typing import Any
+
+from lit_rl.execution.confinement.limits import ADDRESS_SLACK
+
+# A thread's stack is reserved, not used. What a program may reserve beside its memory holds one of this size.
+LARGEST_STACK = ADDRESS_SLACK - (64 << 20)
+
+
+def complete_interpreter() -> None:
+    """Add the names that site adds, thread stacks of any size, and locks that need no shared memory."""
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    added: dict[str, Any] = {
+        "help": _sitebuiltins._Helper(),
+        "copyright": _sitebuiltins._Printer("copyright", sys.copyright),
+        "credits": _sitebuiltins._Printer("credits", "Thanks to all who made Python. See www.python.org."),
+        "license": _sitebuiltins._Printer("license", "See https://www.python.org/psf/license/"),
+    }
+    vars(builtins).update(added)
+    threading.stack_size = _thread.stack_size = _bounded(_thread.stack_size)
+    sys.modules["_multiprocessing"] = _multiprocessing()
+
+
+def _bounded(stack_size: Any) -> Any:
+    """``threading.stack_size`` that takes any size: 1 GiB is asked for where a few megabytes are used."""
+
+    def bounded(size: int = 0, /) -> Any:
+        return stack_size(min(size, LARGEST_STACK) if isinstance(size, int) else size)
+
+    bounded.__name__ = bounded.__qualname__ = "stack_size"
+    return bounded
+
+
+def _multiprocessing() -> ModuleType:
+    """What ``multiprocessing`` needs of its C module to run pools of threads."""
+    module = ModuleType("_multiprocessing")
+    vars(module).update(SemLock=_Semaphore, sem_unlink=lambda name: None, flags={})
+    return module
+
+
+class _Semaphore:
+    """A lock of ``multiprocessing`` between threads: there are no other processes, nor memory shared with any."""
+
+    SEM_VALUE_MAX = 2**31 - 1
+    name = None
+    handle = 0
+
+    def __init__(self, kind: int, value: int, maxvalue: int, name: str, unlink: bool) -> None:
+        self.kind, self.maxvalue = kind, maxvalue
+        self._recursive = kind == 0
+        self._free = threading.Semaphore(value)
+        self._value, self._depth, self._owner = value, 0, 0
+
+    def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
+        """Take it; the owner of a recursive one takes it again."""
+        if self._recursive and self._is_mine():
+            self._depth += 1
+            return True
+        if not self._free.acquire(block, timeout if block else None):
+            return False
+        self._value, self._depth, self._owner = self._value - 1, 1, threading.get_ident()
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._recursive:
+            if not self._is_mine():
+                raise AssertionError("attempt to release recursive lock not owned by thread")
+            if self._depth > 1:
+                self._depth -= 1
+                return
+        elif self._value >= self.maxvalue:
+            raise ValueError("semaphore or lock released too many times")
+        self._value, self._depth, self._owner = self._value + 1, 0, 0
+        self._free.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _is_mine(self) -> bool:
+        return self._depth > 0 and self._owner == threading.get_ident()
+
+    def _count(self) -> int:
+        return self._depth
+
+    def _get_value(self) -> int:
+        return self._value
+
+    def _is_zero(self) -> bool:
+        return self._value == 0
+
+    def _after_fork(self) -> None:
+        """There is no fork."""
