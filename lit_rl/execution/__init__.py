@@ -16,7 +16,8 @@ from lit_rl.execution.fusion.client import SandboxFusionClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.execution.sandbox import Sandbox, SandboxError
+from lit_rl.execution.sandbox import Sandbox
+from lit_rl.execution.worker import SandboxError
 
 __all__ = [
     "AssertTests",

@@ -3,123 +3,44 @@
 from __future__ import annotations
 
 import collections
-import contextlib
+import errno
 import logging
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from typing import Any, Self
 
 from lit_rl.execution.checks import Check
-from lit_rl.execution.confinement.cgroup import remove_groups_of
 from lit_rl.execution.confinement.packages import find_packages
 from lit_rl.execution.judging.supervisor import Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.execution.spawning import TIERS, WEAK, ZygoteSettings, start_process
-from lit_rl.execution.wire.messages import pack, receive_message, send_message
+from lit_rl.execution.shortages import need_descriptors, remedy
+from lit_rl.execution.spawning import TIERS, ZygoteSettings
+from lit_rl.execution.worker import SandboxError, Waiting, Worker, failure
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
-_START_SECONDS = 60.0
 _CHUNK = 8
-
-
-class SandboxError(RuntimeError):
-    """The sandbox cannot start, or was closed. Never the fault of a program."""
-
-
-class _Waiting:
-    """A submitted program, until its future is resolved."""
-
-    __slots__ = ("alone", "budget_seconds", "check", "future", "losses", "packed", "program", "started")
-
-    def __init__(self, program: str, check: Check) -> None:
-        self.program = program
-        self.check = check
-        self.budget_seconds = check.wall_budget_seconds
-        self.packed = b""
-        self.future: Future[Outcome] = Future()
-        self.started = False
-        self.losses = 0
-        self.alone = False
-
-    def start(self) -> bool:
-        """Whether it is still wanted; from now on it cannot be cancelled."""
-        self.started = self.started or self.future.set_running_or_notify_cancel()
-        return self.started
-
-    def pack(self) -> bool:
-        """Whether the check can be sent to a worker; if not, this is resolved."""
-        try:
-            self.packed = pack(self.check)
-        except Exception as error:  # whatever a check of the user's holds
-            self.resolve(_failure(f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"))
-        return bool(self.packed)
-
-    def resolve(self, outcome: Outcome) -> None:
-        with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
-            self.future.set_result(outcome)
-
-
-class _Worker:
-    """One supervisor process, as the trainer sees it."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._connection, theirs = socket.socketpair()
-        try:
-            self._process: subprocess.Popen[bytes] = start_process("judging.supervisor", [str(theirs.fileno())], theirs)
-        finally:
-            theirs.close()
-        try:
-            self._connection.settimeout(_START_SECONDS)
-            send_message(self._connection, settings)
-            kind, content = receive_message(self._connection)
-        except (OSError, EOFError) as error:
-            self.close()
-            raise SandboxError(f"a worker of the sandbox ended while starting ({error})") from None
-        if kind != "ready":
-            self.close()
-            raise SandboxError(str(content))
-        self.tier: int = content
-
-    def send(self, tasks: Sequence[Task]) -> None:
-        send_message(self._connection, tasks)
-
-    def receive(self, seconds: float) -> list[tuple[int, Outcome]]:
-        self._connection.settimeout(seconds)
-        outcomes: list[tuple[int, Outcome]] = receive_message(self._connection)
-        return outcomes
-
-    def hang_up(self) -> None:
-        """Tell the supervisor to end; it kills what runs."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Hang up, wait, and kill what does not leave."""
-        self.hang_up()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._connection.close()
-        remove_groups_of(self._process.pid)
+# Descriptors: of each worker here (while one is replaced too), what the trainer keeps, and all of a worker's own.
+_OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
+_KILLED = (
+    "the program was killed from outside twice, the second time with no other running beside it; if memory ran out, "
+    "give the job more, or the sandbox fewer workers"
+)
 
 
 class Sandbox(ProgramRunner):
     """Judges programs in separate, limited processes.
 
-    Workers start at once; close it, or use it as a context manager, to end them. All methods may be called
-    from any thread.
+    Workers start with the first program, with ``start()``, or as a context manager; until then a sandbox is only
+    its arguments, and can be copied and pickled. All methods may be called from any thread.
 
     Args:
         num_workers: programs that run at the same time.
@@ -133,7 +54,8 @@ class Sandbox(ProgramRunner):
         temporary_folder: where work folders are made; ``None`` for the system's.
 
     Raises:
-        SandboxError: if a worker cannot start, with the reason.
+        SandboxError: for a tier that does not exist.
+        ValueError: for no workers, or a package that is not installed.
     """
 
     def __init__(
@@ -151,10 +73,11 @@ class Sandbox(ProgramRunner):
             raise ValueError(f"num_workers must be at least 1, got {num_workers}")
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
+        self._arguments = (
+            num_workers, memory_bytes, output_bytes, work_bytes, tier, tuple(packages), allow_weak, temporary_folder,
+        )  # fmt: skip
         found = find_packages(packages)
-        self._folder = tempfile.mkdtemp(prefix="lit_rl-", dir=temporary_folder)
-        os.chmod(self._folder, 0o711)  # programs may run as another user
-        zygote = ZygoteSettings(
+        self._zygote = ZygoteSettings(
             memory_bytes=memory_bytes,
             output_bytes=output_bytes,
             work_bytes=work_bytes,
@@ -162,37 +85,87 @@ class Sandbox(ProgramRunner):
             allow_weak=allow_weak,
             packages=tuple(path for paths in found.values() for path in paths),
             imports=tuple(found),
-            temporary_folder=self._folder,
         )
-        self._settings = Settings(
-            zygote, tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
-        )
-        self._waiting: collections.deque[_Waiting] = collections.deque()
+        self._num_workers, self._parent_folder = num_workers, temporary_folder
+        self._folder: str | None = None
+        self._starting = threading.Lock()
         self._changed = threading.Condition()
+        self._waiting: collections.deque[Waiting] = collections.deque()
+        self._num_busy, self._is_exclusive = 0, False
         self._closed = False
-        self._workers: list[_Worker | None] = []
+        self._workers: list[Worker | None] = []
+        self._threads: list[threading.Thread] = []
+
+    def __reduce__(self) -> tuple[type[Sandbox], tuple[Any, ...]]:
+        if self._threads and not self._closed:
+            raise TypeError("a sandbox that has started cannot be copied or pickled; do so before its first program")
+        return type(self), self._arguments
+
+    def start(self) -> Self:
+        """Start the workers, unless they run already.
+
+        Raises:
+            SandboxError: if a worker cannot start, or the sandbox was closed, with the reason.
+        """
+        with self._starting:
+            if self._closed:
+                raise SandboxError("the sandbox is closed; make a new one")
+            if not self._threads:
+                try:
+                    self._start_workers()
+                except BaseException:
+                    self._close_workers()
+                    raise
+                tier = self.tier
+                _announce(f"sandbox: {self._num_workers} workers, tier {tier}: {TIERS[tier]}")
+        return self
+
+    @property
+    def tier(self) -> int:
+        """The tier that is used; starts the workers to find out."""
+        if not self._workers:
+            self.start()
+        return self._tier
+
+    def _start_workers(self) -> None:
         try:
-            for _ in range(num_workers):
-                self._workers.append(_Worker(self._settings))
-        except BaseException:
-            self._close_workers()
-            raise
-        self.tier = self._workers[0].tier if self._workers[0] else WEAK
-        _log.info("sandbox: %d workers, tier %d: %s", num_workers, self.tier, TIERS[self.tier])
-        self._threads = [
-            threading.Thread(target=self._serve, args=(slot,), name=f"sandbox-{slot}", daemon=True)
-            for slot in range(num_workers)
-        ]
-        for thread in self._threads:
-            thread.start()
+            need_descriptors(self._num_workers * _OF_WORKER + _SPARE, _WITHIN_WORKER)
+            self._folder = tempfile.mkdtemp(prefix="lit_rl-", dir=self._parent_folder)
+            os.chmod(self._folder, 0o711)  # programs may run as another user
+            import_paths = tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
+            self._settings = Settings(self._zygote._replace(temporary_folder=self._folder), import_paths)
+            for _ in range(self._num_workers):
+                worker = Worker(self._settings)
+                self._workers.append(worker)
+                self._tier = worker.tier
+            self._start_threads()
+        except OSError as error:
+            raise SandboxError(f"the sandbox cannot start: {remedy(error)}") from None
+
+    def _start_threads(self) -> None:
+        threads = []
+        try:
+            for slot in range(self._num_workers):
+                thread = threading.Thread(target=self._serve, args=(slot,), name=f"sandbox-{slot}", daemon=True)
+                thread.start()
+                threads.append(thread)
+        except RuntimeError:  # how Python says that no thread can be started
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+            for thread in threads:
+                thread.join()
+            self._closed = False
+            raise OSError(errno.EAGAIN, "no thread") from None
+        self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
         """Have one program judged; returns at once.
 
         Raises:
-            SandboxError: if the sandbox is closed.
+            SandboxError: if the sandbox cannot start, or is closed.
         """
-        return self._enqueue([_Waiting(program, check)])[0].future
+        return self._enqueue([Waiting(program, check)])[0].future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]], deadline_seconds: float | None = None) -> list[Outcome]:
         """Have all judged; one outcome each, in order.
@@ -202,10 +175,11 @@ class Sandbox(ProgramRunner):
             deadline_seconds: wall seconds after which what is left becomes ``infrastructure_failure``. By
                 default what the checks' own limits can add up to, and some grace.
         """
-        waiting = self._enqueue([_Waiting(program, check) for program, check in programs])
+        waiting = self._enqueue([Waiting(program, check) for program, check in programs])
         if deadline_seconds is None:
             total = sum(item.budget_seconds for item in waiting)
-            deadline_seconds = 2 * total / len(self._threads) + 2 * _GRACE_SECONDS
+            num_at_once = min(self._num_workers, os.cpu_count() or 1)  # more workers than cores take no less time
+            deadline_seconds = 2 * total / num_at_once + 2 * _GRACE_SECONDS
         deadline = time.monotonic() + deadline_seconds
         outcomes = []
         for item in waiting:
@@ -213,18 +187,21 @@ class Sandbox(ProgramRunner):
                 outcomes.append(item.future.result(max(0.0, deadline - time.monotonic())))
             except TimeoutError:
                 item.future.cancel()
-                outcomes.append(_failure(f"not judged within the batch's {deadline_seconds:.0f} seconds"))
+                outcomes.append(failure(f"not judged within the batch's {deadline_seconds:.0f} seconds"))
         return outcomes
+
+    def __enter__(self) -> Self:
+        return self.start()
 
     def close(self) -> None:
         """End all workers; what was not judged yet becomes ``infrastructure_failure``."""
-        with self._changed:
+        with self._starting, self._changed:
             self._closed = True
             left = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
         for item in left:
-            item.resolve(_failure("the sandbox was closed"))
+            item.resolve(failure("the sandbox was closed"))
         for worker in self._workers:
             if worker is not None:
                 worker.hang_up()
@@ -237,11 +214,16 @@ class Sandbox(ProgramRunner):
             if worker is not None:
                 worker.close()
                 self._workers[slot] = None
-        if os.path.isdir(self._folder):  # what workers that were killed left
-            empty_folder(self._folder)
-            os.rmdir(self._folder)
+        self._workers.clear()
+        if self._folder is not None and os.path.isdir(self._folder):  # what workers that were killed left
+            try:
+                empty_folder(self._folder)
+                os.rmdir(self._folder)
+            except OSError as error:
+                _log.warning("the sandbox's folder %s cannot be removed: %s", self._folder, error)
 
-    def _enqueue(self, items: list[_Waiting]) -> list[_Waiting]:
+    def _enqueue(self, items: list[Waiting]) -> list[Waiting]:
+        self.start()
         with self._changed:
             if self._closed:
                 raise SandboxError("the sandbox is closed; make a new one")
@@ -249,23 +231,39 @@ class Sandbox(ProgramRunner):
             self._changed.notify_all()
         return items
 
-    def _take(self) -> list[_Waiting]:
+    def _take(self) -> list[Waiting]:
         """A few programs at a time, so that a worker need not wait for this thread between them."""
         with self._changed:
-            while True:
-                if self._closed:
-                    return []
-                share = max(1, min(_CHUNK, len(self._waiting) // (2 * len(self._threads))))
-                taken: list[_Waiting] = []
-                while self._waiting and len(taken) < share and not (taken and self._waiting[0].alone):
-                    item = self._waiting.popleft()
-                    if item.start():
-                        taken.append(item)
-                    if item.alone:
-                        break
+            while not self._closed:
+                taken = self._next_share()
                 if taken:
+                    self._num_busy += 1
+                    self._is_exclusive = taken[0].exclusive
                     return taken
                 self._changed.wait()
+            return []
+
+    def _next_share(self) -> list[Waiting]:
+        """What a worker may run now; nothing while one program is to have the machine to itself."""
+        share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
+        taken: list[Waiting] = []
+        while self._waiting and len(taken) < share and not self._is_exclusive:
+            item = self._waiting[0]
+            if (item.alone and taken) or (item.exclusive and self._num_busy):
+                break
+            self._waiting.popleft()
+            if item.start():
+                taken.append(item)
+            if item.alone and taken:
+                break
+        return taken
+
+    def _give_back(self) -> None:
+        """A share was judged, or put back."""
+        with self._changed:
+            self._num_busy -= 1
+            self._is_exclusive = False
+            self._changed.notify_all()
 
     def _serve(self, slot: int) -> None:
         """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
@@ -275,15 +273,18 @@ class Sandbox(ProgramRunner):
                 self._judge_chunk(slot, items)
             except (OSError, EOFError, SandboxError) as error:
                 self._replace(slot, items, error)
-        worker, self._workers[slot] = self._workers[slot], None
+            finally:
+                self._give_back()
+        worker = self._workers[slot] if slot < len(self._workers) else None
         if worker is not None:
+            self._workers[slot] = None
             worker.close()
 
-    def _judge_chunk(self, slot: int, items: list[_Waiting]) -> None:
+    def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
         """Judge ``items``, removing each when its outcome is there."""
         worker = self._workers[slot]
         if worker is None:
-            worker = self._workers[slot] = _Worker(self._settings)
+            worker = self._workers[slot] = Worker(self._settings)
         worker.send([Task(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
         while items:
@@ -291,9 +292,23 @@ class Sandbox(ProgramRunner):
                 if number != expected:
                     raise EOFError(f"the worker answered program {number} where {expected} was due")
                 expected += 1
-                items.pop(0).resolve(outcome)
+                item = items.pop(0)
+                if outcome is None:
+                    self._repeat(item)
+                else:
+                    item.resolve(outcome)
 
-    def _replace(self, slot: int, items: list[_Waiting], error: BaseException) -> None:
+    def _repeat(self, item: Waiting) -> None:
+        """Run a program again that something outside killed: with no other beside it, and once."""
+        item.kills += 1
+        if item.kills > 1:
+            item.resolve(failure(_KILLED))
+            return
+        item.alone = item.exclusive = True
+        with self._changed:
+            self._waiting.appendleft(item)
+
+    def _replace(self, slot: int, items: list[Waiting], error: BaseException) -> None:
         """Drop a lost worker. The first program without an outcome is tried once more, those behind it too.
 
         Which one it was that ran is certain only for a program alone, so from now on each of them is.
@@ -303,13 +318,18 @@ class Sandbox(ProgramRunner):
             worker.close()
         if self._closed:
             for item in items:
-                item.resolve(_failure("the sandbox was closed"))
+                item.resolve(failure("the sandbox was closed"))
             return
         _log.warning("a sandbox worker was lost (%s: %s) and is replaced", type(error).__name__, error)
         suspect = items[0]
         suspect.losses += suspect.alone or len(items) == 1
         if suspect.losses > 1:
-            items.pop(0).resolve(_failure(f"the worker was lost twice with this program: {error}"))
+            over_content = worker is not None and worker.failed_over_content
+            items.pop(0).resolve(
+                Outcome(Verdict.OUTPUT_LIMIT, stderr="what the program wrote takes too long to read")
+                if over_content
+                else failure(f"the worker was lost twice with this program: {error}")
+            )
         for item in items:
             item.alone = True
         with self._changed:
@@ -317,5 +337,10 @@ class Sandbox(ProgramRunner):
             self._changed.notify_all()
 
 
-def _failure(message: str) -> Outcome:
-    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)
+def _announce(line: str) -> None:
+    """Log at level INFO, also where nobody has set up logging: the line says what protects this machine."""
+    if not _log.hasHandlers():
+        _log.addHandler(logging.StreamHandler())
+    if _log.level == logging.NOTSET:
+        _log.setLevel(logging.INFO)
+    _log.info(line)

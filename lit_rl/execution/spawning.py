@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -133,7 +134,14 @@ class Zygote:
             answer = str(error)
         if answer != "ready":
             self.close()
-            raise IsolationError(answer.removeprefix("failed: ") or "the zygote ended while starting")
+            kind, _, reason = answer.partition(": ")
+            if kind == "short":
+                raise OSError(errno.EAGAIN, reason)
+            raise IsolationError(reason or answer or "the zygote ended while starting")
+
+    def group_is_full(self) -> bool:
+        """Whether programs have hit the limit of the control group since this was asked last."""
+        return self._group is not None and self._group.was_full()
 
     def close(self) -> None:
         """End it, with its child, and remove the work folder."""
@@ -145,10 +153,10 @@ class Zygote:
             self._process.wait()
         if self._group is not None:
             self._group.remove()
-        empty_folder(self._folder)
-        os.rmdir(self._folder)
-        with contextlib.suppress(OSError):  # the last one also removes the folder of them all
-            os.rmdir(os.path.dirname(self._folder))
+        with contextlib.suppress(OSError):  # what stays is tried again with the folder of them all
+            empty_folder(self._folder)
+            os.rmdir(self._folder)
+            os.rmdir(os.path.dirname(self._folder))  # the last one removes it
 
 
 def start_zygote(settings: ZygoteSettings) -> Zygote:
@@ -156,6 +164,7 @@ def start_zygote(settings: ZygoteSettings) -> Zygote:
 
     Raises:
         IsolationError: if no tier that is allowed works, with the reason for each.
+        OSError: if descriptors or processes are used up, in any tier.
     """
     reasons = []
     tiers = [settings.tier] if settings.tier is not None else [2, 1, 0]

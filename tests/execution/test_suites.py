@@ -26,7 +26,7 @@ suites = load_suites()
 
 def need_tier(tier):
     try:
-        Sandbox(num_workers=1, tier=tier).close()
+        Sandbox(num_workers=1, tier=tier).start().close()
     except SandboxError as error:
         pytest.skip(f"tier {tier} cannot be had here: {error}")
 

@@ -35,6 +35,7 @@ class ControlGroup:
 
     def __init__(self, pid: int, memory_bytes: int) -> None:
         self._folders: list[Path] = []
+        self._num_full = 0
         _remove_left()
         limits = {"memory": memory_bytes + _SLACK_BYTES, "pids": MOST_TASKS}
         try:
@@ -50,6 +51,20 @@ class ControlGroup:
         except BaseException:
             self.remove()
             raise
+
+    def was_full(self) -> bool:
+        """Whether the memory limit of this group itself was hit since this was asked last."""
+        before, self._num_full = self._num_full, self._count_full()
+        return self._num_full > before
+
+    def _count_full(self) -> int:
+        for folder in self._folders:
+            with contextlib.suppress(OSError, ValueError):
+                return int((folder / "memory.failcnt").read_text())
+            with contextlib.suppress(OSError, ValueError):
+                events = (folder / "memory.events").read_text().split()
+                return int(events[events.index("oom") + 1])
+        return 0
 
     def remove(self) -> None:
         """Kill what is left in it and remove it."""

@@ -8,6 +8,7 @@ import itertools
 import marshal
 import os
 import select
+import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
+    GROUP_IS_FULL,
     LOOK_SECONDS,
     OUT_OF_CPU,
     OUT_OF_WALL,
@@ -43,19 +45,24 @@ class ZygoteLost(Exception):
     """The zygote is gone; the worker has to be replaced."""
 
 
+class KilledFromOutside(Exception):
+    """Something that is not ours killed a process of a job; no limit was hit. It says nothing about the program."""
+
+
 class Spent(NamedTuple):
-    """How one child ended and what it used."""
+    """How one child ended, what it used, and whether it ran until it was killed by us."""
 
     status: int
     cpu_seconds: float
     peak_bytes: int
+    was_stopped: bool = False
 
 
 class JobReport(NamedTuple):
     """How a job ended.
 
     Args:
-        cause: ``FINISHED``, ``OUT_OF_CPU`` or ``OUT_OF_WALL``.
+        cause: ``FINISHED``, or what ended it: one of ``OUT_OF_CPU`` and the others.
         wall_seconds: from the first fork to the end of the last child.
         children: in the order of the request.
     """
@@ -127,7 +134,8 @@ def read_tail(descriptor: int) -> str:
 class _Job:
     """The job that runs: its number, what watches it, by when the zygote must say something."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, cpu_seconds: float) -> None:
+        self.cpu_seconds = cpu_seconds
         self.number = next(_numbers) & 0x7FFFFFFF
         self.watch = watch
         self.answer_by = time.monotonic() + _ANSWER_SECONDS
@@ -150,6 +158,8 @@ class ZygoteClient:
         self.settings = settings
         self.compiler: CompilesPrograms | None = None
         self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
+        self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
+        self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
         self.renew: Callable[[], socket.socket] | None = None  # how to get another zygote for one that is worn
         self.is_worn = False
         self._job: _Job | None = None
@@ -177,9 +187,9 @@ class ZygoteClient:
             answers: memfd in which a line stands for each case that was answered, where there are several.
         """
         self._make_ready()
-        self._job = _Job(Watch(case_seconds, num_cases, answers))
+        self._job = _Job(Watch(case_seconds, num_cases, answers), case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
-        header = REQUEST.pack(self._job.number, len(children), compiled, first_look, case_seconds * num_cases)
+        header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
         try:
             self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -256,7 +266,6 @@ class ZygoteClient:
             if self.control.fileno() in ready:
                 report = self._receive(job)
                 if report is not None:
-                    self._job = None
                     return report
             elif not ready:
                 self.on_wait()
@@ -297,8 +306,26 @@ class ZygoteClient:
         self.is_worn = data[-1:] != CLEAN
         if parts[0][0] != job.number:
             return None
+        self._job = None
+        self.on_report()
+        children = tuple(Spent(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
         cause = OUT_OF_CPU if job.watch.answers_were_changed() else parts[0][1]
-        return JobReport(cause, parts[0][2], tuple(Spent(part[3], part[4], part[5] * 1024) for part in parts))
+        return JobReport(self._explained(cause, job, children), parts[0][2], children)
+
+    def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
+        """The cause of a job's end, where a child was killed and not by the zygote.
+
+        Raises:
+            KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
+        """
+        killed = [spent for spent in children if spent.status & 0x7F == signal.SIGKILL and not spent.was_stopped]
+        if not killed or cause != FINISHED or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
+            return cause
+        if sum(spent.cpu_seconds for spent in children) >= job.cpu_seconds:
+            return OUT_OF_CPU  # by the kernel's limit, which stands behind ours
+        if self.group_is_full():
+            return GROUP_IS_FULL
+        raise KilledFromOutside
 
 
 def memfd(content: bytes | None = None) -> int:

@@ -12,15 +12,18 @@ import os
 import select
 import socket
 import sys
+import time
 import traceback
 from typing import NamedTuple
 
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
 from lit_rl.execution.judging.compiling import Compiler
-from lit_rl.execution.judging.jobs import ZygoteClient, ZygoteLost
+from lit_rl.execution.judging.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
+from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, go_before_the_trainer
 from lit_rl.execution.judging.registry import judge
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
+from lit_rl.execution.shortages import remedy
+from lit_rl.execution.spawning import IsolationError, Zygote, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
 
@@ -50,6 +53,11 @@ class Settings(NamedTuple):
     import_paths: tuple[str, ...] = ()
 
 
+# Number of a task and its outcome; without one the program was killed from outside and is to be run again.
+Answer = tuple[int, Outcome | None]
+_ALIVE_SECONDS = 5.0  # after which a supervisor that judges one program for long says that it is alive
+
+
 class Supervisor:
     """Judges tasks one after the other.
 
@@ -62,9 +70,15 @@ class Supervisor:
     def __init__(self, connection: socket.socket, trainer: int, zygote: Zygote) -> None:
         self._connection = connection
         self._trainer = trainer
-        self._done: list[tuple[int, Outcome]] = []
+        self._done: list[Answer] = []
+        self._sent_at = time.monotonic()
+        self._zygote = zygote
+        self._limits = OwnLimits(zygote.settings.output_bytes)
         self._client = ZygoteClient(zygote.control, zygote.settings, connection.fileno(), trainer)
         self._client.on_wait = self._send_done
+        self._client.on_report = self._limits.on_content
+        self._client.renew = self._renew
+        self._client.group_is_full = lambda: self._zygote.group_is_full()
         self._client.compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
 
     def serve(self) -> None:
@@ -85,28 +99,55 @@ class Supervisor:
         """Judge tasks in order. Outcomes go back a few at a time: each message wakes a thread of the trainer."""
         for task in tasks:
             outcome = self._judge(task)  # may send, and so replace, what is done so far
+            self._limits.end_judgement()
             self._done.append((task.number, outcome))
         self._send_done()
+        self._limits.lift_memory()
 
     def _send_done(self) -> None:
         """Send what is judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
-        if self._done:
+        now = time.monotonic()
+        if self._done or now - self._sent_at > _ALIVE_SECONDS:
             with contextlib.suppress(OSError):
                 send_message(self._connection, self._done)
-            self._done = []
+            self._done, self._sent_at = [], now
+
+    def _renew(self) -> socket.socket:
+        """Another zygote for one that could not clean up after a program."""
+        self._limits.lift_memory()
+        self._zygote.close()
+        try:
+            self._zygote = start_zygote(self._zygote.settings._replace(tier=self._zygote.tier))
+        except (OSError, IsolationError) as error:
+            raise ZygoteLost(str(error)) from None
+        return self._zygote.control
 
     def close(self) -> None:
-        """End what was started for compiling."""
-        if self._client.compiler is not None:
-            self._client.compiler.close()
+        """End the zygote, and what was started for compiling."""
+        try:
+            if self._client.compiler is not None:
+                self._client.compiler.close()
+        finally:
+            self._zygote.close()
 
-    def _judge(self, task: Task) -> Outcome:
+    def _judge(self, task: Task) -> Outcome | None:
         try:
             return judge(self._client, task.program, unpack(task.check))
         except (ZygoteLost, SystemExit):
             raise
+        except KilledFromOutside:
+            self._client.abandon()
+            return None
+        except (MemoryError, ReadsTooLong) as error:
+            by_program = self._limits.has_content
+            self._limits.end_judgement()
+            self._client.abandon()
+            if by_program:
+                return Outcome(Verdict.OUTPUT_LIMIT, stderr=f"what the program wrote cannot be read: {error!r}")
+            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="the tests take more memory than there is")
         except Exception:
             # A fault of ours. It must never look like a fault of the program, nor touch the next one.
+            self._limits.end_judgement()
             self._client.abandon()
             return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=traceback.format_exc()[-2000:])
 
@@ -115,23 +156,24 @@ def main() -> None:
     """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
+    go_before_the_trainer()
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the expected values are for no other process of this user
     trainer = os.pidfd_open(os.getppid())
     settings: Settings = receive_message(connection)
     sys.path += settings.import_paths  # behind the standard library, which nothing may replace here
     try:
         zygote = start_zygote(settings.zygote)
+    except OSError as error:
+        send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
+        return
     except Exception as error:
         send_message(connection, ("failed", f"{type(error).__name__}: {error}"))
         return
+    supervisor = Supervisor(connection, trainer, zygote)
     try:
         send_message(connection, ("ready", zygote.tier))
-        supervisor = Supervisor(connection, trainer, zygote)
-        try:
-            supervisor.serve()
-        finally:
-            supervisor.close()
+        supervisor.serve()
     except ZygoteLost as error:
         print(f"sandbox: {error}", file=sys.stderr)
     finally:
-        zygote.close()
+        supervisor.close()

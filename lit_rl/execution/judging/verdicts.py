@@ -11,14 +11,14 @@ from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.printable import printable_name
 from lit_rl.execution.wire.program_messages import Description, read_description
-from lit_rl.execution.zygote.zygote import DISK_FULL
+from lit_rl.execution.zygote.zygote import DISK_FULL, GROUP_IS_FULL
 
 
 def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
     """The verdict that the end of a child alone decides, or ``None`` if it ended as it should."""
     spent = report.children[index]
     limit = client.settings.output_bytes
-    if spent.peak_bytes > client.settings.memory_bytes:
+    if spent.peak_bytes > client.settings.memory_bytes or report.cause == GROUP_IS_FULL:
         return Verdict.OUT_OF_MEMORY
     if any(size_of(descriptor) >= limit for descriptor in (child.stdout, child.stderr)):
         return Verdict.OUTPUT_LIMIT

@@ -32,6 +32,7 @@ from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.interpreter import complete_interpreter
+from lit_rl.execution.shortages import is_shortage, need_descriptors, remedy
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -39,8 +40,9 @@ from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 # clocks, CPU seconds in all.
 REQUEST = struct.Struct("=iiiid")
 # For each child: number of the job, what ended it, its wall seconds; exit status as of waitpid, CPU seconds, largest
-# resident KiB. After the last of them CLEAN, or something else if this process is of no further use.
-REPORT = struct.Struct("=iididq")
+# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or something else if this
+# process is of no further use.
+REPORT = struct.Struct("=iididqi")
 CLEAN = b"\1"
 # The other way: number of the job that is to end, and why.
 STOP = struct.Struct("=ii")
@@ -49,7 +51,8 @@ WATCH = struct.Struct("=i")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
 _ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
-FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL = range(5)
+# What ended a job; the last is for the supervisor to find out.
+FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, GROUP_IS_FULL = range(6)
 _MOST_RIGHTS = 4 * DESCRIPTORS
 _IN_PLACE = struct.pack(f"={_MOST_RIGHTS}i", *range(_MOST_RIGHTS))
 _REQUEST_BYTES, _RIGHTS_BYTES = REQUEST.size, _socket.CMSG_SPACE(len(_IN_PLACE))
@@ -145,12 +148,15 @@ class Zygote:
                 cause = self._watch(number, pids, poll, cpu_seconds)
             _close(_ENDED)
             wall_seconds = _now() - began
+            alive: Sequence[int] = ()
             if own_groups or num_children > 1 or cause != FINISHED:
-                self._kill(pids)
+                alive = self._kill(pids)
             report = b""
             for pid in pids:
                 _, status, usage = _wait4(pid, 0)
-                report += _pack(number, cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+                report += _pack(
+                    number, cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, pid in alive
+                )
             try:
                 if _listdir(work_folder):
                     empty_folder(work_folder, _CLEANING_SECONDS)
@@ -227,12 +233,19 @@ class Zygote:
         for descriptor in others:
             os.close(descriptor)
 
-    def _kill(self, pids: list[int]) -> None:
-        """Kill the children, and kill and reap what they started: they cannot leave their group."""
+    def _kill(self, pids: list[int]) -> list[int]:
+        """Kill the children, and kill and reap what they started: they cannot leave their group.
+
+        Returns those that had not ended by themselves.
+        """
+        alive = [pid for pid in pids if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        if not self.own_groups:
-            return
+        if self.own_groups:
+            self._kill_groups(pids)
+        return alive
+
+    def _kill_groups(self, pids: list[int]) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
@@ -282,7 +295,11 @@ def main() -> None:
     try:
         _load(settings)
         confined = isolate(settings, child.PROGRAM)
+        _try_to_serve()
         random.seed(0)  # the same for every program, so that verdicts can be repeated
+    except OSError as error:
+        _tell(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
+        return
     except Exception as error:
         _tell(control, f"failed: {error}"[:4000].encode())
         return
@@ -307,6 +324,15 @@ def main() -> None:
     except Exception as error:  # by now 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
         os._exit(1)
+
+
+def _try_to_serve() -> None:
+    """Make sure that this process can open and start what each job needs: at once, not in the first job."""
+    need_descriptors(0, OPEN_FILES)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def _moved_up(control: _socket.socket) -> _socket.socket:

@@ -1,0 +1,85 @@
+"""Limits of the supervisor's own, while it reads what a program wrote.
+
+Everything that reads such content is bounded; these limits stand behind it, for the bound that was forgotten. They
+hold from a program's report on to the end of its judgement. Before that only tests of ours are read, and those may
+take what they need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import signal
+from typing import Any
+
+# Beside this the process takes some 30 MiB.
+_MEMORY_BYTES = 240 << 20
+_USUAL_OUTPUT_BYTES = 16 << 20
+_CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
+
+
+class ReadsTooLong(BaseException):
+    """Reading what a program wrote takes too much time. No ``Exception``: nobody on the way may catch it."""
+
+
+class OwnLimits:
+    """Memory and CPU seconds of this process.
+
+    When time is up, ``ReadsTooLong`` is raised; where that does not help within a while, because the interpreter is
+    inside one long operation, the kernel ends the process with ``SIGPROF``.
+
+    Args:
+        output_bytes: most that a program may write.
+    """
+
+    def __init__(self, output_bytes: int) -> None:
+        self._memory_bytes = _MEMORY_BYTES + 4 * max(0, output_bytes - _USUAL_OUTPUT_BYTES)
+        self.has_content = self._is_bounded = False
+        signal.signal(signal.SIGVTALRM, _raise)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+    def on_content(self) -> None:
+        """From now on something is read that a program wrote."""
+        self.has_content = True
+        if not self._is_bounded:
+            self._is_bounded = True
+            _limit_memory(_address_space() + self._memory_bytes)
+        signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
+
+    def end_judgement(self) -> None:
+        """What is done next has time of its own."""
+        if self.has_content:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            self.has_content = False
+
+    def lift_memory(self) -> None:
+        """Nothing of a program's is held any more: messages and processes of ours take what they need."""
+        if self._is_bounded:
+            self._is_bounded = False
+            _limit_memory(resource.RLIM_INFINITY)
+
+
+def _raise(*_: Any) -> None:
+    raise ReadsTooLong
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        return int(file.read(64).split()[0]) * resource.getpagesize()
+
+
+def _limit_memory(num_bytes: int) -> None:
+    """The soft limit alone, so that it can be lifted."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if hard != resource.RLIM_INFINITY:
+        num_bytes = hard if num_bytes == resource.RLIM_INFINITY else min(num_bytes, hard)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (num_bytes, hard))
+
+
+def go_before_the_trainer() -> None:
+    """When memory runs out, programs are killed first, then this process, and the trainer last."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")

@@ -1,0 +1,125 @@
+"""A worker of the sandbox as the trainer sees it, and the programs that wait for one."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from lit_rl.execution.checks import Check
+from lit_rl.execution.confinement.cgroup import remove_groups_of
+from lit_rl.execution.judging.supervisor import Answer, Settings, Task
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.spawning import start_process
+from lit_rl.execution.wire.messages import pack, receive_message, send_message
+
+_START_SECONDS = 60.0
+
+
+class SandboxError(RuntimeError):
+    """The sandbox cannot start, or was closed. Never the fault of a program."""
+
+
+class Waiting:
+    """A submitted program, until its future is resolved.
+
+    ``alone`` says that it is given to a worker without others; ``exclusive`` that no other worker runs meanwhile.
+    """
+
+    __slots__ = (
+        "alone", "budget_seconds", "check", "exclusive", "future", "kills", "losses", "packed", "program", "started",
+    )  # fmt: skip
+
+    def __init__(self, program: str, check: Check) -> None:
+        self.program = program
+        self.check = check
+        self.budget_seconds = check.wall_budget_seconds
+        self.packed = b""
+        self.future: Future[Outcome] = Future()
+        self.started = False
+        self.losses = self.kills = 0
+        self.alone = self.exclusive = False
+
+    def start(self) -> bool:
+        """Whether it is still wanted; from now on it cannot be cancelled."""
+        self.started = self.started or self.future.set_running_or_notify_cancel()
+        return self.started
+
+    def pack(self) -> bool:
+        """Whether the check can be sent to a worker; if not, this is resolved."""
+        try:
+            self.packed = pack(self.check)
+        except Exception as error:  # whatever a check of the user's holds
+            self.resolve(failure(f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"))
+        return bool(self.packed)
+
+    def resolve(self, outcome: Outcome) -> None:
+        """Give the outcome to whoever waits for it."""
+        with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
+            self.future.set_result(outcome)
+
+
+class Worker:
+    """One supervisor process, as the trainer sees it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._connection, theirs = socket.socketpair()
+        try:
+            self._process: subprocess.Popen[bytes] = start_process("judging.supervisor", [str(theirs.fileno())], theirs)
+        finally:
+            theirs.close()
+        try:
+            self._connection.settimeout(_START_SECONDS)
+            send_message(self._connection, settings)
+            kind, content = receive_message(self._connection)
+        except (OSError, EOFError) as error:
+            self.close()
+            raise SandboxError(f"a worker of the sandbox ended while starting ({error})") from None
+        if kind != "ready":
+            self.close()
+            raise SandboxError(str(content))
+        self.tier: int = content
+
+    @property
+    def pid(self) -> int:
+        """Process id of the supervisor."""
+        return self._process.pid
+
+    def send(self, tasks: Sequence[Task]) -> None:
+        """Have these judged."""
+        send_message(self._connection, tasks)
+
+    def receive(self, seconds: float) -> list[Answer]:
+        """What is judged by now; nothing if the worker only says that it is alive."""
+        self._connection.settimeout(seconds)
+        answers: list[Answer] = receive_message(self._connection)
+        return answers
+
+    @property
+    def failed_over_content(self) -> bool:
+        """Whether it ended, after ``close``, over what a program had written: see ``judging.own_limits``."""
+        return self._process.returncode == -signal.SIGPROF
+
+    def hang_up(self) -> None:
+        """Tell the supervisor to end; it kills what runs."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up, wait, and kill what does not leave."""
+        self.hang_up()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._connection.close()
+        remove_groups_of(self._process.pid)
+
+
+def failure(message: str) -> Outcome:
+    """The outcome where the fault is ours."""
+    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)
