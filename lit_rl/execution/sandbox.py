@@ -31,9 +31,12 @@ _CHUNK = 8
 # Descriptors: of each worker here (while one is replaced too), what the trainer keeps, and all of a worker's own.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
 _KILLED = (
-    "the program was killed from outside twice, the second time with no other running beside it; if memory ran out, "
-    "give the job more, or the sandbox fewer workers"
+    "the program was killed from outside each time it ran, at last with no other beside it; if memory ran out, give "
+    "the job more, or the sandbox fewer workers"
 )
+# A program is run this often by itself before its worker's end, or its own, is taken for more than bad luck.
+_MOST_TRIES_ALONE = 3
+_MOST_STARTS = 5
 
 
 class Sandbox(ProgramRunner):
@@ -284,7 +287,7 @@ class Sandbox(ProgramRunner):
         """Judge ``items``, removing each when its outcome is there."""
         worker = self._workers[slot]
         if worker is None:
-            worker = self._workers[slot] = Worker(self._settings)
+            worker = self._workers[slot] = self._another_worker()
         worker.send([Task(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
         while items:
@@ -298,10 +301,23 @@ class Sandbox(ProgramRunner):
                 else:
                     item.resolve(outcome)
 
+    def _another_worker(self) -> Worker:
+        """A worker in the place of one that was lost; that it fails to start says nothing about a program."""
+        for _ in range(_MOST_STARTS - 1):
+            try:
+                return Worker(self._settings)
+            except (OSError, SandboxError) as error:
+                _log.warning("a sandbox worker could not be replaced (%s) and is tried again", error)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, 0.2)
+                if self._closed:
+                    break
+        return Worker(self._settings)
+
     def _repeat(self, item: Waiting) -> None:
-        """Run a program again that something outside killed: with no other beside it, and once."""
+        """Run a program again that something outside killed: with no other beside it, and a few times at most."""
         item.kills += 1
-        if item.kills > 1:
+        if item.kills > _MOST_TRIES_ALONE:
             item.resolve(failure(_KILLED))
             return
         item.alone = item.exclusive = True
@@ -323,12 +339,12 @@ class Sandbox(ProgramRunner):
         _log.warning("a sandbox worker was lost (%s: %s) and is replaced", type(error).__name__, error)
         suspect = items[0]
         suspect.losses += suspect.alone or len(items) == 1
-        if suspect.losses > 1:
+        if suspect.losses >= _MOST_TRIES_ALONE:
             over_content = worker is not None and worker.failed_over_content
             items.pop(0).resolve(
                 Outcome(Verdict.OUTPUT_LIMIT, stderr="what the program wrote takes too long to read")
                 if over_content
-                else failure(f"the worker was lost twice with this program: {error}")
+                else failure(f"the worker was lost {suspect.losses} times with this program: {error}")
             )
         for item in items:
             item.alone = True

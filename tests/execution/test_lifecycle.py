@@ -1,10 +1,13 @@
 """Workers die, batches are late, trainers end: nothing hangs, nothing is lost, nothing stays."""
 
+import copy
 import importlib.util
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -61,16 +64,19 @@ def test_a_killed_worker_is_replaced_and_its_program_tried_again(tmp_path):
     assert (processes_of(tmp_path), os.listdir(tmp_path)) == ([], [])
 
 
-def test_a_worker_lost_twice_with_the_same_program_is_an_infrastructure_failure():
+def test_a_worker_lost_again_and_again_with_the_same_program_is_an_infrastructure_failure():
     with Sandbox(num_workers=1) as sandbox:
-        first = worker_pid(sandbox)
         future, behind = sandbox.submit(*BUSY), sandbox.submit(*HELLO)
         assert started(future)
         time.sleep(0.1)
-        os.kill(first, signal.SIGKILL)
-        assert eventually(lambda: sandbox._workers[0] is not None and worker_pid(sandbox) != first)
-        time.sleep(0.2)
-        os.kill(worker_pid(sandbox), signal.SIGKILL)
+        lost = []
+        while not future.done():
+            assert eventually(lambda: sandbox._workers[0] is not None and worker_pid(sandbox) not in lost)
+            time.sleep(0.2)
+            lost.append(worker_pid(sandbox))
+            os.kill(lost[-1], signal.SIGKILL)
+            assert eventually(lambda: sandbox._workers[0] is None or worker_pid(sandbox) not in lost)
+            time.sleep(0.3)
         assert future.result(30).verdict is Verdict.INFRASTRUCTURE_FAILURE
         assert behind.result(30).passed
 
@@ -117,6 +123,90 @@ def test_descriptors_do_not_grow():
         assert (len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{pid}/fd"))) == before
 
 
+def test_a_sandbox_is_only_its_arguments_until_its_first_program(tmp_path):
+    before = state(str(tmp_path))
+    made = Sandbox(num_workers=1, tier=0, packages=[], temporary_folder=str(tmp_path))
+    assert state(str(tmp_path)) == before
+    for copied in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made), copy.copy(made)):
+        assert copied.judge_many([HELLO])[0].passed
+        assert copied.tier == 0
+        with pytest.raises(TypeError, match="before its first program"):
+            pickle.dumps(copied)
+        copied.close()
+        with pytest.raises(SandboxError, match="closed"):
+            copied.start()
+    made.close()  # that never started
+    assert state(str(tmp_path)) == before
+
+
+def test_many_threads_start_a_sandbox_once(tmp_path):
+    with Sandbox(num_workers=2, temporary_folder=str(tmp_path)) as other:
+        assert other.judge_many([HELLO])[0].passed
+    sandbox = Sandbox(num_workers=2, temporary_folder=str(tmp_path))
+    threads = [threading.Thread(target=sandbox.submit, args=HELLO) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sandbox._workers) == len(sandbox._threads) == 2
+    sandbox.close()
+
+
+@pytest.mark.parametrize("settings", ["", "logging.basicConfig(level=logging.WARNING, format='%(message)s')"])
+def test_the_tier_is_in_the_log_at_start(tmp_path, settings):
+    code = (
+        f"import logging, sys\n{settings}\nfrom lit_rl.execution import Sandbox\n"
+        "Sandbox(1, tier=0, temporary_folder=sys.argv[1]).start().close()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True)
+    assert [line for line in done.stderr.splitlines() if line.startswith("sandbox: 1 workers, tier 0: ")]
+
+
+SHORT = """
+import resource, sys
+from lit_rl.execution import Sandbox, SandboxError
+resource.setrlimit(resource.{limit}, ({number}, {number}))
+try:
+    Sandbox(2, tier={tier}, temporary_folder=sys.argv[1]).start()
+except SandboxError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("number", "wanted"), [(20, "ulimit -n 96"), (60, "ulimit -n 96")])
+def test_too_few_descriptors_are_an_error_at_start_that_says_what_to_do(tmp_path, number, wanted):
+    code = SHORT.format(limit="RLIMIT_NOFILE", number=number, tier=None)
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1 and wanted in done.stdout, done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
+    suites = load("test_suites")
+    script = tmp_path / "short.py"
+    work = tmp_path / "work"
+    work.mkdir()
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp") and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    work.chmod(0o777)
+    for number in (0, 3, 5):
+        script.write_text(SHORT.format(limit="RLIMIT_NPROC", number=number, tier=0))
+        done = suites.as_ordinary_user(script, work)
+        assert done.stdout.count("\n") == 1 and "ulimit -u" in done.stdout, (number, done.stdout, done.stderr)
+        assert os.listdir(work) == []
+
+
+CHAOS = load("../../benchmarks/sandbox_chaos")
+
+
+@pytest.mark.parametrize("tier", [None, 0])
+def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier):
+    assert CHAOS.chaos(num_programs=200, num_workers=4, tier=tier, seed=3, mean_seconds=0.5) == []
+
+
 TRAINER = """
 import sys
 from lit_rl.execution import Sandbox, StdioTests
@@ -148,8 +238,6 @@ def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number):
 
 
 def test_a_thread_that_submits_may_end_before_its_program():
-    import threading
-
     with Sandbox(num_workers=1) as sandbox:
         futures = []
         thread = threading.Thread(target=lambda: futures.append(sandbox.submit(*SLOW)))

@@ -148,7 +148,7 @@ class Zygote:
                 cause = self._watch(number, pids, poll, cpu_seconds)
             _close(_ENDED)
             wall_seconds = _now() - began
-            alive: Sequence[int] = ()
+            alive: list[int] = []
             if own_groups or num_children > 1 or cause != FINISHED:
                 alive = self._kill(pids)
             report = b""
