@@ -184,7 +184,7 @@ def test_too_few_descriptors_are_an_error_at_start_that_says_what_to_do(tmp_path
 
 
 def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
-    suites = load("test_suites")
+    suites = load("suites")
     script = tmp_path / "short.py"
     work = tmp_path / "work"
     work.mkdir()
