@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import random
 import re
+import warnings
 from dataclasses import dataclass
 
 DEFINITION = "def task_program():\n"
 FENCE = "```"
+_LONGEST_EXPLORED = 100_000  # characters; a tree takes hundreds of times the memory of its source
 
 _DOUBLE_QUOTED = re.compile(r'".*?"')
 _PYTHON_FENCE = re.compile(r"```(?:python|py)[ \t]*\r?\n")
@@ -87,22 +89,25 @@ def explore_memberships(source: str, rng: random.Random, probability: float = 0.
     """The program with tests such as ``"x" in rooms`` replaced by True, False or left, at random.
 
     A world that is invented has no rooms of the names a program looks for, so the branches behind such tests
-    would never run.
+    would never run. What is too long or too deep to be rewritten stays as it is.
 
     Args:
         source: a prepared program.
         rng: what chooses; the program as a whole is left alone with probability ``1 - probability``.
         probability: of looking at the tests at all.
     """
-    if rng.random() >= probability:
-        return source
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if rng.random() >= probability or len(source) > _LONGEST_EXPLORED:
         return source
     explorer = _Explorer(rng)
-    changed = explorer.visit(tree)
-    return ast.unparse(ast.fix_missing_locations(changed)) if explorer.num_replaced else source
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the program's style: none of the judge's business
+            changed = explorer.visit(ast.parse(source))
+        return ast.unparse(ast.fix_missing_locations(changed)) if explorer.num_replaced else source
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # No Python, or Python that cannot be taken apart and put together here: an expression of very many
+        # terms, a number of very many digits. It runs as it is.
+        return source
 
 
 class _Explorer(ast.NodeTransformer):

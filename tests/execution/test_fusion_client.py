@@ -95,7 +95,9 @@ def test_recorded_answers(answer, verdict):
 
 
 FAILURES = [429, 500, 503, "hang up", b"<html>busy</html>", {"status": "SandboxError"},
-            {"status": "Failed", "run_result": {"status": "Error"}}, [1]]  # fmt: skip
+            {"status": "Failed", "run_result": {"status": "Error"}}, [1], b"[" * 100_000,
+            {"status": "Success", "run_result": {"status": "Finished", "return_code": 0, "stdout": [1]}},
+            {"status": "Success", "run_result": {"status": "Finished", "execution_time": "soon"}}]  # fmt: skip
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
@@ -105,6 +107,24 @@ def test_a_failure_of_the_server_is_tried_again_and_then_never_a_zero(failure):
         assert len(server.requests) == 2
     with FusionServer([failure] * 2) as server, client_of(server, num_tries=2) as client:
         assert client.submit("print('hello')", HELLO).result(30).verdict is Verdict.INFRASTRUCTURE_FAILURE
+
+
+def test_a_program_cannot_mask_its_row_by_what_it_prints():
+    """Long output is read no further; a shim's answer that is no plain data is a wrong answer."""
+    with FusionServer([finished("hello\n" * (1 << 20))]) as server, client_of(server) as client:
+        assert client.submit("print('hello')", HELLO).result(30).verdict is Verdict.OUTPUT_LIMIT
+    for line in ('["b",5]', '["Fraction","0x1","0x0"]', "[" * 2000, "\ud800", '{"types":[[]]}', "[[],[]]", "", "\x00"):
+        answer = finished("{}\n" + f"{line}\n" * 3)
+        with FusionServer([answer]) as server, client_of(server) as client:
+            outcome = client.submit(ADD, CallTests((((1, 2), 3),), "add")).result(30)
+            assert outcome.verdict in (Verdict.WRONG_ANSWER, Verdict.EXCEPTION), (line, outcome)
+
+
+def test_what_a_server_returns_is_fit_for_a_log():
+    answer = finished("\x1b[2Jone\n", "\x07two\ud800", 1)
+    with FusionServer([answer]) as server, client_of(server) as client:
+        outcome = client.submit("print('hello')", HELLO).result(30)
+    assert (outcome.stdout, outcome.stderr) == ("\ufffd[2Jone\n", "\ufffdtwo\ufffd")
 
 
 def test_no_server_is_an_infrastructure_failure():

@@ -368,3 +368,62 @@ def test_recorded_runs_of_the_benchmark_end_the_same_way(sandbox):
             assert outcome.robot_verdict == ("success" if true else "completion_error"), name
             assert outcome.traces[0] == [recorded_event(line) for line in record["trace_elements_str"]], name
     assert len(runs) > 1000
+
+
+# --- programs that write what no honest program writes -----------------------------------------------------
+
+FORGED = {
+    "bytes that are a number": 'os.write(4, b\'["call","say",["t",["b",5]],["d"]]\\n\')',
+    "a fraction over zero": 'os.write(4, b\'["call","say",["t",["Fraction","0x1","0x0"]],["d"]]\\n\')',
+    "a decimal that is none": 'os.write(4, b\'["call","say",["t",["Decimal","one"]],["d"]]\\n\')',
+    "no message": "os.write(4, b'[]\\n')",
+    "garbage": "os.write(4, bytes(range(256)) + b'\\n')",
+    "an end of nothing": 'os.write(4, b\'["end",{"types":[],"line":-1}]\\n\')',
+}
+RIGHT = program("go_to('hall')", "say('hi')")
+WRONG = program("go_to('hall')", "say('ho')")
+REFUSED = program("go_to('nowhere')")
+
+
+def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sandbox):
+    """The report of a program whose message was malformed was once taken for that of the program after it."""
+    forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
+    expected = {RIGHT: "success", WRONG: "completion_error", REFUSED: "robot_execution_error"}
+    sources = [source for forger in forgers for honest in expected for source in (forger, honest, honest)]
+    outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])
+    for source, outcome in zip(sources, outcomes, strict=True):
+        if source in expected:
+            assert outcome.robot_verdict == expected[source]
+        else:
+            assert outcome.robot_verdict == "python_error"
+            assert outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE), outcome
+
+
+ODD_OPTIONS = ["{}.keys()", "iter([])", "{1}", "task_program", "b'yes'", "['yes']", "{'yes': 1}", "1j", "...", "None"]
+
+
+@pytest.mark.parametrize("option", ODD_OPTIONS)
+def test_an_option_that_is_no_text_is_told_in_a_trace_that_can_be_sent(sandbox, option):
+    source = program("go_to('hall')", f"ask('ann', 'tea?', ['yes', {option}])", "say('hi')")
+    outcome = judge(sandbox, source, worlds(SAID_HI))
+    assert outcome.robot_verdict == "success", outcome
+    assert type(outcome.traces[0][1][2][1]) in (str, type(None))
+
+
+def test_a_program_that_cannot_be_taken_apart_runs_as_it_is(sandbox):
+    source = program("x = " + " + ".join(["1"] * 700), "if 'cup' in get_all_rooms(): say('hi')", "say(str(x))")
+    assert judge(sandbox, source, InventedWorlds(10, 0)).robot_verdict == "success"
+
+
+def test_what_a_program_says_altogether_is_bounded(sandbox):
+    """Ten thousand calls of a megabyte each would be kept in the judge."""
+    source = program("for _ in range(10_000):", "    try: say('x' * 900_000)", "    except Exception: pass")
+    outcome = judge(sandbox, source)
+    assert (outcome.robot_verdict, outcome.verdict) == ("python_error", Verdict.EXCEPTION)
+
+
+def test_an_exceptions_name_and_message_are_fit_for_a_log(sandbox):
+    name = "'a' + chr(27) + chr(10) + 'b' * 1_000_000"
+    outcome = judge(sandbox, program(f"raise type({name}, (Exception,), {{}})('c' + chr(27) + 'd')"))
+    assert outcome.exception_type == "a\ufffd\ufffd" + "b" * 97
+    assert "\x1b" not in outcome.stderr and outcome.robot_verdict == "python_error"

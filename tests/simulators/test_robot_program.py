@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,3 +67,26 @@ def test_membership_in_answers_is_left_alone():
 
 def test_a_program_with_a_syntax_error_is_left_as_it_is():
     assert all(explore_memberships("if 'a' in", random.Random(seed)) == "if 'a' in" for seed in range(5))
+
+
+ODD_SOURCES = {
+    "700 terms": "x = " + " + ".join(["1"] * 700),
+    "5000 terms": "x = " + " + ".join(["1"] * 5000),
+    "deep parentheses": "x = " + "(" * 150 + "1" + ")" * 150,
+    "deep lists": "x = " + "[" * 3000 + "]" * 3000,
+    "many signs": "x = " + "-" * 50_000 + "1",
+    "a long number": "x = 0x" + "f" * 50_000,
+    "half a pair of surrogates": "x = '\ud800'",
+    "a null": "x = 1\x00",
+    "a backslash in an f-string": "x = f'{1}{chr(10)}' f\"{'''\\n'''}\"",
+    "megabytes": "x = [" + "1," * 1_000_000 + "]",
+    "an unknown escape": "x = '\\d'",
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("line", ODD_SOURCES.values(), ids=ODD_SOURCES)
+def test_no_program_is_too_odd_to_be_read(line):
+    source = f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n"
+    for seed in range(5):
+        assert explore_memberships(prepare(source).source, random.Random(seed)).startswith("def task_program")

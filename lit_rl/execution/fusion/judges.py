@@ -16,6 +16,7 @@ from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.stdio import over_cases
 from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.printable import printable
 
 Run = Callable[[str, str, str, float], RemoteRun]
 """Runs code in a language with a standard input and CPU seconds."""
@@ -61,7 +62,9 @@ def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expec
     if verdict is None:
         same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected, check)
         verdict = Verdict.PASSED if same else Verdict.WRONG_ANSWER
-    return Outcome(verdict, (), {}, ran.stdout[-_TAIL:], ran.stderr[-_TAIL:], wall_seconds=ran.wall_seconds)
+    return Outcome(
+        verdict, (), {}, printable(ran.stdout[-_TAIL:]), printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds
+    )
 
 
 def _calls(check: CallTests) -> RemoteJudge:
@@ -111,4 +114,6 @@ def _answers(
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], last: Sequence[int], ran: RemoteRun) -> Outcome:
     verdict, error = answers.overall(cases, last)
-    return with_cause(Outcome(verdict, tuple(cases), {}, "", ran.stderr[-_TAIL:], wall_seconds=ran.wall_seconds), error)
+    return with_cause(
+        Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
+    )

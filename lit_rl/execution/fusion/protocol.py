@@ -9,8 +9,13 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.wire.bounded_json import NotPlain, parse
 
-_LONGEST_ANSWER = 64 << 20
+# Read in the trainer, while its other threads wait. Servers cut output far below this.
+_LONGEST_ANSWER = 4 << 20
+_ANSWER_UNITS = 10_000
+# Stands for an answer that was not read: only the output of a program makes one so long.
+_TOO_LONG: dict[str, Any] = {"status": "Failed", "run_result": {"status": "OutputLimitExceeded"}}
 _connections = threading.local()
 
 
@@ -55,16 +60,19 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     try:
         connection.request("POST", parts.path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        data = response.read(_LONGEST_ANSWER)
+        data = response.read(_LONGEST_ANSWER + 1)
     except (OSError, http.client.HTTPException) as error:
         _forget(parts.netloc)
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
     if response.status != 200:
         _forget(parts.netloc)
         raise ServerFailure(f"HTTP {response.status}", _seconds(response.getheader("Retry-After")))
+    if len(data) > _LONGEST_ANSWER:
+        _forget(parts.netloc)  # the rest is still on its way
+        return _TOO_LONG
     try:
-        answer = json.loads(data)
-    except (ValueError, RecursionError):
+        answer = parse(data, _LONGEST_ANSWER, _ANSWER_UNITS)
+    except NotPlain:
         raise ServerFailure("an answer that is no JSON") from None
     if not isinstance(answer, dict):
         raise ServerFailure("an answer that is no JSON object")
@@ -91,16 +99,20 @@ def read_run(answer: dict[str, Any]) -> RemoteRun:
 
 
 def _read(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
-    stdout, stderr = str(result.get("stdout") or ""), str(result.get("stderr") or "")
-    seconds = float(result.get("execution_time") or 0.0)
+    stdout, stderr = result.get("stdout") or "", result.get("stderr") or ""
+    seconds = result.get("execution_time") or 0.0
+    if type(stdout) is not str or type(stderr) is not str or type(seconds) not in (int, float):
+        raise ServerFailure("a run_result whose stdout, stderr or execution_time is of another type")
     status, code = result.get("status"), result.get("return_code")
     if status == "TimeLimitExceeded":
         verdict: Verdict | None = late or Verdict.TIMED_OUT
+    elif result is _TOO_LONG["run_result"]:
+        verdict = Verdict.OUTPUT_LIMIT
     elif status == "Finished":
         verdict = None if code == 0 else _of_exit(stderr)
     else:
         raise ServerFailure(f"run status {status!r}")
-    return RemoteRun(verdict, stdout, stderr, seconds)
+    return RemoteRun(verdict, stdout, stderr, float(seconds))
 
 
 def _of_exit(stderr: str) -> Verdict:

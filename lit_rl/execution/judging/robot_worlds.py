@@ -21,6 +21,7 @@ from lit_rl.execution.checks import InventedWorlds, RobotTest, RobotWorlds
 from lit_rl.execution.judging.hosting import HostedRun, run_hosted
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.printable import printable
 from lit_rl.simulators.robosim import InventedWorld
 from lit_rl.simulators.robot_program import RobotProgram, explore_memberships, prepare
 from lit_rl.simulators.service_robot import FUNCTIONS, Event, ServiceRobot
@@ -34,6 +35,7 @@ MAX_CALLS = 10_000
 """A program that calls the robot more often than this waits for ever."""
 
 _PREAMBLE = "import sys, time\n"
+_SCALARS = frozenset((bool, float, int, str, type(None)))
 _BREAK_OFF = ("robot_execution_error", "python_error")
 _NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
 
@@ -181,7 +183,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
         shown = replace(shown, line=_line_given(shown.line, program), stderr=said)
     else:
         shown = replace(shown, line=None, exception_type=None)
-    traces: tuple[Any, ...] = tuple(one.trace for one in tested)
+    traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)
     return replace(
         shown,
         verdict=decisive.verdict,
@@ -192,6 +194,14 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
         robot_verdict=decisive.robot_verdict,
         traces=traces,
     )
+
+
+def _shown_event(event: Event) -> Event:
+    """An event for the outcome: options that are no plain scalars, which a program may offer, by their text."""
+    kind, value1, value2 = event
+    if value2 is not None:
+        value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]
+    return [kind, value1, value2]
 
 
 def _line_given(line: int | None, program: RobotProgram | None) -> int | None:
