@@ -23,9 +23,13 @@ def call(name, *arguments):
     number = _numbers.get(name, name)
     wide = [ctypes.c_long(x) if isinstance(x, int) else x for x in arguments]
     return _syscall(ctypes.c_long(number), *wide)
+def of_the_sandbox(pid):
+    try: return open(f'/proc/{pid}/comm').read().startswith('lit_rl')
+    except OSError: return True  # files are guarded: try whatever it is
 def others():
     me = os.getpid()
-    return [pid for pid in (me - 1, me + 1, me - 2, os.getppid(), 1, $PID) if pid > 0 and pid != me]
+    found = [pid for pid in (me - 1, me + 1, me - 2, me - 3, os.getppid(), 1) if pid > 0 and pid != me and of_the_sandbox(pid)]
+    return [*found, *([$PID] if $PID else [])]
 def any_works(name, *before, after=()):
     return any(call(name, *before, pid, *after) >= 0 for pid in others())
 """

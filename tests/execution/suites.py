@@ -77,11 +77,13 @@ def run(tier, kind, num_workers=2, names=None, landlock=None):
 
 def _judge(tier, kind, num_workers, folder, secret, names):
     faults = []
-    with Sandbox(num_workers, 256 << 20, 4 << 20, tier=tier, temporary_folder=folder) as sandbox:
+    weak = {"tier": 0, "allow_weak": True} if tier < 0 else {"tier": tier}
+    trainer = str(os.getpid()) if tier >= 0 else "0"  # left open by weak isolation
+    with Sandbox(num_workers, 256 << 20, 4 << 20, temporary_folder=folder, **weak) as sandbox:
         if sandbox.tier != tier:
             faults.append(f"tier {sandbox.tier} was used")
         hostile = programs(hostile_programs, kind, names)
-        sources = [s.replace("$SECRET", secret).replace("$PID", str(os.getpid())) for s in hostile.values()]
+        sources = [s.replace("$SECRET", secret).replace("$PID", trainer) for s in hostile.values()]
         outcomes = sandbox.judge_many([(source, check(kind, 0.3)) for source in sources])
         for name, outcome in zip(hostile, outcomes, strict=True):
             if outcome.verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
@@ -146,9 +148,9 @@ def main():
     parser.add_argument("kind")
     parser.add_argument("num_workers", type=int)
     parser.add_argument("--landlock", type=int, help="a version to pretend the kernel had")
-    parser.add_argument("--only", help="system_calls: those hostile programs alone")
+    parser.add_argument("--only", help="system_calls, other_processes, ...: those hostile programs alone")
     options = parser.parse_args()
-    names = hostile_system_calls.SYSTEM_CALLS.keys() if options.only else None
+    names = getattr(hostile_system_calls, options.only.upper()).keys() if options.only else None
     print("\n".join(run(options.tier, options.kind, options.num_workers, names, options.landlock)))
 
 

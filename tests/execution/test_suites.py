@@ -90,6 +90,12 @@ def test_no_program_of_an_ordinary_user_reaches_another_process(tier, landlock):
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 
+@pytest.mark.parametrize("group", ["other_processes", "sent_signals"])
+def test_no_program_reaches_its_grader_even_where_files_are_not_guarded(group):
+    done = suites.as_ordinary_user(HERE / "suites.py", -1, "graded", 1, "--only", group, "--landlock", 0)
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
+
+
 @pytest.mark.parametrize("tier", [0, 1])
 def test_no_program_of_a_nobody_reaches_another_process(tier):
     need_tier(tier)

@@ -72,8 +72,8 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
     tier, executables = int(settings["tier"]), tuple(settings["executables"])
 
     def system_calls(guards: Guards) -> bpf.Filter:
-        # Processes are for a compiler only.
-        return seccomp.zygote_filter(bool(executables), guards.truncation or tier < 0)
+        # Processes are for a compiler only. Above tier 0 all files but the program's own are mounted to be read.
+        return seccomp.zygote_filter(bool(executables), guards.truncation or tier != 0)
 
     return Profile(
         folder=folder,
