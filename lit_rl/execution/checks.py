@@ -173,7 +173,7 @@ class StdioTests(Check):
         require_one_of(self, "compare", get_args(Compare))
         require_not_negative(self, "tolerance")
         for place, case in enumerate(self.cases):
-            if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], str) and _is_expected(case[1])):
+            if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
                 raise ValueError(
                     f"StdioTests.cases[{place}] needs two texts (or a tuple of accepted outputs as the second), "
                     f"got {shown(case)}"
@@ -239,7 +239,18 @@ class TokenTarget(Check):
 def _is_expected(expected: object) -> bool:
     """Whether this is a text, or a tuple of texts."""
     accepted = expected if isinstance(expected, tuple) and expected else (expected,)
-    return all(isinstance(text, str) for text in accepted)
+    return all(_is_text(text) for text in accepted)
+
+
+def _is_text(text: object) -> bool:
+    """Whether a program can read or print this: a text that is UTF-8, but for bytes kept as they were."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _count_asserts(test: str) -> int:

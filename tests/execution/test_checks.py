@@ -43,6 +43,14 @@ CHECKS = (
 RUN = CHECKS[:7]
 
 
+def test_bytes_that_are_not_utf_8_may_be_read_and_printed() -> None:
+    text = b"\xff\n".decode("utf-8", "surrogateescape")
+    program = "import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())"
+    with Sandbox(num_workers=1, tier=0) as sandbox:
+        outcomes = sandbox.judge_many([(program, StdioTests(((text, one),))) for one in (text, "\n")])
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED, Verdict.WRONG_ANSWER]
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: type(check).__name__)
 def test_every_check_is_plain_data(check: Check) -> None:
     again = pickle.loads(pickle.dumps(check))
@@ -162,6 +170,8 @@ NO_SENSE = [
     (lambda: StdioTests((*CASES, ("", ()))), r"StdioTests.cases\[1\] needs two texts"),
     (lambda: StdioTests(((None, ""),)), r"StdioTests.cases\[0\] needs two texts"),
     (lambda: StdioTests((("", "", ""),)), r"StdioTests.cases\[0\] needs two texts"),
+    (lambda: StdioTests((("\ud83d", ""),)), r"StdioTests.cases\[0\] needs two texts"),
+    (lambda: StdioTests((("", ("a", "\ud83d")),)), r"StdioTests.cases\[0\] needs two texts"),
     (lambda: StdioTests(("ab",)), r"StdioTests.cases\[0\] needs two texts"),
     (lambda: CallTests(((1, 2),), "f"), r"CallTests.cases\[0\] needs a tuple of arguments and the expected value"),
     (lambda: CallTests((((1,),),), "f"), r"CallTests.cases\[0\] needs a tuple of arguments and the expected value"),

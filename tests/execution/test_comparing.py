@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 
 import pytest
 
+from lit_rl.data.deepcoder import DeepCoder
 from lit_rl.execution import StdioTests
 from lit_rl.execution.judging.comparing import same_output
 
@@ -100,6 +103,46 @@ def test_rules_only_grow_from_lines_to_tokens() -> None:
         rules = rules_of(printed, expected)
         assert rules in (NONE, WORDS, NUMBERS, ALL), (printed, expected)
         assert rules == rules_of(expected, printed), (printed, expected)
+
+
+def by_decimals(printed: str, expected: str) -> bool:
+    """The rule of ``decimals`` as one would write it without hostile programs in mind."""
+    sides = [[line.strip() for line in text.strip().split("\n")] for text in (printed, expected)]
+    if len(sides[0]) != len(sides[1]):
+        return False
+    for one, other in zip(*sides, strict=True):
+        try:
+            same = one == other or [Decimal(word) for word in one.split()] == [Decimal(word) for word in other.split()]
+        except InvalidOperation:
+            same = False
+        if not same:
+            return False
+    return True
+
+
+def test_decimals_are_those_of_the_decimal_module() -> None:
+    stream = random.Random(1)
+    parts = ["0", "1", "10", ".", "-", "+", "e", "E-1", "e1", "e2", " ", "\n", "00", "x"]
+    num_equal = 0
+    for _ in range(40_000):
+        printed, expected = ("".join(stream.choices(parts, k=stream.randrange(1, 6))) for _ in range(2))
+        same = by_decimals(printed, expected)
+        num_equal += same and printed.strip() != expected.strip()
+        assert ("decimals" in rules_of(printed, expected)) == same, (printed, expected)
+    assert num_equal > 100
+
+
+def test_every_expected_output_of_real_rows_is_itself_by_every_rule(real_data: Path) -> None:
+    path = str(real_data / "competitive" / "codeforces_stdin.jsonl.gz")
+    with pytest.warns(UserWarning, match="without a checker program"):
+        problems = DeepCoder(validation=[path]).problems("validation")
+    outputs = [expected for problem in problems for _, expected in problem.check.cases]
+    assert len(outputs) >= 408
+    for expected in outputs:
+        assert rules_of(expected, expected) == ALL
+        assert rules_of(expected + "\nmore", expected) == NONE
+        if len(expected.split()) > 1:
+            assert rules_of(expected.rstrip().rpartition(expected.split()[-1])[0], expected) == NONE
 
 
 MEGABYTES = 15 << 20
