@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,8 @@ class ThornSource:
         schedule: of ``schedule.ccl``.
         param: of ``param.ccl``.
         configuration: of ``configuration.ccl``.
-        context: the thorn's documents and its other sources, headers first, each under its name.
+        documents: the thorn's documents, each under its name.
+        code: its other sources, headers first, each under its name.
         src_code: the file itself.
     """
 
@@ -48,7 +49,8 @@ class ThornSource:
     schedule: str
     param: str
     configuration: str
-    context: str
+    documents: str
+    code: str
     src_code: str
 
 
@@ -87,8 +89,6 @@ def read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
     interface, schedule, param, configuration = (read_text(thorn / name) for name in CCL_FILES)
     others = sorted(sources, key=lambda path: (path.suffix.lower() not in (".h", ".hh", ".hpp", ".hxx"), path))
     for path in sorted(sources):
-        context = [(name.relative_to(thorn), text) for name, text in documents.items()]
-        context += [(other.relative_to(thorn), sources[other]) for other in others if other != path]
         yield ThornSource(
             thorn_name=_thorn_name(thorn, root),
             src_filename=path.relative_to(thorn / "src").as_posix(),
@@ -96,9 +96,14 @@ def read_thorn(thorn: Path, root: Path) -> Iterator[ThornSource]:
             schedule=schedule,
             param=param,
             configuration=configuration,
-            context="\n".join(f"// {name.as_posix()}\n{text}" for name, text in context),
+            documents=_under_their_names(thorn, documents),
+            code=_under_their_names(thorn, {other: sources[other] for other in others if other != path}),
             src_code=sources[path],
         )
+
+
+def _under_their_names(thorn: Path, files: Mapping[Path, str]) -> str:
+    return "\n".join(f"// {path.relative_to(thorn).as_posix()}\n{text}" for path, text in files.items())
 
 
 def read_source(path: Path) -> str | None:
@@ -112,7 +117,7 @@ def read_source(path: Path) -> str | None:
 def read_text(path: Path) -> str:
     """A file's text in whatever encoding it has; empty if it is missing, binary or too long.
 
-    UTF-8, UTF-16 with a byte order mark, else Latin-1, in which every byte is a sign.
+    UTF-8, UTF-16 with a byte order mark, else Latin-1, in which every byte is a character.
     """
     if not path.is_file() or path.stat().st_size > _LONGEST_FILE:
         return ""

@@ -22,7 +22,13 @@ MORE = "...more..."
 """Stands where a text was cut."""
 
 _SYSTEM = "You are an expert C and C++ developer and work on the EinsteinToolkit, a code base for numerical relativity."
-_LANGUAGES = {".f": "fortran", ".f77": "fortran", ".f90": "fortran", ".py": "python", ".c": "c"}
+_LANGUAGES = {
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C", ".h", ".hh", ".hpp", ".hxx", ".H", ".cu", ".inc"), "cpp"),
+    **dict.fromkeys((".f", ".F", ".f77", ".F77", ".f90", ".F90"), "fortran"),
+    **{".c": "c", ".cl": "c", ".py": "python", ".pl": "perl", ".sh": "shell", ".m": "matlab"},
+}
+_BUILD_FILES = "makefile"
+_DOCUMENTS_SHARE = 4  # documents get a quarter of the room, and what the code leaves
 
 
 class EinsteinToolkit(TaskDataModule):
@@ -31,7 +37,8 @@ class EinsteinToolkit(TaskDataModule):
     Args:
         path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
             ``$VARIABLES``.
-        context_chars: characters of the thorn's other code that are shown.
+        context_chars: characters of the thorn's documents and other code that are shown, at most a quarter of them
+            documents where there is more code than fits.
         ccl_chars: characters of each ccl file that are shown.
         max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
@@ -80,15 +87,35 @@ class EinsteinToolkit(TaskDataModule):
         return [self._problem(row) for row in rows if (row.thorn_name in held_out) is (split != "train")]
 
     def _problem(self, row: ThornSource) -> Problem:
-        suffix = Path(row.src_filename).suffix
         return Problem(
             task_id=f"einstein_toolkit/{row.thorn_name}/{row.src_filename}",
             prompt=thorn_prompt(row, self.context_chars, self.ccl_chars, self.form),
-            check=ReferenceText(row.src_code, _LANGUAGES.get(suffix.lower(), "cpp")),
+            check=ReferenceText(row.src_code, language_of_file(row.src_filename)),
             reference=row.src_code,
             stop_strings=("\n```",) if self.form == "completion" else (),
             fields={"thorn_name": row.thorn_name, "src_filename": row.src_filename},
         )
+
+
+def language_of_file(name: str) -> str:
+    """What a thorn's source file is written in, by its name; the case of a suffix matters (``.C`` is C++).
+
+    Example:
+        >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")
+        ('cpp', 'makefile')
+    """
+    return _LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
+
+
+def shown_context(row: ThornSource, most_chars: int) -> str:
+    """The thorn's documents and other code, cut to a length.
+
+    Code comes first where there is too much of both: documents of a thorn are often longer than what may be shown.
+    """
+    for_code = most_chars - min(len(row.documents), most_chars // _DOCUMENTS_SHARE)
+    code = cut(row.code, for_code)
+    documents = cut(row.documents, max(most_chars - min(len(row.code), for_code), 0))
+    return "\n".join(text for text in (documents, code) if text)
 
 
 def thorn_prompt(
@@ -105,7 +132,7 @@ def thorn_prompt(
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
         *(f"## {title}\n```\n{cut(text, ccl_chars)}\n```" for title, text in declared),
-        f"## Code and documents of the thorn\n```\n{cut(row.context, context_chars)}\n```",
+        f"## Code and documents of the thorn\n```\n{shown_context(row, context_chars)}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
     ]

@@ -72,10 +72,11 @@ def test_a_row_has_the_declarations_and_missing_ones_are_empty(tree):
 
 
 def test_the_context_is_the_rest_of_the_thorn_with_headers_first(tree):
-    context = rows(tree)["CactusBase/Boundary", "Check.c"].context
-    names = [line[3:] for line in context.splitlines() if line.startswith("// ")]
+    row = rows(tree)["CactusBase/Boundary", "Check.c"]
+    names = [line[3:] for line in f"{row.documents}\n{row.code}".splitlines() if line.startswith("// ")]
     assert names == ["README", "src/Boundary.h", "src/make.code.defn", "src/sub/Radiation.F90"]
-    assert "return 0" not in context
+    assert row.documents.startswith("// README\n") and "// " not in row.documents[3:]
+    assert "return 0" not in row.code
 
 
 def test_other_encodings_and_line_ends_are_read(tree):
@@ -102,9 +103,46 @@ def test_context_and_declarations_are_cut_with_a_mark(tree):
     request = thorn_prompt(row)[-1]["content"]
     assert "p" * 1000 + "...more...\n" in request and "p" * 1001 not in request
     assert "\n" + "s" * 1000 + "\n```" in request
-    shown = len("// README\n")
-    assert "r" * (10_000 - shown) + "...more..." in request and "r" * (10_001 - shown) not in request
+    # The other code is short: documents get all that it leaves of the 10,000 characters.
+    shown = 10_000 - len(row.code) - len("// README\n")
+    assert "r" * shown + "...more..." in request and "r" * (shown + 1) not in request
+    assert row.code in request
     assert request.count("...more...") == 2
+
+
+def test_documents_leave_room_for_the_code(tree):
+    write(tree / "CactusBase" / "Boundary" / "README", "r" * 12_000)
+    write(tree / "CactusBase" / "Boundary" / "src" / "Boundary.h", "c" * 12_000)
+    request = thorn_prompt(rows(tree)["CactusBase/Boundary", "Check.c"])[-1]["content"]
+    documents, code = 2_500 - len("// README\n"), 7_500 - len("// src/Boundary.h\n")
+    assert "r" * documents + "...more..." in request and "r" * (documents + 1) not in request
+    assert "c" * code + "...more..." in request and "c" * (code + 1) not in request
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("a.c", "c"),
+        ("a.C", "cpp"),
+        ("a.cc", "cpp"),
+        ("a.h", "cpp"),
+        ("a.H", "cpp"),
+        ("a.F90", "fortran"),
+        ("a.F77", "fortran"),
+        ("make.code.defn", "makefile"),
+        ("make.code.deps", "makefile"),
+        ("make.configuration.defn", "makefile"),
+        ("Makefile", "makefile"),
+        ("a.sh", "shell"),
+        ("a.pl", "perl"),
+        ("a.m", "matlab"),
+        ("a.py", "python"),
+    ],
+)
+def test_a_file_is_in_the_language_of_its_name(tree, name, language):
+    write(tree / "Examples" / "Wave" / "src" / name, "x = 1\n")
+    problems = {p.task_id: p for p in EinsteinToolkit(str(tree), validation_share=0).problems("train")}
+    assert problems[f"einstein_toolkit/Examples/Wave/{name}"].check.language == language
 
 
 def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):
