@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from lit_rl.rewards.base import load_extra
+from lit_rl.rewards.macros import without_macros
 
 _ALLOWED_CALLS = 1500
 _BYTES_A_CALL = 20
@@ -69,7 +70,7 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = False) -> tuple[int, int] | None:
-    """Bytes of the first ERROR or MISSING node; ``None`` if there is none.
+    """Bytes of the first ERROR or MISSING node; ``None`` if there is none, be it without what look like macros.
 
     An approximation: tree-sitter repairs as it likes, so an ERROR node can begin before the token that a
     compiler would reject and can hold more than it. A MISSING node is empty; the character after it, where the
@@ -84,6 +85,16 @@ def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = 
     Raises:
         TooCostly: see :func:`parse`.
     """
+    place = _first_fault(source, language, needed_by, prefix)
+    if place is not None:
+        for masked in without_macros(source):
+            place = _first_fault(masked, language, needed_by, prefix)
+            if place is None:
+                break
+    return place
+
+
+def _first_fault(source: bytes, language: str, needed_by: str, prefix: bool) -> tuple[int, int] | None:
     root = parse(source, language, needed_by)
     if not root.has_error:
         return None
