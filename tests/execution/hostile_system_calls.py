@@ -93,7 +93,10 @@ OTHER_PROCESSES = {
     "writes_settings_of_others": raw("""
         for pid in others():
             for name in ('mem', 'comm', 'autogroup', 'sched', 'timerslack_ns', 'coredump_filter', 'clear_refs', 'oom_score_adj', 'loginuid', 'task/%d/comm' % pid):
-                try: return os.open(f'/proc/{pid}/{name}', os.O_WRONLY) >= 0
+                try: descriptor = os.open(f'/proc/{pid}/{name}', os.O_WRONLY)
+                except OSError: continue
+                if name == 'mem': return True
+                try: return os.write(descriptor, b'1') > 0
                 except OSError: pass
     """),
     "follows_links_of_others": raw("""
