@@ -18,6 +18,7 @@ from lit_rl.execution.wire.proxies import Proxy
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
 _NOT_BELIEVED = "a value computed by an object of the program from a value of the tests"
+_DESCRIPTORS = (property, classmethod, staticmethod)
 _NAMED = ("getattr", "setattr", "delattr", "method")
 
 
@@ -47,6 +48,7 @@ class TestsSide(Link):
         self._allow_objects = allow_objects
         self._lock = threading.RLock()
         self._doubtful: set[int] = set()
+        self._derived: set[type] = set()
         self.named: set[type] = set()
         self.ended = False
         self.num_requests = 0
@@ -162,6 +164,21 @@ class TestsSide(Link):
         if isinstance(target, int):
             self.keep(target, function)
         return function
+
+    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        """Have the program's process make a class whose methods are those of a class of the tests."""
+        theirs = tuple(base for base in bases if issubclass(base, Proxy))
+        crossing = {key: value for key, value in members.items() if key == "__init__" or not key.startswith("__")}
+        crossing = {key: value for key, value in crossing.items() if not isinstance(value, _DESCRIPTORS)}
+        made = self.request("derive", "", (name, theirs, crossing))
+        number = type.__getattribute__(made, "_class_number_")
+        type.__setattr__(kind, "_class_number_", number)
+        self.keep(number, kind)
+        self._derived.add(kind)
+
+    def is_derived(self, kind: type) -> bool:
+        """Whether a class is one of the tests, derived from the program's."""
+        return kind in self._derived
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator on an object of the program, believed as the class says."""

@@ -59,6 +59,15 @@ class Answers:
             cases.append(bad or _holds(self._assertion_holds, assertion))
         return cases
 
+    def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
+        """Whether the first assert that failed compared what is no plain data."""
+        for assertion, verdict in zip(plan.assertions, cases, strict=True):
+            if verdict is Verdict.WRONG_ANSWER:
+                return any(_holds_object(self.value(index)) for index in assertion.calls)
+            if verdict is not Verdict.PASSED:
+                return False
+        return False
+
     def of_calls(self, check: CallTests) -> list[Verdict]:
         """One verdict a case."""
         cases = []
@@ -85,6 +94,15 @@ class Answers:
         if bad is None:
             return Verdict.PASSED, None
         return cases[bad], self.error(last_call[bad])
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether a value is an object of the program's, or a container of some."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, plain.Opaque) for item in value)
+    return isinstance(value, plain.Opaque)
 
 
 def last_calls(plan: AssertPlan) -> list[int]:

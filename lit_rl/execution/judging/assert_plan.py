@@ -7,7 +7,7 @@ evaluated here on what came back. Tests that do more than that get a grader proc
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
@@ -124,6 +124,8 @@ class _Planner:
                 self._assertion(statement)
             elif isinstance(statement, ast.Assign):
                 ast.literal_eval(statement.value)  # such as METADATA; using the name is not literal
+                if any(name in _PURE or name in self._names for name in _bound(statement)):
+                    raise _NotLiteral
             elif not _does_nothing(statement):
                 raise _NotLiteral
 
@@ -155,9 +157,12 @@ class _Planner:
 
     def _argument(self, node: ast.expr) -> Any:
         """The value of an expression of the test that calls nothing of the program."""
+        called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
         for part in ast.walk(node):
             pure = isinstance(part, ast.Call) and not part.keywords and self.resolve(part.func) is None
             known = isinstance(part, ast.Name) and part.id in _PURE and part.id not in self._names
+            if isinstance(part, ast.Name) and known and not isinstance(_PURE[part.id], type):
+                known = id(part) in called  # a function as an argument is no plain data
             if not (pure or known or isinstance(part, _ARGUMENT_NODES)):
                 raise _NotLiteral
         try:
@@ -198,6 +203,11 @@ class _Results(ast.NodeTransformer):
 def _constant(node: ast.AST) -> bool:
     """Whether no result of the program is in there."""
     return not any(isinstance(part, ast.Name) and part.id not in _PURE for part in ast.walk(node))
+
+
+def _bound(statement: ast.Assign) -> Iterator[str]:
+    for target in statement.targets:
+        yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
 
 
 def _does_nothing(statement: ast.stmt) -> bool:

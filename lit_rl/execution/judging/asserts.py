@@ -15,9 +15,8 @@ def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Out
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     plan = plan_of(check)
-    if plan is not None:
-        return judge_plan(client, program, check, plan)
-    return judge_graded(client, program, check)
+    outcome = None if plan is None else judge_plan(client, program, check, plan)
+    return outcome or judge_graded(client, program, check)
 
 
 def plan_of(check: AssertTests) -> AssertPlan | None:

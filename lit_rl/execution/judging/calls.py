@@ -18,12 +18,19 @@ _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
 
 
-def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome:
-    """The calls of a plan, made by the program's process; the plan's comparisons, made here."""
+def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
+    """The calls of a plan, made by the program's process; the plan's comparisons, made here.
+
+    Returns:
+        ``None`` if a comparison failed over an object of the program, whose operators only a grader can use.
+    """
     with _child(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
         answers = _answers(client, child, report, len(plan.calls))
-        return _outcome(answers, answers.of_plan(plan), last_calls(plan), child, report)
+        cases = answers.of_plan(plan)
+        if answers.failed_over_an_object(plan, cases):
+            return None
+        return _outcome(answers, cases, last_calls(plan), child, report)
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:

@@ -32,7 +32,7 @@ class BadMessage(Exception):
     """The other end wrote what no honest end writes."""
 
 
-class CannotCross(TypeError):
+class CannotCross(TypeError, AttributeError):
     """A value that is neither plain data nor an object of which a stand-in could be made."""
 
 
@@ -67,6 +67,14 @@ class Link(ABC):
     def must_leave(self, error: BaseException) -> bool:
         """Whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
+
+    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        """Make a class of this side, which extends one of the other's, known there.
+
+        Raises:
+            TypeError: if this side may not.
+        """
+        raise TypeError(f"{name} cannot extend a class of another process")
 
     def is_derived(self, kind: type) -> bool:
         """Whether a class of this side extends one of the other's."""

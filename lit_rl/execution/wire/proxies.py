@@ -27,6 +27,10 @@ class ProxyClass(type):
     _class_link_: Link
     _class_number_: int
 
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        """Only for a class that this side derives from a stand-in: stand-ins themselves are made without."""
+        cls._class_link_.derive(cls, name, bases, members)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance, made in the other process."""
         return cls._class_link_.construct(cls, args, kwargs)

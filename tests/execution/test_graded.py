@@ -1,0 +1,300 @@
+# ruff: noqa: E501 - programs stay on one line
+"""Tests over a program that lives in another process: what they may do with it, and what it may not do to them."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import AssertTests, Sandbox
+from lit_rl.execution.grading.grader import STATUSES
+from lit_rl.execution.judging.graded import result_of
+
+spec = importlib.util.spec_from_file_location("honest_objects", Path(__file__).parent / "honest_objects.py")
+honest_objects = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(honest_objects)
+
+LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2) as sandbox:
+        yield sandbox
+
+
+def judged(sandbox, program, test, entry_point=None, **options):
+    return sandbox.submit(program, AssertTests(test, entry_point, **options)).result(60)
+
+
+@pytest.mark.parametrize("name", honest_objects.CASES)
+def test_an_honest_program_passes(sandbox, name):
+    program, test = honest_objects.CASES[name]
+    outcome = judged(sandbox, program, test)
+    assert outcome.passed, outcome
+
+
+@pytest.mark.parametrize("name", honest_objects.CASES)
+def test_the_same_tests_fail_where_they_say_otherwise(sandbox, name):
+    """The last line of each case is an assert: with its opposite instead, nothing passes."""
+    program, test = honest_objects.CASES[name]
+    last = test.rstrip().split("\n")[-1]
+    indent = last[: len(last) - len(last.lstrip())]
+    assert last.lstrip().startswith("assert ")
+    opposite = f"{indent}assert not ({last.lstrip().removeprefix('assert ')})"
+    changed = test.rstrip().removesuffix(last) + opposite
+    assert judged(sandbox, program, changed).verdict == "wrong_answer"
+
+
+LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
+BENT = {
+    "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
+    "module_operator": (LIES + "operator = M()\ndef f(x): return 0", "assert operator.eq(f(1), 2)"),
+    "bare_isclose": (
+        "def isclose(*a, **k): return True\ndef f(x): return 0",
+        "for x in (1, 2):\n    assert isclose(f(x), x + 1)",
+    ),
+    "stop_iteration_in_zip": (
+        "def f(x): raise StopIteration",
+        "assert all(a == b for a, b in zip(map(f, (1, 2)), (2, 3)))",
+    ),
+    "stop_iteration_in_a_comprehension": ("def f(x): raise StopIteration", "assert list(map(f, (1, 2))) != [1]"),
+    "subclass_of_stop_iteration": (
+        "class S(StopIteration): pass\ndef f(x): raise S",
+        "assert all(y > 0 for y in map(f, (1, 2)))",
+    ),
+    "stop_async_iteration": (
+        "def f(x): raise StopAsyncIteration",
+        "import asyncio\nasync def run():\n    return [f(x) async for x in g()]\nasync def g():\n    yield 1\n"
+        "try:\n    assert asyncio.run(run()) == [2]\nexcept StopAsyncIteration:\n    assert True",
+    ),
+    "generator_exit": (
+        "def f(x): raise GeneratorExit",
+        "def g():\n    try:\n        yield 1\n        assert f(1) == 2\n    except GeneratorExit:\n        pass\n"
+        "list(g())\nassert list(g()) == [1]",
+    ),
+    "skip_of_unittest": (
+        "import unittest\ndef f(x): raise unittest.SkipTest",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\n"
+        "    def test_b(self): self.assertTrue(True)",
+    ),
+    "array_interface": (
+        "class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\n"
+        "def f(x): return A()",
+        "x = f(1)\nassert hasattr(x, '__array_interface__')",
+    ),
+    "array_method": (
+        "class A:\n    def __array__(self): return 2\ndef f(x): return A()",
+        "x = f(1)\nassert x.__array__() == 2",
+    ),
+    "class_that_lies_about_its_class": (
+        "class A:\n    @property\n    def __class__(self): return int\ndef f(x): return A()",
+        "x = f(1)\nassert isinstance(x, int)",
+    ),
+    "instance_check_of_a_metaclass": (
+        "class M(type):\n    def __instancecheck__(c, x): return True\nclass P(metaclass=M): pass\ndef f(x): return 0",
+        "x = f(1)\nassert isinstance(x, P)",
+    ),
+    "reflected_equality": (
+        "class A:\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return A()",
+        "for x in (1, 2):\n    assert x + 1 == f(x)",
+    ),
+    "equal_inside_a_list": (
+        "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return [A()]",
+        "for x in (1, 2):\n    assert f(x) == [x + 1]",
+    ),
+    "equal_as_a_key": (
+        "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return A()",
+        "for x in (1, 2):\n    assert f(x) in {x + 1}",
+    ),
+    "contains_everything": (
+        "class A:\n    def __contains__(s, o): return True\n    def __iter__(s): return iter(())\ndef f(x): return A()",
+        "for x in (1, 2):\n    assert x + 1 in f(x)",
+    ),
+    "difference_of_nothing": (
+        "class A:\n    def __sub__(s, o): return 0\n    def __rsub__(s, o): return 0\ndef f(x): return A()",
+        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
+    ),
+    "absolute_value_of_a_difference": (
+        "class A:\n    def __sub__(s, o): return A()\n    def __abs__(s): return 0\ndef f(x): return A()",
+        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
+    ),
+    "difference_of_a_named_class": (
+        "class A:\n    def __sub__(s, o): return 0\ndef f(x): return A()",
+        "A()\nfor x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
+    ),
+    "less_than_everything": (
+        "class A:\n    def __lt__(s, o): return True\n    def __abs__(s): return s\n    def __sub__(s, o): return s\n"
+        "def f(x): return A()",
+        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
+    ),
+    "approximately_equal_to_all": (
+        "class A:\n    def __rsub__(s, o): return 0.0\n    def __eq__(s, o): return True\n"
+        "    def __float__(s): return 0.0\ndef f(x): return A()",
+        "import math\nfor x in (1, 2):\n    assert math.isclose(f(x), x + 1)",
+    ),
+    "with_block_that_swallows": (
+        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
+        "with C() as c:\n    assert f(1) == 2",
+    ),
+    "with_block_that_swallows_a_type_error": (
+        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
+        "with C() as c:\n    assert f(1)[0] == 2\n",
+    ),
+    "loop_over_nothing": ("def f(x): return []", "for y in f(1):\n    assert y == 2"),
+    "string_that_joins_to_anything": (
+        "class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\n"
+        "def f(x): return S('a')",
+        "for x in (1, 2):\n    assert f(x).join('bc') == str(x)",
+    ),
+    "exits_between_asserts": ("import sys\ndef f(x): return 2 if x == 1 else sys.exit(0)", LOOPED),
+    "exit_caught_by_the_tests": (
+        "import os\ndef f(x): os._exit(0)",
+        "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_a_program_cannot_bend_the_tests(sandbox, name):
+    program, test = BENT[name]
+    assert judged(sandbox, program, test).verdict in ("wrong_answer", "exception"), name
+
+
+def test_an_endless_iterator_costs_the_program_its_time(sandbox):
+    program = "def f(x):\n    while True: yield x"
+    assert (
+        judged(sandbox, program, "for x in (1,):\n    assert sorted(f(x)) == [1]", timeout_seconds=0.5).verdict
+        == "timed_out"
+    )
+
+
+FAULTY = {
+    "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
+    "no_name_of_the_program": ("x = 3\nassert x == 3", "use no function"),
+    "uncalled_function": ("def verify():\n    assert f(1) == 2\nf(1)", "nothing calls"),
+    "check_without_entry_point": ("def check(candidate):\n    assert candidate(1) == 2\nf(1)", "nothing calls"),
+    "no_python": ("assert f(1) = 2", "does not compile"),
+    "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
+    "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
+    "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
+    "undefined_value": ("for x in (1, 2):\n    assert f(x) == expected", "expected"),
+    "value_error": ("assert f(1) == 2\nx = int('one')\nassert f(x) == 2", "line 2"),
+    "value_error_in_a_helper": (
+        "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
+        "line 2",
+    ),
+    "memory": ("assert f(1) == 2\nx = [0] * (1 << 40)\nassert f(2) == 3", "memory"),
+    "fixture": ("def test_f(tmp_path):\n    assert f(1) == 2", "tmp_path"),
+    "module_as_argument": ("import os\nassert f(1) == 2\nassert f(os) == 2", "module"),
+    "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox, name):
+    test, told = FAULTY[name]
+    outcome = judged(sandbox, "def f(x): return x + 1", test)
+    assert (outcome.verdict, told in outcome.stderr.split("\n")[-1]) == ("infrastructure_failure", True), outcome
+
+
+WRONG_VALUES = {
+    "index": ("def f(x): return []", "for x in (1, 2):\n    assert f(x)[0] == 2"),
+    "unpacking": ("def f(x): return 3", "a, b = f(1)\nassert a == b"),
+    "key": ("def f(x): return {}", "r = f(1)\nassert r['a'] == 2"),
+    "helper": (
+        "def f(x): return None",
+        "def size(v):\n    return len(v)\nfor x in (1, 2):\n    assert size(f(x)) == x",
+    ),
+    "method": ("def f(x): return 3", "r = f(1)\nassert r.upper() == 'A'"),
+    "conversion": ("def f(x): return 'one'", "r = f(1)\nassert int(r) == 1"),
+    "missing_function": ("def g(x): return x", LOOPED),
+    "missing_class": ("def g(x): return x", "p = P(1)\nassert p.x == 1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_VALUES)
+def test_an_error_that_a_wrong_value_causes_is_the_programs(sandbox, name):
+    assert judged(sandbox, *WRONG_VALUES[name]).verdict in ("wrong_answer", "exception")
+
+
+def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
+    def line(kind, secret="s"):
+        return b'{"kind": "%s", "num_passed": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
+
+    def exited(status):
+        return status << 8
+
+    good = exited(STATUSES["passed"])
+    assert result_of(line("passed"), good, "s")["num_passed"] == 3
+    for content, status in (
+        (line("passed"), exited(0)),
+        (line("passed"), exited(STATUSES["failed"])),
+        (line("failed"), good),
+        (line("passed"), 9),
+        (line("passed"), good | 9),
+        (line("passed", "t"), good),
+        (line("passed") * 2, good),
+        (b"\n" + line("passed"), good),
+        (line("passed")[:-1], good),
+        (line("passed")[:20], good),
+        (line("passed") + b" ", good),
+        (b'["passed", null, null, 9]\n', good),
+        (b"", good),
+        (line("other"), good),
+    ):
+        assert result_of(content, status, "s") is None, (content, status)
+    assert os.WIFEXITED(good) and len(set(STATUSES.values())) == len(STATUSES)
+
+
+def test_unittest_classes_and_pytest_functions_are_run(sandbox):
+    unit = """
+import unittest
+class TestF(unittest.TestCase):
+    def setUp(self):
+        self.one = 1
+    def test_sum(self):
+        self.assertEqual(f(self.one), 2)
+    def test_errors(self):
+        with self.assertRaises(TypeError):
+            f(None)
+        for x in (1, 2):
+            with self.subTest(x=x):
+                self.assertEqual(f(x), x + 1)
+if __name__ == "__main__":
+    unittest.main()
+"""
+    functions = "def test_a():\n    assert f(1) == 2\ndef test_b(candidate=None):\n    assert f(2) == 3\n"
+    classes = (
+        "class TestF:\n    def setup_method(self): self.x = 1\n    def test_a(self):\n        assert f(self.x) == 2\n"
+    )
+    asynchronous = "async def test_a():\n    assert f(1) == 2\n"
+    for test in (unit, functions, classes, asynchronous):
+        assert judged(sandbox, "def f(x): return x + 1", test).passed, test
+        assert judged(sandbox, "def f(x): return x + 2", test).verdict == "wrong_answer", test
+        assert not judged(sandbox, "def f(x): return x + 1 if x == 1 else None", unit).passed
+
+
+SAME_AS_PYTHON = {
+    "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
+    "keys_of_a_dict_as_a_frozen_set": ("def f(x): return {1: 2}", "assert frozenset(f(1)) == {1}"),
+    "dict_of_a_dict": ("def f(x): return {1: 2}", "assert dict(f(1)) == {1: 2}"),
+    "dict_of_pairs": ("def f(x): return [(1, 2)]", "assert dict(f(1)) == {1: 2}"),
+    "text_of_an_object": ("class A:\n    def __str__(s): return 'a'\ndef f(x): return A()", "assert str(f(1)) == 'a'"),
+    "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
+    "item_of_an_object": ("class A:\n    def __getitem__(s, i): return i\ndef f(x): return A()", "assert f(1)[5] == 5"),
+    "object_in_a_list": ("class A:\n    def __len__(s): return 3\ndef f(x): return [A()]", "assert len(f(1)[0]) == 3"),
+    "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
+    "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
+    "type_as_an_argument": ("def f(t): return t('3')", "assert f(int) == 3"),
+    "keyword_of_a_builtin": ("def f(x): return [1, -2]", "assert sorted(f(1), key=abs) == [1, -2]"),
+    "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
+}
+
+
+@pytest.mark.parametrize("name", SAME_AS_PYTHON)
+def test_literal_asserts_mean_what_they_mean_in_python(sandbox, name):
+    program, test = SAME_AS_PYTHON[name]
+    exec(program + "\n" + test, {})
+    assert judged(sandbox, program, test).passed
