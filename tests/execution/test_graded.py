@@ -282,14 +282,20 @@ SAME_AS_PYTHON = {
     "dict_of_a_dict": ("def f(x): return {1: 2}", "assert dict(f(1)) == {1: 2}"),
     "dict_of_pairs": ("def f(x): return [(1, 2)]", "assert dict(f(1)) == {1: 2}"),
     "text_of_an_object": ("class A:\n    def __str__(s): return 'a'\ndef f(x): return A()", "assert str(f(1)) == 'a'"),
-    "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
+    "sorted_object": (
+        "class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()",
+        "assert sorted(f(1)) == [1, 2]",
+    ),
     "item_of_an_object": ("class A:\n    def __getitem__(s, i): return i\ndef f(x): return A()", "assert f(1)[5] == 5"),
     "object_in_a_list": ("class A:\n    def __len__(s): return 3\ndef f(x): return [A()]", "assert len(f(1)[0]) == 3"),
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
     "type_as_an_argument": ("def f(t): return t('3')", "assert f(int) == 3"),
     "keyword_of_a_builtin": ("def f(x): return [1, -2]", "assert sorted(f(1), key=abs) == [1, -2]"),
-    "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
+    "order_of_a_set_of_numbers": (
+        "def f(s): return list(s)",
+        "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)",
+    ),
 }
 
 
