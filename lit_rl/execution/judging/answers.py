@@ -112,7 +112,7 @@ def last_calls(plan: AssertPlan) -> list[int]:
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:
     """Whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
-    if hasattr(value, "tolist") and not hasattr(expected, "tolist"):  # an array where lists are expected
+    if hasattr(value, "shape") and isinstance(expected, list | tuple):  # numpy's array where lists are expected
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
         return _close(value, expected, check.tolerance)

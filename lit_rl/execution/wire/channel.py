@@ -30,6 +30,7 @@ class Channel:
         self.descriptor = descriptor
         self._longest = longest
         self._buffer = bytearray()
+        self._searched = 0  # bytes of it that hold no end of a line
 
     def send(self, text: str) -> None:
         """Write one line.
@@ -70,9 +71,11 @@ class Channel:
 
     def take_line(self) -> bytes | None:
         """A whole line if the buffer holds one."""
-        end = self._buffer.find(b"\n")
+        end = self._buffer.find(b"\n", self._searched)
         if end < 0:
+            self._searched = len(self._buffer)
             return None
+        self._searched = 0
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line

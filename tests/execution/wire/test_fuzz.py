@@ -3,7 +3,7 @@
 import importlib.util
 from pathlib import Path
 
-from lit_rl.execution import Outcome, Verdict
+from lit_rl.execution import Outcome, Sandbox, Verdict
 
 PATH = Path(__file__).parents[3] / "benchmarks" / "sandbox_fuzz.py"
 SPEC = importlib.util.spec_from_file_location("sandbox_fuzz", PATH)
@@ -18,6 +18,27 @@ def test_a_few_rounds_find_no_fault():
     assert 0 < peak < fuzz.MOST_MEGABYTES
     assert sum(seen.values()) == 3 * 40 and seen["honest: passed"] > 0
     assert not any(name.startswith("garbage: passed") for name in seen)
+
+
+LARGE = {
+    "newlines": "b'\\n' * (15 << 20)",
+    "nested lists": "b'[' * (15 << 20) + b'\\n'",
+    "empty lists": "b'{}\\n[\"l\"' + b',[\"l\"]' * 2_600_000 + b']\\n'",
+    "a fraction": "b'{}\\n[\"Fraction\",\"0x' + b'f' * (7 << 20) + b'\",\"0x' + b'7' * (7 << 20) + b'\"]\\n'",
+    "no end": "b'{}\\n' + b'1' * (15 << 20)",
+}
+
+
+def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go():
+    program = "import os\ndata = {}\nwhile data: data = data[os.write(4, data):]\nos._exit(0)\n"
+    batch = [(program.format(data), check) for data in LARGE.values() for check in (fuzz.CALLS, fuzz.LITERAL)]
+    with Sandbox(1) as sandbox:
+        batch = [item for pair in zip(batch, [(fuzz.RIGHT, fuzz.CALLS)] * len(batch), strict=True) for item in pair]
+        outcomes = sandbox.judge_many(batch)
+        peak = fuzz.peak_megabytes()
+    assert all(outcome.passed for outcome in outcomes[1::2])
+    assert not {outcome.verdict for outcome in outcomes[::2]} & {Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE}
+    assert peak < fuzz.MOST_MEGABYTES
 
 
 def test_a_round_is_made_of_its_seed_alone():

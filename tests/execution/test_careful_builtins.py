@@ -1,0 +1,58 @@
+"""Functions that tests apply to results: as Python's own, but they refuse what would take for ever."""
+
+from fractions import Fraction
+
+import pytest
+
+from lit_rl.execution import AssertTests, Sandbox, Verdict
+from lit_rl.execution.judging.careful_builtins import CAREFUL
+from lit_rl.execution.wire.bounded_json import NotPlain
+
+COLLIDING = [i * ((1 << 61) - 1) for i in range(200)]
+ORDINARY = [
+    ("sum", ([1, 2.5],)),
+    ("sum", ([[1], [2]], [])),
+    ("sum", (range(1000), 10)),
+    ("sum", ([Fraction(1, i) for i in range(1, 100)],)),
+    ("sum", ([10**400] * 50,)),
+    ("set", ({1: 2},)),
+    ("set", ("aba",)),
+    ("frozenset", ([1, 1],)),
+    ("dict", ([(1, 2)],)),
+    ("dict", ({1: 2},)),
+    ("round", (2.567, 2)),
+    ("round", (2.5,)),
+    ("round", (1234, -2)),
+    ("set", ()),
+]
+ENDLESS = [
+    ("sum", ([1 << 400_000] + [1] * 100_000,)),
+    ("sum", ([[1]] * 100_000, [])),
+    ("sum", ([Fraction(1, (1 << 8000) + i) for i in range(1000)],)),
+    ("set", (COLLIDING,)),
+    ("frozenset", (COLLIDING,)),
+    ("dict", ([(key, 1) for key in COLLIDING],)),
+    ("round", (5, -(10**9))),
+]
+
+
+@pytest.mark.parametrize("name, arguments", ORDINARY)
+def test_an_ordinary_use_gives_what_python_gives(name, arguments):
+    python = getattr(__import__("builtins"), name)
+    assert CAREFUL[name](*arguments) == python(*arguments)
+    assert type(CAREFUL[name](*arguments)) is type(python(*arguments))
+
+
+@pytest.mark.parametrize("name, arguments", ENDLESS, ids=[f"{name} {i}" for i, (name, _) in enumerate(ENDLESS)])
+def test_what_would_take_for_ever_is_refused(name, arguments):
+    with pytest.raises(NotPlain):
+        CAREFUL[name](*arguments)
+
+
+def test_the_judge_uses_them_on_results():
+    results = {"sum": "[1 << 390_000] + [1] * 100_000", "set": "[i * ((1 << 61) - 1) for i in range(90_000)]"}
+    with Sandbox(1) as sandbox:
+        for name, result in results.items():
+            check = AssertTests(f"assert {name}(f()) == 3")
+            outcome = sandbox.submit(f"def f(): return {result}\n", check).result()
+            assert outcome.verdict is Verdict.WRONG_ANSWER, outcome
