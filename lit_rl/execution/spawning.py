@@ -10,10 +10,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from lit_rl.execution.confinement.cgroup import ControlGroup
+from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 WEAK = -1
@@ -25,6 +27,7 @@ TIERS = {
     2: "a control group besides; left open: faults of the kernel",
 }
 _START_SECONDS = 60.0
+_ADDR_NO_RANDOMIZE, _ASK_ONLY = 0x0040000, 0xFFFFFFFF
 _ROOT = str(Path(__file__).resolve().parent.parent)
 
 # The packages' own __init__ files would load more than these processes need, and what the zygote has
@@ -65,6 +68,23 @@ def start_process(module: str, arguments: list[str], connection: socket.socket) 
         start_new_session=True,
         cwd="/",
     )
+
+
+@contextlib.contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """Processes started meanwhile have the same addresses each time, and with them sets of objects the same order.
+
+    What protects from programs is the kernel's border, not that addresses are hard to guess: a program sees its own.
+    Some containers forbid it; addresses are then random.
+    """
+    before = libc.personality(_ASK_ONLY)
+    if before >= 0:
+        libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        if before >= 0:
+            libc.personality(before)
 
 
 class ZygoteSettings(NamedTuple):
@@ -121,7 +141,8 @@ class Zygote:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         options = json.dumps({**settings._asdict(), "tier": tier, "folder": self._folder})
         try:
-            self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
+            with _fixed_addresses():
+                self._process = start_process("zygote.zygote", [str(theirs.fileno()), options], theirs)
         finally:
             theirs.close()
         try:

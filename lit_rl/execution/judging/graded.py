@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -29,7 +30,16 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         return _failure(str(fault))
     options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
     secret = os.urandom(_SECRET_BYTES).hex()
-    tests = {"mode": "grade", "entry_point": check.entry_point, "secret": secret, **prepared._asdict(), **options}
+    # The same for the same test, and made of what the program's process never sees.
+    seed = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).hexdigest()
+    tests = {
+        "mode": "grade",
+        "entry_point": check.entry_point,
+        "secret": secret,
+        "seed": seed,
+        **prepared._asdict(),
+        **options,
+    }
     theirs, ours = socket.socketpair()
     with (
         Child(tests, channel=ours.detach()) as grader,

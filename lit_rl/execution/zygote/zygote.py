@@ -12,7 +12,6 @@ import contextlib
 import gc
 import json
 import os
-import random
 import resource
 import select
 import signal
@@ -33,6 +32,7 @@ from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.interpreter import complete_interpreter
 from lit_rl.execution.shortages import is_shortage, need_descriptors, remedy
+from lit_rl.execution.zygote.randomness import fix_random
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 
@@ -164,6 +164,22 @@ class Zygote:
             except OSError:
                 self._report_last(report)
                 return
+            # Each job finds the memory as the one before found it, and so each run of a program the same addresses.
+            del (
+                header,
+                rights,
+                number,
+                pids,
+                pid,
+                events,
+                wall_seconds,
+                usage,
+                status,
+                report,
+                cpu_seconds,
+                began,
+                alive,
+            )
 
     def _report_last(self, report: bytes) -> None:
         """Tell how a job ended whose files cannot be removed: its verdict stands, and this process ends."""
@@ -296,7 +312,7 @@ def main() -> None:
         _load(settings)
         confined = isolate(settings, child.PROGRAM)
         _try_to_serve()
-        random.seed(0)  # the same for every program, so that verdicts can be repeated
+        fix_random("program")  # the same for every program, so that verdicts can be repeated
     except OSError as error:
         _tell(control, f"{'short' if is_shortage(error) else 'failed'}: {remedy(error)}"[:4000].encode())
         return

@@ -1,0 +1,212 @@
+"""What was killed from outside says nothing about a program; what a program wrote never ends the supervisor for long."""
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
+
+ROOT = Path(__file__).parent.parent.parent
+WAIT = "import time\ntime.sleep(0.4)\n"
+FUNCTION = "def f(x): return x + 1"
+KINDS = {
+    "stdio": (WAIT + "print(1)", StdioTests((("", "1"),))),
+    "calls": (WAIT + FUNCTION, CallTests((((1,), 2),), "f")),
+    "literal": (WAIT + FUNCTION, AssertTests("assert f(1) == 2")),
+    "graded": (WAIT + FUNCTION, AssertTests("for i in (1, 2):\n    assert f(i) == i + 1")),
+}
+
+
+def programs_below(pid, depth=0):
+    """Processes that have none below them, two levels down or more: what a zygote runs."""
+    found = []
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+        below = [int(one) for task in tasks for one in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    except OSError:
+        return []
+    for child in below:
+        found += programs_below(child, depth + 1)
+    return found if below or depth < 2 else [pid]
+
+
+class Killer(threading.Thread):
+    """Kills a sandbox's programs, at most so many."""
+
+    def __init__(self, sandbox, most):
+        super().__init__()
+        self.root, self.most, self.killed = sandbox._workers[0]._process.pid, most, set()
+        self.is_over = threading.Event()
+
+    def run(self):
+        while not self.is_over.wait(0.02) and len(self.killed) < self.most:
+            for pid in programs_below(self.root, 1):
+                # The zygote itself has none below it between two jobs.
+                if pid in self.killed or "zygote" not in Path(f"/proc/{pid}/comm").read_text():
+                    continue
+                if int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]) == self.root:
+                    continue
+                self.killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+                break
+
+
+@pytest.mark.parametrize("tier", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_is_killed_once_is_run_again(tier, kind):
+    with Sandbox(num_workers=1, tier=tier) as sandbox:
+        sandbox.judge_many([("print(1)", StdioTests((("", "1"),)))])
+        killer = Killer(sandbox, 1)
+        killer.start()
+        outcome = sandbox.submit(*KINDS[kind]).result(60)
+        killer.is_over.set()
+        killer.join()
+    assert len(killer.killed) == 1
+    assert outcome.verdict is Verdict.PASSED, outcome
+
+
+def test_a_program_that_is_killed_each_time_is_an_infrastructure_failure():
+    with Sandbox(num_workers=1, tier=0) as sandbox:
+        killer = Killer(sandbox, 100)
+        killer.start()
+        outcome = sandbox.submit(*KINDS["stdio"]).result(60)
+        killer.is_over.set()
+        killer.join()
+    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
+    assert "killed from outside" in outcome.stderr
+
+
+KILLS_ITSELF = {
+    "kill": "import os\nos.kill(os.getpid(), 9)",
+    "raise": "import signal\nsignal.raise_signal(9)",
+    "own limit": "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
+    "timer": (
+        "import ctypes, struct\nc = ctypes.CDLL(None)\nevent = struct.pack('=qii48x', 0, 9, 0)\n"
+        "timer = ctypes.c_void_p()\nc.timer_create(1, event, ctypes.byref(timer))\n"
+        "c.timer_settime(timer, 0, struct.pack('=qqqq', 0, 0, 0, 10000000), None)\nwhile True: pass"
+    ),
+    "abort": "import os\nos.abort()",
+}
+
+
+@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("way", KILLS_ITSELF)
+def test_no_program_can_make_its_end_look_like_ours(tier, way):
+    with Sandbox(num_workers=1, tier=tier) as sandbox:
+        outcome = sandbox.submit(KILLS_ITSELF[way], StdioTests((("", "1"),), timeout_seconds=2.0)).result(60)
+    assert outcome.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT, Verdict.WRONG_ANSWER)
+
+
+HELD = """
+import sys
+from lit_rl.execution import Sandbox, StdioTests
+sandbox = Sandbox(1, 512 << 20, tier=1, temporary_folder=sys.argv[1]).start()
+held = bytearray(260 << 20)
+held[::4096] = b"1" * len(held[::4096])
+program = "x = bytearray(300 << 20)\\nx[::4096] = b'1' * len(x[::4096])\\nprint(1)"
+for source in (program, "print(1)"):
+    print(sandbox.submit(source, StdioTests((("", "1"),))).result(100).verdict)
+sandbox.close()
+"""
+
+
+@pytest.fixture
+def small_group():
+    """A control group of 480 MiB, as that of a job whose trainer holds most of its memory."""
+    version_1 = Path("/sys/fs/cgroup/memory")
+    folder = (version_1 if version_1.is_dir() else Path("/sys/fs/cgroup")) / f"test-{os.getpid()}"
+    limit = "memory.limit_in_bytes" if version_1.is_dir() else "memory.max"
+    try:
+        folder.mkdir()
+        (folder / limit).write_text(str(480 << 20))
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield folder
+    for _ in range(100):
+        try:
+            folder.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
+def test_memory_that_the_trainer_takes_is_not_the_programs_fault(small_group, tmp_path):
+    join = f"open('{small_group}/cgroup.procs', 'w').write('0')\n"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", join + HELD, tmp_path], env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.stdout.split() == ["infrastructure_failure", "passed"], done.stderr
+
+
+@pytest.mark.parametrize("tier", [0, 1, 2])
+def test_memory_that_a_program_takes_is_its_own_fault(tier):
+    greedy = "x = []\nwhile True: x.append(bytearray(1 << 20))"
+    with Sandbox(num_workers=1, memory_bytes=128 << 20, tier=tier) as sandbox:
+        outcome = sandbox.submit(greedy, StdioTests((("", "1"),))).result(60)
+    assert outcome.verdict is Verdict.OUT_OF_MEMORY
+
+
+READERS = """
+from dataclasses import dataclass
+from typing import ClassVar
+from lit_rl.execution.checks import Check
+from lit_rl.execution.judging import own_limits
+from lit_rl.execution.judging.jobs import Child
+from lit_rl.execution.outcome import Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Reads(Check):
+    judged_by: ClassVar[str] = "readers:judge"
+    way: str = ""
+    timeout_seconds: float = 1.0
+
+
+def judge(client, program, check):
+    own_limits._CPU_SECONDS, own_limits._GRACE_SECONDS = 0.3, 0.3
+    if check.way == "our memory":
+        raise MemoryError
+    with Child({"mode": "stdio", "source": program}) as child:
+        client.run([child], 1.0)
+        if check.way == "memory":
+            bytearray(1 << 30)
+        while check.way == "time":
+            pass
+        if check.way == "one operation":
+            sum(range(10**12))
+    return Outcome(Verdict.PASSED)
+"""
+
+
+def test_what_a_program_wrote_takes_neither_memory_nor_time_without_end(tmp_path, monkeypatch):
+    (tmp_path / "readers.py").write_text(READERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    readers = importlib.import_module("readers")
+    good = ("print(1)", StdioTests((("", "1"),)))
+    ways = ["memory", "time", "one operation", "our memory"]
+    try:
+        with Sandbox(num_workers=1) as sandbox:
+            batch = [item for way in ways for item in (("print(1)", readers.Reads(way=way)), good)]
+            outcomes = sandbox.judge_many(batch)
+    finally:
+        del sys.modules["readers"]
+    assert [outcome.verdict for outcome in outcomes[::2]] == [Verdict.OUTPUT_LIMIT] * 3 + [
+        Verdict.INFRASTRUCTURE_FAILURE
+    ]
+    assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * 4
+
+
+def test_the_supervisor_goes_before_the_trainer_when_memory_runs_out_and_after_programs():
+    with Sandbox(num_workers=1, tier=0) as sandbox:
+        judge = sandbox._workers[0]._process.pid
+        (zygote,) = Path(f"/proc/{judge}/task/{judge}/children").read_text().split()
+        ours, judges, zygotes = (int(Path(f"/proc/{p}/oom_score_adj").read_text()) for p in ("self", judge, zygote))
+    assert ours < judges < zygotes
