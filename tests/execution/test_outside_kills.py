@@ -1,4 +1,4 @@
-"""What was killed from outside says nothing about a program; what a program wrote never ends the supervisor for long."""
+"""What was killed from outside says nothing about a program; no program ends the supervisor for long."""
 
 import importlib
 import os
