@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def _outside(sandbox):
 
 def test_the_supervisor_shows_others_of_its_user_nothing(sandbox):
     assert os.stat(f"/proc/{sandbox._workers[0]._process.pid}/mem").st_uid == 0
+
+
+def test_signals_to_a_whole_job_do_not_end_a_zygote(sandbox):
+    judge = sandbox._workers[0]._process.pid
+    children = Path(f"/proc/{judge}/task/{judge}/children")
+    before = children.read_text()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGCONT):
+        os.kill(int(before), number)
+    assert run(sandbox, "print(1)", "1").passed
+    assert children.read_text() == before
 
 
 def test_a_program_makes_no_more_tasks_than_a_worker_may_have(sandbox):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from lit_rl.execution.confinement import kernel, landlock, limits
 from lit_rl.execution.confinement.bpf import Filter, available
@@ -52,7 +52,7 @@ class Profile(NamedTuple):
     limits: tuple[tuple[int, int], ...]
     system_calls: Callable[[Guards], Filter]
     alone: bool
-    file_rules: str = "needed"
+    file_rules: Literal["needed", "wanted", "none"] = "needed"
     needs_filter: bool = True
     reads_library_as_root: bool = False
     landlock_version: int | None = None
