@@ -20,7 +20,7 @@ LONGEST_ANSWER = 100_000
 
 # What writes and reads plain values, each before those that use it.
 _MODULES = (
-    "bounded_json", "printable", "neutral_values", "collisions", "set_order", "library_values", "plain",
+    "bounded_json", "printable", "neutral_values", "collisions", "set_order", "array_values", "library_values", "plain",
 )  # fmt: skip
 
 _SHIM = """

@@ -7,11 +7,11 @@ library that it does not use.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, ItemsView, ValuesView
 from typing import Any
 
+from lit_rl.execution.wire import array_values
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.collisions import checked_dict
 from lit_rl.execution.wire.neutral_values import Array, FieldTuple
@@ -21,14 +21,10 @@ _DECIMAL_DIGITS = 10_000
 # Reducing a fraction takes time that grows with the square of its digits.
 _FRACTION_DIGITS = 8_000
 _MOST_FIELDS = 255
-_MOST_AXES = 32
-_EMPTY_ROWS = 10_000
-_TEXT_PLACES = 4 << 20  # characters of all texts of an array, each as long as the longest
 
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
 _CONSTANTS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
 _ARRAY_CODES = frozenset("bBuhHiIlLqQfd")
-_NUMPY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "U": "str"}
 
 
 def parts_of(value: Any) -> list[Any] | None:
@@ -75,26 +71,6 @@ def _text_parts(value: Any) -> list[Any]:
     return ["StringIO" if isinstance(value.getvalue(), str) else "BytesIO", value.getvalue(), value.tell()]
 
 
-def _ndarray_parts(value: Any) -> list[Any]:
-    value = _narrowed(value)
-    if value.dtype.kind not in _NUMPY_KINDS:
-        return ["plain", value.tolist()]
-    return ["ndarray", value.dtype.str, list(value.shape), value.ravel().tolist()]
-
-
-def _numpy_scalar_parts(value: Any) -> list[Any]:
-    value = _narrowed(value)
-    if value.dtype.kind not in _NUMPY_KINDS:
-        return ["plain", value.tolist()]
-    return ["numpy", value.dtype.str, value.tolist()]
-
-
-def _narrowed(value: Any) -> Any:
-    """Numbers that Python has no type for, as floats that it has."""
-    kind, size = value.dtype.kind, value.dtype.itemsize
-    return value.astype({"f": "<f8", "c": "<c16"}[kind]) if size > {"f": 8, "c": 16}.get(kind, size) else value
-
-
 _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("collections", "Counter"): lambda value: _mapping_parts("Counter", value),
     ("collections", "OrderedDict"): lambda value: _mapping_parts("OrderedDict", value),
@@ -112,9 +88,9 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("builtins", "NotImplementedType"): lambda value: ["constant", "NotImplemented"],
     ("_io", "StringIO"): _text_parts,
     ("_io", "BytesIO"): _text_parts,
-    ("numpy", "ndarray"): _ndarray_parts,
-    ("numpy", "generic"): _numpy_scalar_parts,
-    (Array.__module__, "Array"): lambda value: ["array of", value.dtype, list(value.shape), list(value._items)],
+    ("numpy", "ndarray"): array_values.ndarray_parts,
+    ("numpy", "generic"): array_values.scalar_parts,
+    (Array.__module__, "Array"): array_values.neutral_parts,
 }
 
 
@@ -227,59 +203,6 @@ def _within(content: str | bytes, place: int) -> int:
     return place
 
 
-def _ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
-    """An array of numpy's where a program or grader has loaded it, else one that stands for it."""
-    name = _dtype_name(dtype)
-    if "U" in dtype and int(dtype[2:]) * len(items) > _TEXT_PLACES:
-        raise NotPlain("an array of texts with more places than can be held")
-    axes = _shape(shape, items)
-    numpy = _numpy()
-    if numpy is not None:
-        return numpy.array(items, dtype=dtype).reshape(axes)
-    return Array(name, axes, items)
-
-
-def _numpy_scalar(dtype: str, item: Any) -> Any:
-    _dtype_name(dtype)
-    numpy = _numpy()
-    return item if numpy is None else numpy.dtype(dtype).type(item)
-
-
-def _numpy() -> Any:
-    """The package itself, if this process has loaded it; not what stands in for it."""
-    loaded = sys.modules.get("numpy")
-    return loaded if hasattr(loaded, "frombuffer") else None
-
-
-def _array_of(name: str, shape: list[int], items: list[Any]) -> Any:
-    return Array(printable_name(name), _shape(shape, items), items)
-
-
-def _shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
-    """The shape, if the items fill it, and going through it takes no longer than through them."""
-    if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
-        raise NotPlain("an array of no shape")
-    size, rows = 1, 1
-    for length in shape:
-        size, rows = size * length, rows * max(1, length)
-        if rows > max(len(items), _EMPTY_ROWS):
-            raise NotPlain("an array with more places than items")
-    if size != len(items) or any(type(item) not in _ITEMS for item in items):
-        raise NotPlain("an array with other items than its shape says")
-    return tuple(shape)
-
-
-_ITEMS = frozenset((bool, int, float, complex, str))
-
-
-def _dtype_name(dtype: str) -> str:
-    """``int64`` for ``<i8``."""
-    kind, size = dtype[1:2], dtype[2:]
-    if dtype[:1] not in ("<", "|", ">", "=") or kind not in _NUMPY_KINDS or not (size.isdecimal() and len(size) < 6):
-        raise NotPlain("an array of an unknown type")
-    return _NUMPY_KINDS[kind] if kind in "bU" else f"{_NUMPY_KINDS[kind]}{8 * int(size)}"
-
-
 def _constant(name: str) -> Any:
     return _CONSTANTS[name]
 
@@ -303,8 +226,8 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "constant": _constant,
     "StringIO": _string_io,
     "BytesIO": _bytes_io,
-    "ndarray": _ndarray,
-    "numpy": _numpy_scalar,
-    "array of": _array_of,
+    "ndarray": array_values.ndarray,
+    "numpy": array_values.scalar,
+    "array of": array_values.array_of,
     "plain": lambda value: value,
 }

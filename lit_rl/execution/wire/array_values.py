@@ -1,0 +1,95 @@
+"""Arrays and scalars of numpy's as plain data, read with or without numpy."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.neutral_values import Array
+from lit_rl.execution.wire.printable import printable_name
+
+_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "U": "str"}
+_ITEMS = frozenset((bool, int, float, complex, str))
+_MOST_AXES = 32
+_EMPTY_ROWS = 10_000
+_TEXT_PLACES = 4 << 20  # characters of all texts of an array, each as long as the longest
+
+
+def ndarray_parts(value: Any) -> list[Any]:
+    """An array as its type, its shape and its items, row by row."""
+    value = _narrowed(value)
+    if value.dtype.kind not in _KINDS:
+        return ["plain", value.tolist()]
+    return ["ndarray", value.dtype.str, list(value.shape), value.ravel().tolist()]
+
+
+def scalar_parts(value: Any) -> list[Any]:
+    """A number or text as its type and itself."""
+    value = _narrowed(value)
+    if value.dtype.kind not in _KINDS:
+        return ["plain", value.tolist()]
+    return ["numpy", value.dtype.str, value.tolist()]
+
+
+def _narrowed(value: Any) -> Any:
+    """Numbers that Python has no type for, as floats that it has."""
+    kind, size = value.dtype.kind, value.dtype.itemsize
+    return value.astype({"f": "<f8", "c": "<c16"}[kind]) if size > {"f": 8, "c": 16}.get(kind, size) else value
+
+
+def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
+    """An array of numpy's where a program or grader has loaded it, else one that stands for it."""
+    name = _dtype_name(dtype)
+    if "U" in dtype and int(dtype[2:]) * len(items) > _TEXT_PLACES:
+        raise NotPlain("an array of texts with more places than can be held")
+    axes = _shape(shape, items)
+    numpy = _numpy()
+    if numpy is not None:
+        return numpy.array(items, dtype=dtype).reshape(axes)
+    return Array(name, axes, items)
+
+
+def scalar(dtype: str, item: Any) -> Any:
+    """A scalar of numpy's where numpy is loaded, else Python's own."""
+    _dtype_name(dtype)
+    numpy = _numpy()
+    return item if numpy is None else numpy.dtype(dtype).type(item)
+
+
+def _numpy() -> Any:
+    """The package itself, if this process has loaded it; not what stands in for it."""
+    loaded = sys.modules.get("numpy")
+    return loaded if hasattr(loaded, "frombuffer") else None
+
+
+def array_of(name: str, shape: list[int], items: list[Any]) -> Array:
+    """An array that was read without numpy, read again."""
+    return Array(printable_name(name), _shape(shape, items), items)
+
+
+def _shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
+    """The shape, if the items fill it, and going through it takes no longer than through them."""
+    if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
+        raise NotPlain("an array of no shape")
+    size, rows = 1, 1
+    for length in shape:
+        size, rows = size * length, rows * max(1, length)
+        if rows > max(len(items), _EMPTY_ROWS):
+            raise NotPlain("an array with more places than items")
+    if size != len(items) or any(type(item) not in _ITEMS for item in items):
+        raise NotPlain("an array with other items than its shape says")
+    return tuple(shape)
+
+
+def _dtype_name(dtype: str) -> str:
+    """``int64`` for ``<i8``."""
+    kind, size = dtype[1:2], dtype[2:]
+    if dtype[:1] not in ("<", "|", ">", "=") or kind not in _KINDS or not (size.isdecimal() and len(size) < 6):
+        raise NotPlain("an array of an unknown type")
+    return _KINDS[kind] if kind in "bU" else f"{_KINDS[kind]}{8 * int(size)}"
+
+
+def neutral_parts(value: Array) -> list[Any]:
+    """An array that was read without numpy."""
+    return ["array of", value.dtype, list(value.shape), list(value._items)]
