@@ -5,11 +5,12 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.confinement import landlock
+from lit_rl.execution.confinement import landlock, limits
 from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 
@@ -126,6 +127,25 @@ print(made)
     made = int(run(sandbox, program).stdout)
     tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     assert 200 < made < 1000 + tasks
+
+
+@pytest.mark.parametrize(
+    ("release", "user", "namespaces", "alone"),
+    [
+        ("6.18.44", 1000, True, True),
+        ("5.14.0-503.el9", 1000, True, True),
+        ("4.18.0-553.el8", 1000, True, False),  # a zygote limited there could not fork beside a large trainer
+        ("5.13.0", 1000, True, False),
+        ("6.18.44", 1000, False, False),
+        ("4.18.0-553.el8", 0, False, True),
+    ],
+)
+def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(
+    monkeypatch, release, user, namespaces, alone
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release=release))
+    assert limits.tasks_are_counted_alone(namespaces) is alone
 
 
 # --- builds -----------------------------------------------------------------------------------------------
