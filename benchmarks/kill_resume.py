@@ -1,7 +1,9 @@
 """Kill runs at random moments with SIGKILL and start the same command again: do they end like undisturbed ones?
 
 Each run is ``lit-rl fit`` with programs executed in the sandbox, a checkpoint after each rollout, validation between:
-GRPO and PPO with a critic, on one rank and on two ranks with shards. Some are killed while a checkpoint is written.
+GRPO and PPO with a critic, on one rank and on two ranks with shards. An epoch is three rollouts, or two where
+``limit_train_batches`` shortens it, so that ten rollouts cross several borders. A run is killed up to three times, some
+while a checkpoint is written; every third one is first ended by ``max_rollouts``, often at a border, and then raised.
 Tasks stay far from every limit of the sandbox, so what a program does never depends on the load of the machine.
 
     python benchmarks/kill_resume.py --runs 20
@@ -34,12 +36,17 @@ from lit_rl.models.export import read_checkpoint
 
 assert VERBS  # the classes are known by name before the first fork
 
-KINDS = [("GRPO", 1), ("PPO", 2), ("PPO", 1), ("GRPO", 2)]
+KINDS = [("GRPO", 1, 1.0), ("PPO", 2, 1.0), ("PPO", 1, 2), ("GRPO", 2, 0.7)]
+"""Algorithm, ranks, and ``limit_train_batches``: all three batches of an epoch, or two of them."""
+
+MOST_KILLS = 3
 ROLLOUTS = 10
 LONGEST_SECONDS = 300.0
 
 
-def configuration(folder: Path, algorithm: str, ranks: int) -> dict[str, Any]:
+def configuration(
+    folder: Path, algorithm: str, ranks: int, limit: float, max_rollouts: int = ROLLOUTS
+) -> dict[str, Any]:
     """A run that is over in seconds."""
     policy = {
         "tokenizer": "package:lit_rl.data/basics_tokenizer",
@@ -63,7 +70,7 @@ def configuration(folder: Path, algorithm: str, ranks: int) -> dict[str, Any]:
         ],
         "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.01}},
         "num_epochs": 2,
-        "max_rollouts": ROLLOUTS,
+        "max_rollouts": max_rollouts,
         "sandbox": {"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 1}},
     }
     if algorithm == "PPO":
@@ -75,6 +82,7 @@ def configuration(folder: Path, algorithm: str, ranks: int) -> dict[str, Any]:
             "devices": ranks,
             "strategy": "fsdp2" if ranks > 1 else "auto",
             "max_epochs": -1,
+            "limit_train_batches": limit,
             "val_check_interval": 2,
             "check_val_every_n_epoch": None,
             "enable_progress_bar": False,
@@ -85,7 +93,7 @@ def configuration(folder: Path, algorithm: str, ranks: int) -> dict[str, Any]:
         "model": {"class_path": f"lit_rl.modules.{algorithm}", "init_args": module},
         "data": {
             "class_path": "lit_rl.data.Basics",
-            "init_args": {"batch_size": 4 // ranks, "num_train_problems": 40, "num_validation_problems": 26},
+            "init_args": {"batch_size": 4 // ranks, "num_train_problems": 12, "num_validation_problems": 26},
         },
     }
 
@@ -93,10 +101,10 @@ def configuration(folder: Path, algorithm: str, ranks: int) -> dict[str, Any]:
 class Run:
     """The processes of one start of a command: one per rank, in a process group of their own."""
 
-    def __init__(self, folder: Path, algorithm: str, ranks: int) -> None:
+    def __init__(self, folder: Path, algorithm: str, ranks: int, limit: float, max_rollouts: int = ROLLOUTS) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "config.yaml"
-        config.write_text(yaml.safe_dump(configuration(folder, algorithm, ranks)))
+        config.write_text(yaml.safe_dump(configuration(folder, algorithm, ranks, limit, max_rollouts)))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -146,10 +154,15 @@ def digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def undisturbed(folder: Path, algorithm: str, ranks: int) -> tuple[str, float]:
+def done(folder: Path) -> int:
+    """Rollouts of the newest checkpoint."""
+    return max((int(p.stem.split("_")[1]) for p in (folder / "run").glob("rollout_*.ckpt")), default=0)
+
+
+def undisturbed(folder: Path, algorithm: str, ranks: int, limit: float) -> tuple[str, float]:
     """Weights and seconds of a run that nobody kills."""
     started = time.monotonic()
-    codes = Run(folder, algorithm, ranks).join()
+    codes = Run(folder, algorithm, ranks, limit).join()
     if any(codes):
         raise RuntimeError(f"the undisturbed run failed: {codes}\n{(folder / 'log.txt').read_text()[-2000:]}")
     return digest(folder), time.monotonic() - started
@@ -159,7 +172,9 @@ def kill_at_random(run: Run, folder: Path, seconds: float, while_saving: bool, c
     """Kill at a random moment of the run's time, or soon after a random checkpoint began; whether it was alive."""
     ends = time.monotonic() + seconds * chance.uniform(0.2, 0.95)
     if while_saving:
-        part = folder / "run" / f".rollout_{chance.randrange(1, ROLLOUTS + 1):06d}.ckpt.part"
+        part = (
+            folder / "run" / f".rollout_{chance.randrange(min(done(folder), ROLLOUTS - 1), ROLLOUTS) + 1:06d}.ckpt.part"
+        )
         while not part.exists() and run.processes[0].is_alive():
             time.sleep(0.0005)
         time.sleep(chance.uniform(0, 0.01))
@@ -179,24 +194,34 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
         whole = {kind: undisturbed(Path(scratch) / f"whole_{kind[0]}_{kind[1]}", *kind) for kind in KINDS}
-        for (algorithm, ranks), (_, seconds) in whole.items():
+        for (algorithm, ranks, _), (_, seconds) in whole.items():
             print(f"undisturbed {algorithm} on {ranks} rank(s): {seconds:.1f} s", flush=True)
         while len(rows) < arguments.runs:
             kind = KINDS[len(rows) % len(KINDS)]
             while_saving = len(rows) // len(KINDS) % 2 == 1
             folder = Path(tempfile.mkdtemp(dir=scratch))
-            if not kill_at_random(Run(folder, *kind), folder, whole[kind][1], while_saving, chance):
+            raised_from = chance.randrange(2, ROLLOUTS) if len(rows) % 3 == 2 else None
+            if raised_from is not None and any(Run(folder, *kind, raised_from).join()):
+                raise RuntimeError(f"a run to raise failed\n{(folder / 'log.txt').read_text()[-2000:]}")
+            kills = 0
+            for _ in range(chance.randrange(1, MOST_KILLS + 1)):
+                seconds = whole[kind][1] * (ROLLOUTS - done(folder)) / ROLLOUTS
+                kills += kill_at_random(Run(folder, *kind), folder, seconds, while_saving, chance)
+            if not kills:
                 continue  # it was over before the blow fell: no test of anything
             left = sorted(p.name for p in (folder / "run").glob("*.ckpt") if not p.is_symlink())
             half = any((folder / "run").glob(".*.part"))
             codes = Run(folder, *kind).join()
             same = not any(codes) and digest(folder) == whole[kind][0]
             rows.append(
-                {"algorithm": kind[0], "ranks": kind[1], "while_saving": while_saving, "identical": same}
+                {"algorithm": kind[0], "ranks": kind[1], "limit_train_batches": kind[2], "identical": same}
+                | {"while_saving": while_saving, "kills": kills, "raised_from": raised_from}
                 | {"killed_after": left[-1] if left else "no checkpoint", "half_written": half}
             )
+            raised = f"raised from {raised_from}" if raised_from else ""
             print(
-                f"{len(rows):2d} {kind[0]:4} {kind[1]} rank(s), killed after {rows[-1]['killed_after']:18}"
+                f"{len(rows):2d} {kind[0]:4} {kind[1]} rank(s), {raised:13} "
+                f"killed {kills} times, last after {rows[-1]['killed_after']:18}"
                 f"{' (one half-written)' if half else '':19} -> {'identical' if same else f'DIFFERENT {codes}'}",
                 flush=True,
             )

@@ -15,7 +15,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.callbacks.preemption import REQUEUE_STATUS, PreemptionFlag
+from lit_rl.callbacks.monitoring import warn_of_monitor
+from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.random_state import random_states, restore
 from lit_rl.callbacks.run_folder import RunFolder, remove
 
@@ -24,8 +25,8 @@ class Checkpointing(Checkpoint):
     """Saves a run so that the same command, started again, goes on where it stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
-    ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and when SIGTERM or SIGUSR1 asked the
-    run to stop; where a validation follows the rollout, after it. ``last.ckpt`` and ``best.ckpt`` are links.
+    ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and when SIGTERM, SIGUSR1 or Ctrl-C
+    asked the run to stop; where a validation follows the rollout, after it. ``last.ckpt`` and ``best.ckpt`` are links.
 
     A start looks into ``folder``: the newest whole checkpoint there is where it goes on, in the same version of
     the logger; a checkpoint given on the command line counts only for the first start. A folder belongs to one
@@ -67,6 +68,7 @@ class Checkpointing(Checkpoint):
         self.best_value: float | None = None
         self.config: str | None = None  # of the command line, so that a checkpoint tells how to build its model
         self.preempted = False
+        self.interrupted = False
         self._flag = PreemptionFlag()
         self._prepared = False
         self._start = ""
@@ -138,6 +140,7 @@ class Checkpointing(Checkpoint):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
+        warn_of_monitor(trainer, pl_module, self.monitor)
         self._flag.install()
         self._saved_time = time.monotonic()
 
@@ -161,6 +164,9 @@ class Checkpointing(Checkpoint):
     ) -> None:
         """A rollout is done: save, unless a validation follows and the save can wait for its result."""
         self.preempted = self.preempted or trainer.strategy.reduce_boolean_decision(self._flag.is_set, all=False)
+        self.interrupted = self.interrupted or trainer.strategy.reduce_boolean_decision(
+            self._flag.interrupted, all=False
+        )
         self._wanted = self._wanted or self._is_due(trainer, _count(trainer, pl_module))
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can go on later")
@@ -308,8 +314,17 @@ class Checkpointing(Checkpoint):
 
     @property
     def exit_status(self) -> int:
-        """What the process should end with: 75 asks the job script to requeue, 0 means done."""
+        """What the process should end with: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
+        if self.interrupted:
+            return INTERRUPT_STATUS
         return REQUEUE_STATUS if self.preempted else 0
+
+    def how_to_go_on(self) -> str:
+        """Where a run that was stopped is saved, and what starts it again."""
+        last = self.run.target("last")
+        return (
+            f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
+        )
 
 
 def _count(trainer: pl.Trainer, pl_module: pl.LightningModule) -> int:

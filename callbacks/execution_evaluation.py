@@ -17,6 +17,15 @@ from lit_rl.execution.outcome import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rollout import Evaluated, Rollout
 
+_ALWAYS = (
+    "num_problems",
+    "mean_length",
+    "program_rate",
+    "format_rate",
+    "truncated_fraction",
+    "median_program_bytes",
+)
+
 
 @dataclass
 class _Tally:
@@ -104,6 +113,23 @@ class ExecutionEvaluation(pl.Callback):
                 f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
                 "raise num_samples of a validation_sampling or lower ks"
             )
+
+    def metric_names(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> list[str]:
+        """The metrics that every validation logs, known before there is one."""
+        tasks: Any = getattr(getattr(trainer, "datamodule", None), "validation_task_names", ())
+        samplings: Any = getattr(pl_module, "validation_sampling", {})
+        rewarded = ["reward"] if getattr(pl_module, "rewards", None) is not None else []
+        return [
+            "/".join([self.prefix, *task, name, metric])
+            for task in ([(task,) for task in tasks] if len(tasks) > 1 else [()])
+            for name, sampling in samplings.items()
+            for metric in [
+                *(f"pass@{k}" for k in self.ks if k <= sampling.num_samples),
+                *rewarded,
+                *_ALWAYS,
+                *(f"verdict/{verdict}" for verdict in Verdict),
+            ]
+        ]
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last evaluation."""

@@ -1,19 +1,23 @@
-"""A scheduler's signal as a flag, looked at between rollouts."""
+"""A signal of a scheduler or of Ctrl-C as a flag, looked at between rollouts."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from typing import Any
 
 REQUEUE_STATUS = 75
 """Exit status of a run that was told to stop and can go on later (``EX_TEMPFAIL``)."""
 
-_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+INTERRUPT_STATUS = 130
+"""Exit status of a run that Ctrl-C ended, as shells have it: 128 and the number of SIGINT."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class PreemptionFlag:
-    """Set by SIGTERM or SIGUSR1.
+    """Set by SIGTERM or SIGUSR1, and by the first Ctrl-C; the second one interrupts at once.
 
     Saving inside a signal handler would save the middle of an update, and on some ranks only. So the handler
     does nothing but remember; the ranks agree and save at the next rollout's end.
@@ -21,6 +25,7 @@ class PreemptionFlag:
 
     def __init__(self) -> None:
         self.is_set = False
+        self.interrupted = False
         self._before: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
@@ -40,4 +45,11 @@ class PreemptionFlag:
         self._before = {}
 
     def _remember(self, number: int, frame: object) -> None:
+        if number == signal.SIGINT:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = True
+            print(
+                "\nstopping when this rollout is done and saved; Ctrl-C again stops now and loses it", file=sys.stderr
+            )
         self.is_set = True

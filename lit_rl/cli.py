@@ -11,11 +11,13 @@ from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.data.base import TaskDataModule
 from lit_rl.messages import fail
 from lit_rl.models.phase import where
 from lit_rl.models.strategy import check_strategy
 from lit_rl.modules.base import PolicyModule
+from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
 from lit_rl.trainer import TRAINER_DEFAULTS, quiet
 
@@ -23,6 +25,11 @@ DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
 AROUND_A_RUN = "check-data | configs | export | report"
 """The verbs of :mod:`lit_rl.commands`, for the help."""
+
+
+_INTERRUPTED = (
+    "interrupted; what was not saved is lost, the same command goes on from the last checkpoint if there is one"
+)
 
 
 class OneLineParser(LightningArgumentParser):
@@ -71,22 +78,47 @@ class Cli(LightningCLI):
         check_strategy(self._get(self.config_init, "trainer", default={}).get("strategy", "auto"))
         return super().instantiate_trainer(**kwargs)
 
+    def before_instantiate_classes(self) -> None:
+        """Fill in what the configuration leaves to the run's seed and length."""
+        config = self.config.get(str(self.subcommand), self.config)
+        follow_seed(config)
+        follow_length(config)
+
+    def find_checkpoint(self) -> None:
+        """Turn the name of a checkpoint into its path."""
+        options = self.config_init[self.subcommand]
+        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), callbacks_of(self.trainer))
+
+    def before_validate(self) -> None:
+        """Find the checkpoint that is meant."""
+        self.find_checkpoint()
+
+    def before_test(self) -> None:
+        """Find the checkpoint that is meant."""
+        self.find_checkpoint()
+
     def before_fit(self) -> None:
-        """A run that saves itself goes on where it stopped."""
+        """A run that saves itself goes on where it stopped; only its first start looks for the checkpoint given."""
+        options = self.config_init["fit"]
+        given = options.get("ckpt_path")
         for callback in self.trainer.checkpoint_callbacks:
             if isinstance(callback, Checkpointing):
                 callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
-                options = self.config_init["fit"]
-                options["ckpt_path"] = callback.prepare(self.trainer, options.get("ckpt_path"))
+                options["ckpt_path"] = callback.prepare(self.trainer, given)
+        if options.get("ckpt_path") == given:
+            self.find_checkpoint()
 
     def before_predict(self) -> None:
         """Callbacks write what was predicted; keeping all of it in memory as well has no reader."""
         self.config_init["predict"]["return_predictions"] = False
+        self.find_checkpoint()
+        require_writer(callbacks_of(self.trainer))
 
     def after_fit(self) -> None:
         """A run that was told to stop says by its exit status that it wants to go on."""
         for callback in self.trainer.checkpoint_callbacks:
             if isinstance(callback, Checkpointing) and callback.exit_status:
+                print(callback.how_to_go_on(), file=sys.stderr)
                 raise SystemExit(callback.exit_status)
 
 
@@ -100,7 +132,7 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.path.append(os.getcwd())
     verb = commands.VERBS.get(arguments[0]) if arguments else None
     try:
-        arguments = with_paths(arguments)
+        arguments = with_nulls(with_paths(arguments))
     except FileNotFoundError as error:
         fail(str(error), status=2)
     try:
@@ -109,7 +141,12 @@ def main(args: Sequence[str] | None = None) -> None:
         else:
             Cli(arguments)
     except KeyboardInterrupt:
-        fail("interrupted", status=130)
+        fail(_INTERRUPTED, status=INTERRUPT_STATUS)
+    except SystemExit as left:
+        # Lightning ends an interrupted trainer with status 1, as if it had failed.
+        if isinstance(left.__context__, KeyboardInterrupt):
+            fail(_INTERRUPTED, status=INTERRUPT_STATUS)
+        raise
     except ArgumentError as error:
         fail(str(error), status=2)
     except (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError) as error:

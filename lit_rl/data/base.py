@@ -13,6 +13,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.utils.data import SequentialSampler
 
+from lit_rl.bounds import require_at_least
 from lit_rl.execution.program import Extraction
 from lit_rl.signatures import show_all_arguments
 from lit_rl.types import Problem
@@ -49,6 +50,7 @@ class ProblemLoader:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
+        require_at_least(1, batch_size=batch_size)
         self.problems = problems
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -153,7 +155,7 @@ class TaskDataModule(pl.LightningDataModule):
     Args:
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
-        seed: of the order of the training problems.
+        seed: of the order of the training problems; on the command line ``seed_everything`` unless it is set, else 0.
         max_train_problems: use the first so many training problems.
         max_validation_problems: use the first so many validation problems.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
@@ -169,16 +171,19 @@ class TaskDataModule(pl.LightningDataModule):
         *,
         batch_size: int = 8,
         validation_batch_size: int = 32,
-        seed: int = 0,
+        seed: int | None = None,
         max_train_problems: int | None = None,
         max_validation_problems: int | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
     ) -> None:
         super().__init__()
+        require_at_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
+        require_at_least(1, max_train_problems=max_train_problems)
+        require_at_least(0, max_validation_problems=max_validation_problems)
         self.batch_size = batch_size
         self.validation_batch_size = validation_batch_size
-        self.seed = seed
+        self.seed = seed or 0
         self.max_train_problems = max_train_problems
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks

@@ -15,6 +15,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.other import AuxiliaryTrainingWrapper
 from torch import nn
 
+from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.models.family import base_of
 
 POLICY = "policy"
@@ -38,6 +39,11 @@ class LoRA:
     alpha: float = 32.0
     dropout: float = 0.0
     target_modules: str | list[str] = "all-linear"
+
+    def __post_init__(self) -> None:
+        require_at_least(1, rank=self.rank)
+        require_above(0, alpha=self.alpha)
+        require_share(dropout=self.dropout)
 
 
 # PEFT refuses both names there: Mamba's kernels read the weights without calling the layers.

@@ -40,7 +40,8 @@ class CausalLM(Policy):
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
-        init_seed: of the initial weights of a model from scratch and of new adapters.
+        init_seed: of the initial weights of a model from scratch and of new adapters; on the command line
+            ``seed_everything`` unless it is set, else 0.
         chunk_tokens: tokens whose logits exist at the same time while scoring; by default as many as fit in 256 MiB
             of float32, at most 4,096. A backward pass needs about three times as much.
         pack_tokens: score several rows in one sequence of at most so many tokens: no padding, the same numbers;
@@ -61,7 +62,7 @@ class CausalLM(Policy):
         lora: LoRA | None = None,
         dtype: str = "float32",
         attention: str | None = None,
-        init_seed: int = 0,
+        init_seed: int | None = None,
         chunk_tokens: int | None = None,
         pack_tokens: int | None = None,
         quantization: Literal["4bit"] | None = None,
@@ -83,7 +84,7 @@ class CausalLM(Policy):
         self.lora = lora
         self.dtype = dtype
         self.attention = attention
-        self.init_seed = init_seed
+        self.init_seed = init_seed or 0
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
         self.quantization = quantization

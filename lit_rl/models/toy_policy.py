@@ -29,9 +29,9 @@ class ToyPolicy(Policy):
         init_seed: of the initial weights.
     """
 
-    def __init__(self, init_seed: int = 0) -> None:
+    def __init__(self, init_seed: int | None = None) -> None:
         super().__init__()
-        self.init_seed = init_seed
+        self.init_seed = init_seed or 0
         self.weights: nn.Module | None = None
         self.frozen_reference: nn.Module | None = None
 

@@ -42,7 +42,7 @@ class SortingPolicy(ToyPolicy):
         length: int = 3,
         embedding_size: int = 10,
         embedding_std: float = 0.3,
-        init_seed: int = 0,
+        init_seed: int | None = None,
     ) -> None:
         super().__init__(init_seed)
         self.vocabulary_size = vocabulary_size
@@ -89,7 +89,7 @@ class CorridorPolicy(ToyPolicy):
         init_seed: of nothing: all actions are equally likely at first.
     """
 
-    def __init__(self, num_cells: int = 5, init_seed: int = 0) -> None:
+    def __init__(self, num_cells: int = 5, init_seed: int | None = None) -> None:
         super().__init__(init_seed)
         self.num_cells = num_cells
 

@@ -17,6 +17,8 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from lit_rl.bounds import require_above
+from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.runner import ProgramRunner
@@ -64,7 +66,7 @@ class PolicyModule(pl.LightningModule):
         rewards: reward terms; their mean is reported in validation too.
         sandbox: builds what runs programs, once, when a run starts.
         engine: what samples; by default the trainer's own process.
-        seed: of every random stream of the run.
+        seed: of every random stream of the run; on the command line ``seed_everything`` unless it is set, else 0.
     """
 
     def __init__(
@@ -79,9 +81,10 @@ class PolicyModule(pl.LightningModule):
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | None = None,
         engine: Engine | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         super().__init__()
+        require_above(0, gradient_clip_norm=gradient_clip_norm)
         self.automatic_optimization = False
         self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict looks closer
         self.policy = policy
@@ -93,7 +96,7 @@ class PolicyModule(pl.LightningModule):
         self.rewards = Composite(rewards) if isinstance(rewards, list) else rewards
         self.sandbox = sandbox
         self.engine = engine or InProcess()
-        self.seed = seed
+        self.seed = seed or 0
         self.runner: ProgramRunner | None = None
         self.run_folder = Path()
 
@@ -117,6 +120,11 @@ class PolicyModule(pl.LightningModule):
             ValueError: a strategy or a precision that cannot work here.
         """
         check_strategy(self.trainer.strategy)
+        if stage == "fit":  # refuses a rate or a schedule that makes no sense while nothing is loaded yet
+            self.optimizer_of(
+                [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
+            )
+        self.require_problems(stage)
         if getattr(self.trainer.precision_plugin, "scaler", None) is not None:
             raise ValueError(
                 "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
@@ -130,9 +138,30 @@ class PolicyModule(pl.LightningModule):
         if self.rewards is not None:
             self.rewards.setup()
 
+    def require_problems(self, stage: str) -> None:
+        """Check whether the task has what this stage is about.
+
+        Raises:
+            ValueError: it has not one problem for it.
+        """
+        splits: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
+        task: Any = getattr(self.trainer, "datamodule", None)
+        if not isinstance(task, TaskDataModule):
+            return
+        tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
+        if not any(of.problems(splits[stage]) for of in tasks):
+            raise ValueError(f"{task.name} has no {splits[stage]} problems, so there is nothing to {stage}")
+
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
+
+    def shorten_bar(self, steps_left: int | None) -> None:
+        """Let the epoch's progress bar end where the run ends."""
+        shown: Any = self.trainer.progress_bar_callback
+        bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
+        if steps_left is not None and bar is not None and bar.total is not None:
+            bar.total = min(bar.total, steps_left)
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Have the sandbox ended by an exception too, after which Lightning tears no module down."""
@@ -166,6 +195,14 @@ class PolicyModule(pl.LightningModule):
             {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
             for name, group in self.parameter_groups().items()
         ]
+        return self.optimizer_of(groups)
+
+    def optimizer_of(self, groups: list[dict[str, Any]]) -> Any:
+        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
+
+        Raises:
+            ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
+        """
         optimizer = build_optimizer(self.optimizer, groups)
         if self.lr_scheduler is None:
             return optimizer

@@ -21,6 +21,7 @@ from typing import Any, Literal, Unpack
 import torch
 from torch import Tensor
 
+from lit_rl.bounds import require_at_least
 from lit_rl.functional.advantages import batch_advantages, group_advantages, max_rewards
 from lit_rl.functional.kl import kl_penalised_rewards
 from lit_rl.models.policy import Policy
@@ -81,6 +82,7 @@ class GRPO(RolloutModule):
                 f"max_resamples={max_resamples} replaces groups in which all completions do alike, and groups of "
                 f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
             )
+        require_at_least(0, max_resamples=max_resamples)
         self.baseline = baseline
         self.scale_by = scale_by
         self.token_weights = token_weights

@@ -25,7 +25,7 @@ class PolicyOptions(TypedDict, total=False):
     rewards: list[RewardTerm] | Composite | None
     sandbox: RunnerFactory | None
     engine: Engine | None
-    seed: int
+    seed: int | None
 
 
 class TextOptions(PolicyOptions, total=False):

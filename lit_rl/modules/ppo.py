@@ -21,6 +21,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
+from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.kl import adaptive_kl_coef, kl_penalised_rewards
 from lit_rl.functional.masking import aggregate, masked_whiten
 from lit_rl.functional.returns import Truncation, gae, treat_truncation
@@ -96,6 +97,11 @@ class PPO(RolloutModule):
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={objective.kl_coef} in the "
                 f"{objective.kl_in}: set objective.kl_coef above 0 and objective.kl_in to reward"
             )
+        require_share(gamma=gamma, gae_lambda=gae_lambda)
+        require_above(0, value_clip=value_clip, value_coef=value_coef, critic_lr=critic_lr, target_kl=target_kl)
+        require_above(0, critic_gradient_clip_norm=critic_gradient_clip_norm)
+        require_at_least(0, critic_warmup_rollouts=critic_warmup_rollouts)
+        require_at_least(1, kl_horizon=kl_horizon)
         self.critic = critic
         self.credit: Credit = credit
         self.gamma, self.gae_lambda = gamma, gae_lambda

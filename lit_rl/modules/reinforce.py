@@ -18,6 +18,7 @@ from typing import Any, Literal, Unpack
 import torch
 from torch import Tensor
 
+from lit_rl.bounds import require_share
 from lit_rl.functional.advantages import exponential_baseline, group_advantages, max_rewards
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.models.policy import Policy
@@ -81,6 +82,7 @@ class REINFORCE(RolloutModule):
             raise ValueError(
                 f"deltas {deltas} compare completions of one problem: num_samples must be 2 or more, got 1"
             )
+        require_share(gamma=gamma, baseline_decay=baseline_decay)
         self.baseline = baseline
         self.baseline_decay = baseline_decay
         self.gamma = gamma

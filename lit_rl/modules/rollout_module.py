@@ -17,6 +17,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
+from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate, loss_denominator
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
@@ -83,9 +84,10 @@ class RolloutModule(PolicyModule):
         super().__init__(policy, **options)
         if self.rewards is None:
             raise ValueError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        for name, value in (("num_epochs", num_epochs), ("num_minibatches", num_minibatches)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        require_at_least(1, num_epochs=num_epochs, num_minibatches=num_minibatches, microbatch_size=microbatch_size)
+        require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
+        require_above(0, largest_kl=largest_kl)
+        require_share(max_infrastructure_failures=max_infrastructure_failures)
         if objective.loss == "importance_sampling" and (sampling.top_k or sampling.top_p < 1):
             raise ValueError(
                 f"importance_sampling divides by the sampler's probabilities, got top_k={sampling.top_k} and "
@@ -316,6 +318,10 @@ class RolloutModule(PolicyModule):
         """A run that goes on from its own end has nothing to do."""
         if self.max_rollouts is not None and self.rollout_step >= self.max_rollouts:
             self.trainer.should_stop = True
+
+    def on_train_epoch_start(self) -> None:
+        """Show how far it is to the end."""
+        self.shorten_bar(None if self.max_rollouts is None else self.max_rollouts - self.rollout_step)
 
     def finish_rollout(self) -> None:
         """Count the rollout; move the schedule and, when it is time, the reference."""

@@ -15,6 +15,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
+from lit_rl.bounds import require_at_least
 from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
@@ -49,6 +50,7 @@ class TextModule(PolicyModule):
         **options: Unpack[PolicyOptions],
     ) -> None:
         super().__init__(policy, **options)
+        require_at_least(1, microbatch_size=microbatch_size, max_updates=max_updates)
         self.microbatch_size = microbatch_size
         self.max_updates = max_updates
         self.validation_means: dict[int, Means] = {}
@@ -124,6 +126,10 @@ class TextModule(PolicyModule):
     def on_train_start(self) -> None:
         """A run that goes on from its own end has nothing to do."""
         self.stop_when_done()
+
+    def on_train_epoch_start(self) -> None:
+        """Show how far it is to the end."""
+        self.shorten_bar(None if self.max_updates is None else self.max_updates - self.trainer.global_step)
 
     def stop_when_done(self) -> None:
         """End the run after ``max_updates``."""

@@ -1,0 +1,380 @@
+"""Around a configuration: seeds and lengths that follow the run's, checkpoints by name, Ctrl-C, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+import yaml
+
+import lit_rl.cli
+import lit_rl.commands  # short class names
+from lit_rl.cli import Cli
+from lit_rl.run_config import with_nulls
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def sorting(folder: Path, **model: Any) -> dict[str, Any]:
+    """A run of a second without programs: eight rollouts an epoch."""
+    return {
+        "trainer": {
+            "accelerator": "cpu",
+            "devices": 1,
+            "logger": False,
+            "enable_progress_bar": False,
+            "check_val_every_n_epoch": None,
+            "val_check_interval": 2,
+            "max_epochs": -1,
+            "callbacks": [
+                {"class_path": "lit_rl.callbacks.ExecutionEvaluation"},
+                {
+                    "class_path": "lit_rl.callbacks.Checkpointing",
+                    "init_args": {"folder": str(folder / "run"), "every_n_rollouts": 1, "keep": 9},
+                },
+            ],
+        },
+        "model": {
+            "class_path": "lit_rl.modules.GRPO",
+            "init_args": {
+                "policy": {"class_path": "lit_rl.models.SortingPolicy"},
+                "sampling": {"num_samples": 4, "max_tokens": 3},
+                "validation_sampling": {"greedy": {"temperature": 0, "max_tokens": 3}},
+                "rewards": [
+                    {"class_path": "lit_rl.rewards.SortingReward", "init_args": {"kind": "sort_inclusion_ordering"}}
+                ],
+                "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}},
+                "max_rollouts": 4,
+                **model,
+            },
+        },
+        "data": {"class_path": "lit_rl.data.Sorting", "init_args": {"prompts": PROMPTS, "batch_size": 1}},
+    }
+
+
+PROMPTS = [[1, 0, 2], [3, 2, 4], [1, 2, 3], [0, 0, 1], [4, 1, 0], [2, 2, 1], [3, 0, 1], [4, 4, 0]]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Writes the configuration of a run; its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_config(config: dict[str, Any] | None = None, **model: Any) -> str:
+        path = tmp_path / "config.yaml"
+        path.write_text(yaml.safe_dump(config or sorting(tmp_path, **model)))
+        return str(path)
+
+    return write_config
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a mistake is answered with."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(list(arguments))
+    assert left.value.code in (1, 2)
+    error = capsys.readouterr().err
+    assert error.count("lit-rl: error: ") == 1, error
+    assert "Traceback" not in error
+    return error.partition("lit-rl: error: ")[2]
+
+
+# -- seeds and lengths -----------------------------------------------------------------------------------------
+
+
+def test_all_seeds_that_are_not_set_follow_that_of_the_run(write: Callable[..., str]) -> None:
+    cli = Cli(["--config", write(), "--seed_everything", "7"], run=False)
+    assert (cli.model.seed, cli.datamodule.seed, cli.model.policy.init_seed) == (7, 7, 7)
+    set_ones = ["--model.seed=1", "--data.seed=0", "--model.policy.init_seed=0"]
+    cli = Cli(["--config", write(), "--seed_everything", "7", *set_ones], run=False)
+    assert (cli.model.seed, cli.datamodule.seed, cli.model.policy.init_seed) == (1, 0, 0)
+
+
+def test_another_seed_is_another_run_and_the_same_one_the_same(write: Callable[..., str], tmp_path: Path) -> None:
+    def weights(seed: int, name: str) -> torch.Tensor:
+        folder = tmp_path / name
+        lit_rl.cli.main(["fit", "--config", write(sorting(folder)), "--seed_everything", str(seed)])
+        state = torch.load(folder / "run" / "last.ckpt", weights_only=True)["state_dict"]
+        return torch.cat([value.flatten() for value in state.values()])
+
+    one, other, again = weights(0, "a"), weights(1, "b"), weights(0, "c")
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "arguments", "key", "expected"),
+    [
+        ("LinearLR", {"end_factor": 0.1}, "total_iters", 4),
+        ("PolynomialLR", {}, "total_iters", 4),
+        ("LinearLR", {"end_factor": 0.1, "total_iters": 3}, "total_iters", 3),
+        ("OneCycleLR", {"max_lr": 0.1, "cycle_momentum": False}, "total_steps", 5),
+        ("OneCycleLR", {"max_lr": 0.1, "cycle_momentum": False, "total_steps": 9}, "total_steps", 9),
+    ],
+)
+def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
+    write: Callable[..., str], schedule: str, arguments: dict[str, Any], key: str, expected: int
+) -> None:
+    described = {"class_path": f"torch.optim.lr_scheduler.{schedule}", "init_args": arguments}
+    for asked, found in ((4, expected), (6, expected + 2 if key not in arguments else expected)):
+        cli = Cli(["--config", write(lr_scheduler=described), f"--model.max_rollouts={asked}"], run=False)
+        assert cli.config["model.init_args.lr_scheduler.init_args"][key] == found
+
+
+def test_a_cycle_that_ends_before_the_run_is_refused(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 0.1, "total_steps": 3}}
+    error = error_of(capsys, "fit", "--config", write(lr_scheduler=cycle))
+    assert "total_steps is 3, and the run goes on to 4: leave total_steps out" in error
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("length", [1, 3, 777])
+def test_every_configuration_can_be_made_shorter_or_longer(
+    config: Path, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The schedule is built and stepped to the end, as the run would."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIT_RL_DATA", str(tmp_path / "nowhere"))
+    key = next((key for key in ("max_rollouts", "max_updates") if f"\n    {key}:" in config.read_text()), None)
+    if key is None:
+        pytest.skip("measures only")
+    hardware = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.precision=32-true"]
+    cli = Cli(["--config", str(config), *hardware, f"--model.{key}={length}"], run=False)
+    if cli.model.lr_scheduler is not None:
+        made = cli.model.optimizer_of([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]
+        rates = []
+        for _ in range(length):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step()
+        assert length == 1 or optimizer.param_groups[0]["lr"] < max(rates)
+
+
+# -- checkpoints by name -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(write: Callable[..., str]) -> str:
+    """The configuration of a run of four rollouts that has ended; rollout 2 or 4 is the best."""
+    config = sorting(Path.cwd())
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward"
+    path = write(config)
+    lit_rl.cli.main(["fit", "--config", path])
+    return path
+
+
+def test_last_best_and_the_folder_of_a_run_name_checkpoints(
+    trained: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loaded: list[int] = []
+    monkeypatch.setattr("lit_rl.modules.GRPO.on_validation_start", lambda self: loaded.append(self.rollout_step))
+    best = int((tmp_path / "run" / "best.ckpt").resolve().stem.split("_")[1])
+    for name in ("last", "best", "run", "run/rollout_000003.ckpt"):
+        lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", name])
+    lit_rl.cli.main(["validate", "--config", trained])
+    assert loaded == [4, best, 4, 3, 0]
+
+
+def test_a_checkpoint_that_is_not_there_is_one_line(
+    trained: str, write: Callable[..., str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "nowhere: no checkpoint there" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "no checkpoint there" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "empty")
+    (tmp_path / "run" / "best.ckpt").unlink()
+    error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "best")
+    assert "holds no best.ckpt; a best one needs Checkpointing's monitor" in error
+    config = sorting(tmp_path)
+    del config["trainer"]["callbacks"][1]
+    error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "last")
+    assert "give a path or the folder of a run" in error
+
+
+# -- Ctrl-C ------------------------------------------------------------------------------------------------------
+
+
+class Interrupts(pl.Callback):
+    """Ctrl-C in the middle of the second rollout, once or twice."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
+        if pl_module.rollout_step == 1:
+            for _ in range(self.times):
+                os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("times", "saved"), [(1, ["rollout_000001.ckpt", "rollout_000002.ckpt"]), (2, ["rollout_000001.ckpt"])]
+)
+def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
+    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str], times: int, saved: list[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    config = sorting(tmp_path)
+    config["trainer"]["callbacks"].append({"class_path": f"{__name__}.Interrupts", "init_args": {"times": times}})
+    sys.modules.setdefault(__name__, sys.modules[Interrupts.__module__])
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(["fit", "--config", write(config)])
+    assert left.value.code == 130
+    assert sorted(p.name for p in (tmp_path / "run").glob("rollout_*.ckpt")) == saved
+    told = capsys.readouterr().err
+    assert "Ctrl-C again stops now" in told
+    assert ("rollout_000002.ckpt: the same command goes on from there" in told) == (times == 1)
+    signal.signal(signal.SIGINT, before)
+    lit_rl.cli.main(["fit", "--config", write()])
+    assert (tmp_path / "run" / "last.ckpt").resolve().name == "rollout_000004.ckpt"
+
+
+def test_ctrl_c_without_checkpoints_ends_with_130(
+    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = sorting(tmp_path)
+    config["trainer"]["callbacks"][1] = {"class_path": f"{__name__}.Interrupts", "init_args": {"times": 1}}
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(["fit", "--config", write(config)])
+    signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert "lit-rl: error: interrupted" in capsys.readouterr().err
+
+
+# -- the bar -----------------------------------------------------------------------------------------------------
+
+
+def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Path) -> None:
+    """Eight rollouts an epoch: of ten rollouts the second epoch has two."""
+    config = sorting(tmp_path, max_rollouts=10)
+    config["trainer"]["enable_progress_bar"] = True
+    totals: list[tuple[int, Any]] = []
+
+    class Totals(pl.Callback):
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
+            totals.append((pl_module.rollout_step, trainer.progress_bar_callback.train_progress_bar.total))
+
+    cli = Cli(["--config", write(config)], run=False)
+    cli.trainer.callbacks.insert(0, Totals())
+    cli.trainer.fit(cli.model, cli.datamodule)
+    assert totals == [(i + 1, 8) for i in range(8)] + [(9, 2), (10, 2)]
+
+
+# -- what makes no sense -----------------------------------------------------------------------------------------
+
+MISTAKES = {
+    "microbatch_size -1": ("--model.microbatch_size=-1", "microbatch_size must be at least 1, got -1"),
+    "microbatch_size 0": ("--model.microbatch_size=0", "microbatch_size must be at least 1, got 0"),
+    "max_rollouts -5": ("--model.max_rollouts=-5", "max_rollouts must be at least 1, got -5"),
+    "max_rollouts 0": ("--model.max_rollouts=0", "max_rollouts must be at least 1, got 0"),
+    "num_epochs 0": ("--model.num_epochs=0", "num_epochs must be at least 1, got 0"),
+    "batch_size 0": ("--data.batch_size=0", "batch_size must be at least 1, got 0"),
+    "batch_size -2": ("--data.batch_size=-2", "batch_size must be at least 1, got -2"),
+    "validation_batch_size 0": ("--data.validation_batch_size=0", "validation_batch_size must be at least 1"),
+    "max_train_problems -1": ("--data.max_train_problems=-1", "max_train_problems must be at least 1, got -1"),
+    "a negative rate": ("--model.optimizer.lr=-0.1", "learning rate: -0.1"),
+    "gradient_clip_norm 0": ("--model.gradient_clip_norm=0", "gradient_clip_norm must be above 0, got 0"),
+    "largest_kl -1": ("--model.largest_kl=-1", "largest_kl must be above 0, got -1"),
+    "max_resamples -1": ("--model.max_resamples=-1", "max_resamples must be at least 0, got -1"),
+    "a share of 2": ("--model.max_infrastructure_failures=2", "max_infrastructure_failures must be from 0 to 1"),
+    "refresh 0": ("--model.refresh_reference_every=0", "refresh_reference_every must be at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_numbers_that_make_no_sense_are_refused_before_a_model_is_loaded(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mistake: str
+) -> None:
+    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    argument, told = MISTAKES[mistake]
+    assert told in error_of(capsys, "fit", "--config", write(), argument)
+
+
+def test_adapters_of_rank_0_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(ROOT / "configs" / "mbpp_grpo.yaml")
+    assert "rank must be at least 1, got 0" in error_of(capsys, "fit", "--config", config, "--model.policy.lora.rank=0")
+
+
+def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFixture[str]) -> None:
+    config = str(ROOT / "configs" / "mbpp_grpo.yaml")
+    assert "give either model" in error_of(capsys, "fit", "--config", config, "--model.policy.model=null")
+    assert "give either model" in error_of(capsys, "fit", "--config", config, "--model.policy.model", "null")
+
+
+@pytest.mark.parametrize(
+    ("given", "understood"),
+    [
+        (["--model.policy.model", "null"], ['--model.policy={"model": null}']),
+        (["--model.init_args.policy.init_args.model=null"], ['--model.policy={"model": null}']),
+        (["--model.sampling.top_p=null"], ['--model.sampling={"top_p": null}']),
+        (["--model.microbatch_size=null"], ["--model.microbatch_size=null"]),
+        (["--trainer.logger", "null", "--data.x.y=nullable"], ["--trainer.logger", "null", "--data.x.y=nullable"]),
+    ],
+)
+def test_a_null_two_classes_deep_is_said_as_the_parser_understands_it(given: list[str], understood: list[str]) -> None:
+    assert with_nulls(given) == understood
+
+
+# -- runs that can do nothing ------------------------------------------------------------------------------------
+
+
+def test_a_split_without_problems_is_refused(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("lit_rl.data.Sorting.load_problems", lambda self, split: [])
+    for verb, split in (("test", "test"), ("validate", "validation"), ("fit", "train")):
+        assert f"sorting has no {split} problems" in error_of(capsys, verb, "--config", write())
+
+
+def test_a_prediction_that_nobody_writes_is_refused(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    error = error_of(capsys, "predict", "--config", write())
+    assert "predict samples and writes nothing: add a callback" in error
+
+
+@pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({"val_check_interval": 9}, "validation every 9 rollouts, and the run has 4: it runs once, at the end"),
+        ({"limit_val_batches": 0}, "monitor val/greedy/reward needs validation, and there is none"),
+    ],
+)
+def test_validation_that_never_comes_is_told(
+    write: Callable[..., str], tmp_path: Path, trainer: dict[str, Any], told: str
+) -> None:
+    config = sorting(tmp_path)
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward"
+    config["trainer"] |= trainer
+    with pytest.warns(UserWarning, match=told):
+        lit_rl.cli.main(["fit", "--config", write(config)])
+
+
+def test_a_monitor_that_nobody_logs_is_told_with_the_nearest_name_before_the_run(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = sorting(tmp_path)
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/gredy/reward"
+
+    def stop(self: Any) -> None:
+        raise ValueError("loaded")
+
+    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", stop)
+    with (
+        pytest.warns(UserWarning, match="monitor val/gredy/reward .* did you mean val/greedy/reward"),
+        pytest.raises(SystemExit),
+    ):
+        lit_rl.cli.main(["fit", "--config", write(config)])
