@@ -154,10 +154,12 @@ def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean
     print(f"tier {tier}, {num_workers} workers, seed {seed}: {num_programs} programs in {seconds:.0f} s")
     print(f"killed: {dict(sorted(killer.killed.items()))}")
     print(f"wrong verdicts: {wrong.total()}, infrastructure failures: {failures.total()}")
+    for text, number in failures.items():
+        print(f"  {number} x {text}")
     print(f"left: { {key: value for key, value in left.items() if value != before[key]} or 'nothing' }")
-    faults = [f"{number} x {text}" for text, number in (*wrong.items(),)]
+    faults = [f"{number} x {text}" for text, number in wrong.items()]
     if failures.total() > max(1, MOST_FAILURES * num_programs):
-        faults += [f"{number} x infrastructure failure: {text}" for text, number in failures.items()]
+        faults.append(f"{failures.total()} infrastructure failures, at most {MOST_FAILURES:.1%} may be")
     faults += [f"{key}: {before[key]} before, {left[key]} after" for key in before if left[key] != before[key]]
     return faults
 

@@ -174,7 +174,8 @@ class DeepCoder(TaskDataModule):
         """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
         ranks = self.trainer.world_size if self.trainer else 1
         filled = wrap_around(self.problems("train"), self.batch_size * ranks)
-        return self._loader(filled, self.batch_size, training=True)
+        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
+        return self._loader(filled, self.batch_size, training=True, shuffle=not overfits)
 
     def _rows(self, source: str, split: str) -> Iterator[Row]:
         if source not in CONFIGURATIONS:

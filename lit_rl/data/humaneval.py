@@ -8,7 +8,7 @@ import re
 from typing import Literal, Unpack
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
-from lit_rl.data.mbpp_plus import comparing_test
+from lit_rl.data.mbpp_plus import comparing_test, plain_test
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
@@ -119,7 +119,7 @@ def _test(row: Row) -> str:
     """The row's test; with EvalPlus's inputs where the row has them, which its field ``test`` has not."""
     prompt, entry_point = row.text("prompt"), row.text("entry_point")
     if "plus_input" not in row:
-        return with_helpers(row.text("test"), prompt, entry_point)
+        return with_helpers(plain_test(row.text("test")), prompt, entry_point)
     inputs = [*row.json("base_input"), *row.json("plus_input")]
     for arguments in inputs:
         if not isinstance(arguments, list):

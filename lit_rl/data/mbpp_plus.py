@@ -170,7 +170,7 @@ def plain_test(test: str) -> str:
     every program passes them.
     """
     test = test.replace("import numpy as np\n", _NUMPY_STAND_IN, 1)
-    if "exact_match" not in test:
+    if "exact_match" not in test or "assert exact_match" in test:
         return test
     for node in ast.parse(test).body:
         asserts = any(isinstance(inside, ast.Assert) for inside in ast.walk(node))

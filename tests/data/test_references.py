@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import gzip
+import json
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -76,6 +80,60 @@ def passing_once_wrong(sandbox: Sandbox, problems: Sequence[Problem]) -> list[st
 def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data, sandbox, form):
     problems = HumanEval(str(real_data / HUMANEVAL), form=form).problems("test")
     assert len(problems) == 164
+    assert failing(sandbox, problems) == set()
+    assert passing_once_wrong(sandbox, problems) == []
+
+
+# How EvalPlus writes the tests of HumanEval+ (OriginFmt), in our words.
+PLUS_TEST = """import numpy as np
+
+def is_floats(x):
+    if isinstance(x, (list, tuple)):
+        return all(isinstance(i, float) for i in x)
+    if isinstance(x, np.ndarray):
+        return x.dtype == np.float64
+    return isinstance(x, float)
+
+def assertion(out, exp, atol):
+    exact_match = out == exp
+    if atol == 0 and is_floats(exp):
+        atol = 1e-6
+    if not exact_match and atol != 0:
+        assert np.allclose(out, exp, rtol=1e-07, atol=atol)
+    else:
+        assert exact_match
+
+def check(candidate):
+    inputs = {inputs}
+    results = {results}
+    for i, (inp, exp) in enumerate(zip(inputs, results)):
+        assertion(candidate(*inp), exp, 0)
+"""
+
+
+def plus_rows(real_data) -> Iterator[dict]:
+    """HumanEval's rows in the form of HumanEval+, with the inputs and results of their literal asserts."""
+    with gzip.open(real_data / HUMANEVAL, "rt") as file:
+        for row in map(json.loads, file):
+            cases = []
+            for node in ast.walk(ast.parse(row["test"])):
+                compared = node.test if isinstance(node, ast.Assert) else None
+                if not (isinstance(compared, ast.Compare) and isinstance(compared.left, ast.Call)):
+                    continue
+                if ast.unparse(compared.left.func) == "candidate" and isinstance(compared.ops[0], ast.Eq):
+                    with contextlib.suppress(ValueError):
+                        arguments = [ast.literal_eval(argument) for argument in compared.left.args]
+                        cases.append((arguments, ast.literal_eval(compared.comparators[0])))
+            if cases:
+                inputs, results = [given for given, _ in cases], [expected for _, expected in cases]
+                yield row | {"test": PLUS_TEST.format(inputs=inputs, results=results)}
+
+
+def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_once(real_data, sandbox, tmp_path):
+    file = tmp_path / "plus.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in plus_rows(real_data)))
+    problems = HumanEval(str(file)).problems("test")
+    assert len(problems) > 130
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
 

@@ -1,16 +1,22 @@
 """What a process gives up before untrusted code runs in it, looked at from inside, one thing at a time."""
 
+import importlib.util
 import os
 import shutil
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.confinement import landlock
+from lit_rl.execution.confinement import landlock, limits
 from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
+
+spec = importlib.util.spec_from_file_location("suites", Path(__file__).parent / "suites.py")
+suites = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(suites)
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -78,19 +84,23 @@ def test_other_signals_end_a_program_as_they_do_elsewhere(sandbox, program, stde
     assert outcome.verdict is Verdict.EXCEPTION and stderr in outcome.stderr
 
 
-def test_a_process_shows_others_of_its_user_nothing(sandbox):
-    # Of a process that may be dumped, these belong to its user; of one that may not, to root.
-    program = "import os\nprint(os.stat('/proc/self/environ').st_uid, os.stat('/proc/self/mem').st_uid)"
-    assert run(sandbox, program, "0 0" if sandbox.tier == 0 else f"{_outside(sandbox)} " * 2).passed
+OWNERS = """
+import os, shutil
+from lit_rl.execution import Sandbox, StdioTests
+python = "import os\\nprint(os.stat('/proc/self/mem').st_uid)"
+c = "#include <sys/stat.h>\\n#include <stdio.h>\\nstruct stat s;\\n"
+c += 'int main(){stat("/proc/self/mem", &s); printf("%d", s.st_uid);}'
+with Sandbox(1, tier=0) as sandbox:
+    print(sandbox.submit(python, StdioTests((("", ""),))).result(60).stdout.strip())
+    print(sandbox.submit(c, StdioTests((("", ""),), "c")).result(60).stdout if shutil.which("gcc") else 0)
+    print(os.stat(f"/proc/{sandbox._workers[0]._process.pid}/mem").st_uid)
+"""
 
 
-def _outside(sandbox):
-    """Root as it looks from inside: itself, or nobody where the namespace of users is an own one."""
-    return 0 if os.geteuid() == 0 else 65534
-
-
-def test_the_supervisor_shows_others_of_its_user_nothing(sandbox):
-    assert os.stat(f"/proc/{sandbox._workers[0]._process.pid}/mem").st_uid == 0
+def test_what_proc_shows_of_programs_and_supervisors_belongs_to_root():
+    # Of a process that may be dumped it belongs to its user, who could open it from any other process.
+    done = suites.as_ordinary_user("-c", OWNERS)
+    assert done.stdout.split() == ["0", "0", "0"], done.stderr
 
 
 def test_signals_to_a_whole_job_do_not_end_a_zygote(sandbox):
@@ -117,6 +127,25 @@ print(made)
     made = int(run(sandbox, program).stdout)
     tasks = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     assert 200 < made < 1000 + tasks
+
+
+@pytest.mark.parametrize(
+    ("release", "user", "namespaces", "alone"),
+    [
+        ("6.18.44", 1000, True, True),
+        ("5.14.0-503.el9", 1000, True, True),
+        ("4.18.0-553.el8", 1000, True, False),  # a zygote limited there could not fork beside a large trainer
+        ("5.13.0", 1000, True, False),
+        ("6.18.44", 1000, False, False),
+        ("4.18.0-553.el8", 0, False, True),
+    ],
+)
+def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(
+    monkeypatch, release, user, namespaces, alone
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release=release))
+    assert limits.tasks_are_counted_alone(namespaces) is alone
 
 
 # --- builds -----------------------------------------------------------------------------------------------

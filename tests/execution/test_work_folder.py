@@ -1,6 +1,7 @@
 """Whatever a program leaves in its work folder: it is removed, it is measured, and no other program pays for it."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lit_rl.execution import Sandbox, StdioTests
 from lit_rl.execution.zygote import work_folder
 from lit_rl.execution.zygote.work_folder import NotEmptied, empty_folder, folder_is_full
 
@@ -166,4 +168,27 @@ def test_many_files_are_removed_within_seconds(tmp_path):
     begun = time.process_time()
     empty_folder(str(tmp_path))
     assert time.process_time() - begun < 5
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_emptied_costs_a_zygote_and_no_verdict(tmp_path):
+    if not shutil.which("chattr") or os.geteuid() != 0:
+        pytest.skip("no file can be made immutable here")
+    quick = StdioTests((("", "[]"),))
+    program = "import time\nopen('kept', 'w').close()\ntime.sleep(1.0)\nprint([])"
+    with Sandbox(num_workers=1, tier=0, temporary_folder=str(tmp_path)) as sandbox:
+        worker = sandbox._workers[0]._process.pid
+        future = sandbox.submit(program, quick)
+        deadline = time.monotonic() + 20
+        while not (made := list(tmp_path.glob("*/box-*/kept"))) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if subprocess.run(["chattr", "+i", *made], capture_output=True).returncode:
+            pytest.skip("this file system knows no immutable files")
+        try:
+            assert future.result(60).passed
+            lists = "import os\nprint(os.listdir('.'))"
+            assert [outcome.passed for outcome in sandbox.judge_many([(lists, quick)] * 3)] == [True] * 3
+            assert sandbox._workers[0]._process.pid == worker
+        finally:
+            subprocess.run(["chattr", "-i", *made], check=True)
     assert os.listdir(tmp_path) == []

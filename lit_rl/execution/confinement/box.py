@@ -115,7 +115,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
-    own_tasks = alone or os.geteuid() == 0
+    own_tasks = limits.tasks_are_counted_alone(alone)
     rules = [(path, landlock.RUN) for path in settings["readable"]]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))

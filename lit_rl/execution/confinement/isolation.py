@@ -40,7 +40,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
         OSError: if the tier cannot be had here.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
-    own_tasks = tier >= 1 or os.geteuid() == 0
+    own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTasks()
     # A zygote ends when its supervisor hangs up, whatever signals a job or a terminal sends to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import resource
 import struct
 from collections.abc import Callable, Iterable
@@ -49,6 +51,15 @@ def lower(limits: Iterable[tuple[int, int]]) -> None:
         resource.setrlimit(which, (value, value))
 
 
+def tasks_are_counted_alone(namespaces: bool) -> bool:
+    """Whether the kernel will count the tasks of a confined process apart from its trainer's.
+
+    It does for another user, who is taken where this process is root; and in a user namespace of its own, but only
+    since Linux 5.14: before, a user's tasks are counted together whatever the namespace.
+    """
+    return os.geteuid() == 0 or (namespaces and _kernel_version() >= (5, 14))
+
+
 class SharedTasks:
     """A limit on tasks for programs whose user is the trainer's: the kernel counts all tasks of that user together.
 
@@ -87,6 +98,11 @@ class SharedTasks:
 def tasks_of_builds(most: int, own_tasks: bool) -> int:
     """A limit of processes for a build, as above for a program that ends before the number changes much."""
     return most if own_tasks else _tasks_in("/proc/loadavg") + most
+
+
+def _kernel_version() -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _tasks_in(path: str) -> int:

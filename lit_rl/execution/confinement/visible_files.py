@@ -21,8 +21,8 @@ LIBRARY_FOLDERS = (
 """Where a system keeps its libraries, and beside them much that is not for programs: packages of Python among it."""
 
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
-# Of a library folder: folders of shared libraries of one kind of machine, and languages.
-_SUBFOLDERS = ("locale", "terminfo")
+# Of a library folder, besides the folders of one kind of machine: parts of compilers and of the C library, languages.
+_SUBFOLDERS = ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 

@@ -13,11 +13,14 @@ import gc
 import io
 import sys
 from collections.abc import Callable
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 # Looked up once, for all forks; and so a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
 _collect, _objects = gc.collect, gc.get_objects
+_FINISHED = frozenset((GeneratorType, CoroutineType, AsyncGeneratorType))
+_STDOUT_BUFFER = getattr(sys.__stdout__, "buffer", None)  # a program may detach it
 _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair)
 
 
@@ -27,16 +30,36 @@ def finish(leave_traceback: Callable[[BaseException], None]) -> None:
     Args:
         leave_traceback: shows an exception of what still runs.
     """
-    for step in (_join_threads, _run_exit_functions, flush, _flush_open_files, _release, flush, _flush_open_files):
-        try:
-            step()
-        except BaseException as error:
-            leave_traceback(error)
+    for step in (_join_threads, _run_exit_functions, flush):
+        _try(step, leave_traceback)
+    if _something_to_finish():
+        for step in (_flush_open_files, _release, flush, _flush_open_files):
+            _try(step, leave_traceback)
+
+
+def _try(step: Callable[[], Any], leave_traceback: Callable[[BaseException], None]) -> None:
+    try:
+        step()
+    except BaseException as error:
+        leave_traceback(error)
+
+
+def _something_to_finish() -> bool:
+    """Whether there is a file, a generator, or a class with ``__del__``: most programs have none.
+
+    What was there before the fork is frozen, and not among the collector's objects.
+    """
+    objects = _objects()
+    kinds = set(map(type, objects))
+    if not kinds.isdisjoint(_FINISHED) or any(hasattr(kind, "__del__") for kind in kinds):
+        return True
+    metaclasses = {kind for kind in kinds if issubclass(kind, type)}
+    return any(type(thing) in metaclasses and hasattr(thing, "__del__") for thing in objects)
 
 
 def flush() -> None:
     """Write out what the program printed."""
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, _STDOUT_BUFFER):
         try:
             if stream is not None:
                 stream.flush()
