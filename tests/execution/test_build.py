@@ -267,3 +267,9 @@ def test_a_full_folder_ends_the_box(boxed):
 def test_the_check_is_plain_data():
     check = PROBLEMS["velocity"].check
     assert isinstance(check, BuildAndRun) and hash(check) == hash(replace(check))
+
+
+def test_what_a_build_printed_is_fit_for_a_log(sandbox):
+    build = "make -j2 || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
+    outcome = judge(sandbox, "gas.v = conserved[2] / nothing;", build=build)
+    assert "one\ufffd[2J\ufffd\ntwo" in outcome.stderr

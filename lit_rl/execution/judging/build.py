@@ -26,6 +26,7 @@ from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.judging.text_bleu import text_bleu
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 STAGES = ("compilation", "execution", "header_bleu", "density")
@@ -134,7 +135,7 @@ def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float
 def _outcome(verdict: Verdict, scores: Mapping[str, float], report: BoxReport, check: BuildAndRun) -> Outcome:
     weight = sum(check.weights)
     total = sum(w * scores[stage] for w, stage in zip(check.weights, STAGES, strict=True)) / weight
-    return Outcome(verdict, scores={**scores, "total": total}, stderr=report.log[-4096:])
+    return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(report.log[-4096:]))
 
 
 # --- the unchanged tree -----------------------------------------------------------------------------------
