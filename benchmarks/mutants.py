@@ -75,6 +75,41 @@ MUTANTS: list[Mutant] = [
         "tests/modules/test_updates.py",
     ),
     Mutant(
+        "temperature 1 in the update",
+        "lit_rl/modules/rollout_module.py",
+        "self.policy(micro.completions, self.sampling.temperature, with_entropy)",
+        "self.policy(micro.completions, 1.0, with_entropy)",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "largest_kl stops one update late",
+        "lit_rl/modules/rollout_module.py",
+        "        if near:\n",
+        "        if True:\n",
+        "tests/modules/test_updates.py",
+    ),
+    Mutant(
+        "neighbouring seeds share orders",
+        "lit_rl/data/base.py",
+        "orders = (torch.randperm(len(self.problems), generator=generator) for _ in range(self.epoch + 1))",
+        "orders = [torch.randperm(len(self.problems), generator=generator.manual_seed(self.seed + self.epoch))]",
+        "tests/data/test_base.py",
+    ),
+    Mutant(
+        "a finished epoch is not counted on resume",
+        "lit_rl/modules/epochs.py",
+        "epoch, position = epoch + 1, 0",
+        "epoch, position = epoch, 0",
+        "tests/callbacks/test_epoch_borders.py",
+    ),
+    Mutant(
+        "Lightning's own counters decide where an epoch ends",
+        "lit_rl/modules/base.py",
+        "            settle_progress(self.trainer, checkpoint)\n",
+        "            pass\n",
+        "tests/callbacks/test_epoch_borders.py",
+    ),
+    Mutant(
         "the engine is not told of an update",
         "lit_rl/modules/base.py",
         "        self.engine.after_update(self.policy)\n",
@@ -193,7 +228,8 @@ def is_noticed(tree: Path, mutant: Mutant) -> bool:
     Raises:
         DoesNotFitError: pytest did not run the tests, so their failing says nothing.
     """
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *mutant.tests.split()]
+    options = ["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, *mutant.tests.split()]
     paths = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
