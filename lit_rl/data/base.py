@@ -157,7 +157,7 @@ class TaskDataModule(pl.LightningDataModule):
         validation_batch_size: problems per validation batch on one rank.
         seed: of the order of the training problems; on the command line ``seed_everything`` unless it is set, else 0.
         max_train_problems: use the first so many training problems.
-        max_validation_problems: use the first so many validation problems.
+        max_validation_problems: use the first so many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
         extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
@@ -191,6 +191,7 @@ class TaskDataModule(pl.LightningDataModule):
         for task in validation_tasks or ():
             task.extraction = task.extraction or extraction
         self.left_out: dict[str, int] = {}
+        self._loaded: dict[Split, list[Problem]] = {}
         self._problems: dict[Split, list[Problem]] = {}
         self._keep: Callable[[Problem], bool] | None = None
 
@@ -209,9 +210,8 @@ class TaskDataModule(pl.LightningDataModule):
             ValueError: two problems have one ``task_id``.
         """
         if split not in self._problems:
-            limit = {"train": self.max_train_problems, "validation": self.max_validation_problems}.get(split)
-            loaded = self.load_problems(split)
-            self._require_names(loaded, split)
+            limit = self.max_train_problems if split == "train" else self.max_validation_problems
+            loaded = self._load_once(split)
             kept = loaded if self._keep is None else [p for p in loaded if self._keep(p)]
             self.left_out[split] = len(loaded) - len(kept)
             if self.left_out[split]:
@@ -221,6 +221,14 @@ class TaskDataModule(pl.LightningDataModule):
                 )
             self._problems[split] = [replace(p, extraction=self.extraction or p.extraction) for p in kept[:limit]]
         return self._problems[split]
+
+    def _load_once(self, split: Split) -> list[Problem]:
+        """All problems of a split, kept: what is left out of them can change, and reading can take minutes."""
+        if split not in self._loaded:
+            loaded = self.load_problems(split)
+            self._require_names(loaded, split)
+            self._loaded[split] = loaded
+        return self._loaded[split]
 
     def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
         """Each problem needs a name of its own: it names random streams, and verdicts and pass@k are kept by it."""
@@ -249,8 +257,7 @@ class TaskDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> ProblemLoader:
         """Batches of training problems, shuffled unless the trainer overfits the first ones."""
-        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(self.problems("train"), self.batch_size, training=True, shuffle=not overfits)
+        return self._training_loader(self.problems("train"))
 
     def val_dataloader(self) -> list[ProblemLoader]:
         """One loader per validation task, in a fixed order, each problem once."""
@@ -264,6 +271,10 @@ class TaskDataModule(pl.LightningDataModule):
     def predict_dataloader(self) -> ProblemLoader:
         """Training problems in a fixed order, each once."""
         return self._loader(self.problems("train"), self.validation_batch_size)
+
+    def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
+        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
+        return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
 
     def _loader(
         self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from lit_rl.data.contest_tests import (
     problem_timeout_seconds,
     read_hidden_tests,
 )
+from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
@@ -174,15 +174,13 @@ class DeepCoder(TaskDataModule):
         """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
         ranks = self.trainer.world_size if self.trainer else 1
         filled = wrap_around(self.problems("train"), self.batch_size * ranks)
-        overfits = getattr(self.trainer, "overfit_batches", 0) > 0
-        return self._loader(filled, self.batch_size, training=True, shuffle=not overfits)
+        return self._training_loader(filled)
 
     def _rows(self, source: str, split: str) -> Iterator[Row]:
         if source not in CONFIGURATIONS:
-            yield from read_rows(source)
-        elif (folder := Path(os.path.expandvars(self.dataset)).expanduser() / source).is_dir():
-            for file in sorted(folder.glob(f"{split}*")):
-                yield from read_rows(str(file))
+            yield from read_rows(source, split=split)
+        elif (folder := local_path(self.dataset) / source).is_dir():
+            yield from read_rows(str(folder), split=split)
         else:
             yield from read_rows(self.dataset, subset=source, split=split)
 

@@ -6,13 +6,13 @@ a grader, or both.
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.cactus import ThornSource, read_thorns
+from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
 from lit_rl.execution.checks import ReferenceText
@@ -78,7 +78,7 @@ class EinsteinToolkit(TaskDataModule):
         """The files of the split's thorns; validation and test are the same."""
         rows = [
             row
-            for row in read_thorns(Path(os.path.expandvars(self.path)).expanduser())
+            for row in read_thorns(local_path(self.path))
             if self.max_source_chars is None or len(row.src_code) <= self.max_source_chars
         ]
         thorns = sorted({row.thorn_name for row in rows})

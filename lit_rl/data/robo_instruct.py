@@ -9,13 +9,12 @@ not by doing what the instruction says.
 from __future__ import annotations
 
 import csv
-import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
 from lit_rl.data.rows import Row, read_rows
@@ -94,7 +93,7 @@ def read_robo_instruct(path: str) -> Iterator[Row]:
     if not path.endswith(".csv"):
         yield from read_rows(path)
         return
-    file = Path(os.path.expandvars(path)).expanduser()
+    file = local_path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no data file at {file}: correct `path` or put the file there")
     csv.field_size_limit(_LONGEST_FIELD)

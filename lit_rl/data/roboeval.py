@@ -6,11 +6,10 @@ own checkout. To train robot rewards, use :mod:`lit_rl.data.robot_tasks` or :mod
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Unpack
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.roboeval_files import read_tasks
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
@@ -60,6 +59,6 @@ class RoboEval(TaskDataModule):
                 form=self.form,
                 fields={"task": task.name},
             )
-            for task in read_tasks(Path(os.path.expandvars(self.checkout)))
+            for task in read_tasks(local_path(self.checkout))
             for index, instruction in enumerate(task.prompts)
         ]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-JSON_LINES = (".jsonl", ".jsonl.gz")
-JSON_LISTS = (".json", ".json.gz")
-SUFFIXES = (*JSON_LINES, *JSON_LISTS, ".parquet")
+from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
+
 BadRows = Literal["error", "skip"]
 _MISSING = object()
 Value = TypeVar("Value")
@@ -107,29 +105,31 @@ class Row:
 
 
 def read_rows(source: str, *, subset: str | None = None, split: str | None = None) -> Iterator[Row]:
-    """Rows of a local file, of all data files of a folder in the order of their names, or of a hub data set.
+    """Rows of a local file, of the data files of a folder in the order of their names, or of a hub data set.
 
     JSON lines, Parquet and hub data sets are read row by row, so that a large file does not fill memory; a
-    ``.json`` file (one list) is read whole. What exists on disk, starts with ``.``, ``/`` or ``~`` or ends
+    ``.json`` file (one list) is read whole. What exists on disk, starts with ``.``, ``/``, ``~`` or ``$`` or ends
     like a data file is local; anything else is a Hugging Face data set id.
 
     Args:
         source: path ending in ``.jsonl``, ``.json`` (either may be followed by ``.gz``) or ``.parquet``, a
-            folder of such files, or a data set id such as ``openai/openai_humaneval``.
-        subset: the hub data set's configuration; local files have none.
-        split: the hub data set's split or several joined by ``+``; local files have none.
+            folder of such files or one written by ``save_to_disk``, or a data set id such as
+            ``openai/openai_humaneval``.
+        subset: the data set's configuration; a single file has none.
+        split: the data set's split or several joined by ``+``; a single file has none, and a folder's are told by
+            names, see :func:`lit_rl.data.local_files.data_files`.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without data files.
-        ModuleNotFoundError: Parquet or the hub without the extra ``data``.
+        FileNotFoundError: no such file, a folder without data files or without the split, a variable that is not set.
+        ModuleNotFoundError: Parquet, saved folders or the hub without the extra ``data``.
         RowError: a row that is not a JSON object.
         ValueError: another ending, or a file that does not read to its end.
     """
-    source = os.path.expandvars(source)
-    path = Path(source).expanduser()
+    path = local_path(source)
     if path.is_dir():
-        yield from _read_folder(path)
-    elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~")):
+        for file in data_files(path, subset, split):
+            yield from _read_file(file)
+    elif path.exists() or source.endswith(SUFFIXES) or source.startswith((".", "/", "~", "$")):
         yield from _read_file(path)
     else:
         for part in (split or "train").split("+"):
@@ -163,15 +163,6 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         warnings.warn(f"left out {len(skipped)} rows that cannot be read; the first: {skipped[0]}", stacklevel=2)
 
 
-def _read_folder(folder: Path) -> Iterator[Row]:
-    files = sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
-    if not files:
-        endings = ", ".join(SUFFIXES)
-        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {endings}")
-    for file in files:
-        yield from _read_file(file)
-
-
 def _read_file(path: Path) -> Iterator[Row]:
     if not path.is_file():
         raise FileNotFoundError(f"no data file at {path}: correct `path` or put the file there")
@@ -182,6 +173,8 @@ def _read_file(path: Path) -> Iterator[Row]:
             yield from _read_list(path)
         elif path.name.endswith(".parquet"):
             yield from _read_parquet(path)
+        elif path.name.endswith(".arrow"):
+            yield from _read_arrow(path)
         else:
             raise ValueError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
@@ -235,6 +228,20 @@ def _read_parquet(path: Path) -> Iterator[Row]:
                     yield _row(str(path), number, values)
     except pyarrow.ArrowInvalid as fault:
         raise ValueError(f"{path} is no readable Parquet file ({fault}): fetch it again") from None
+
+
+def _read_arrow(path: Path) -> Iterator[Row]:
+    """A stream of record batches, as ``save_to_disk`` writes."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise _extra_missing("pyarrow", str(path)) from None
+    number = 0
+    with pyarrow.memory_map(str(path)) as file, pyarrow.ipc.open_stream(file) as stream:
+        for batch in stream:
+            for values in batch.to_pylist():
+                number += 1
+                yield _row(str(path), number, values)
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:

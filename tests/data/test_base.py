@@ -155,3 +155,26 @@ def test_a_changed_order_in_the_middle_of_an_epoch_is_told(recwarn: pytest.Warni
     for other, what in ((make(seed=2), "seed 1.* seed 2"), (make(15), "12 problems.* 15 problems")):
         with pytest.warns(UserWarning, match=what + r".*some problems of this epoch come twice"):
             other.load_state_dict(first.state_dict())
+
+
+def test_problems_are_loaded_once_also_where_some_are_left_out_later() -> None:
+    loads: list[Split] = []
+
+    class Counted(TaskDataModule):
+        def load_problems(self, split: Split) -> list[Problem]:
+            loads.append(split)
+            return problems(5)
+
+    task = Counted()
+    assert len(task.problems("train")) == 5
+    task.keep_only(lambda problem: len(problem.prompt) > 2)
+    assert len(task.problems("train")) == 3
+    task.keep_only(lambda problem: len(problem.prompt) > 3)
+    assert len(task.problems("train")) == 2 and task.left_out["train"] == 3
+    assert loads == ["train"]
+
+
+def test_the_maximum_of_problems_measured_on_holds_for_the_test_split_too() -> None:
+    task = Given(max_train_problems=4, max_validation_problems=2)
+    sizes = {split: len(task.problems(split)) for split in ("train", "validation", "test")}  # type: ignore[arg-type]
+    assert sizes == {"train": 4, "validation": 2, "test": 2}

@@ -1,0 +1,90 @@
+"""Which files of this machine a data set's name means: variables, folders with splits, folders that were saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+JSON_LINES = (".jsonl", ".jsonl.gz")
+JSON_LISTS = (".json", ".json.gz")
+SUFFIXES = (*JSON_LINES, *JSON_LISTS, ".parquet")
+SAVED = ("dataset_dict.json", "state.json")
+"""What ``save_to_disk`` of the package ``datasets`` leaves beside its ``.arrow`` files."""
+
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
+_SPLIT = re.compile(r"(train|test|validation|valid|val|dev|prompt)(?=[-_.]|$)", re.IGNORECASE)
+
+
+def local_path(source: str) -> Path:
+    """A path with its variables and its ``~`` put in.
+
+    Raises:
+        FileNotFoundError: a variable is not set.
+    """
+    expanded = os.path.expandvars(source)
+    if unset := _VARIABLE.search(expanded):
+        name = unset[1] or unset[2]
+        raise FileNotFoundError(
+            f"{source}: the environment variable {name} is not set: `export {name}=FOLDER`, or give another path"
+        )
+    return Path(expanded).expanduser()
+
+
+def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
+    """The files of a folder that hold a split, in the order of their names.
+
+    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. Where
+    the files are of several splits only those of the wanted one are read; of one split, or of none, all. So it is with
+    ``subset`` and the folders beneath.
+
+    Args:
+        folder: with files as they come from the hub, written by hand, or by ``save_to_disk``.
+        subset: configuration of the data set.
+        split: name or names joined by ``+``.
+
+    Raises:
+        FileNotFoundError: no data files, or none of the split although there are some of others.
+    """
+    if subset is not None and (folder / subset).is_dir():
+        folder = folder / subset
+    files = _saved_files(folder) or sorted(path for path in folder.rglob("*") if path.name.endswith(SUFFIXES))
+    if not files:
+        endings = ", ".join(SUFFIXES)
+        raise FileNotFoundError(f"{folder} holds no data files: put files there that end in {endings}")
+    if subset is not None and any(path.name.startswith(subset) for path in files):
+        files = [path for path in files if path.name.startswith(subset)]
+    names = [_split_of(path.relative_to(folder)) for path in files]
+    if split is None or len(set(names)) < 2:
+        return files
+    wanted = [_ALIASES.get(part, part) for part in split.split("+")]
+    chosen = [path for part in wanted for path, name in zip(files, names, strict=True) if name == part]
+    if not chosen:
+        raise FileNotFoundError(f"{folder} has no {split} files, only {_listed(names)}: name one of these splits")
+    return chosen
+
+
+def _listed(names: Sequence[str | None]) -> str:
+    return " and ".join(sorted(name or "others" for name in set(names)))
+
+
+def _split_of(path: Path) -> str | None:
+    """The split that a file's name, or the name of a folder around it, begins with."""
+    for part in reversed(path.parts):
+        if found := _SPLIT.match(part):
+            return _ALIASES.get(found[1].lower(), found[1].lower())
+    return None
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    """Arrow files of a folder that ``save_to_disk`` wrote: of one data set, or of one in a folder for each split."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+        return [file for name in splits for file in _saved_files(folder / name)]
+    state = folder / "state.json"
+    if not state.is_file() or not (folder / "dataset_info.json").is_file():
+        return []
+    return [folder / entry["filename"] for entry in json.loads(state.read_text())["_data_files"]]

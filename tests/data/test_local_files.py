@@ -1,0 +1,117 @@
+"""Folders of data: their splits, configurations, what save_to_disk left there, variables that are not set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lit_rl.data.deepcoder import DeepCoder
+from lit_rl.data.einstein_toolkit import EinsteinToolkit
+from lit_rl.data.humaneval import HumanEval
+from lit_rl.data.rows import read_rows
+
+
+def write(file: Path, name: str) -> None:
+    """A data file of one row that holds its own name."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.suffix == ".parquet":
+        pa = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pa.table({"name": [name]}), file)
+    else:
+        file.write_text(json.dumps({"name": name}) + "\n")
+
+
+def names(folder: Path, **wanted: str) -> list[Any]:
+    return [row.values["name"] for row in read_rows(str(folder), **wanted)]
+
+
+LAYOUTS = [
+    ("data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet", "data/test-00000-of-00001.parquet"),
+    ("train.jsonl", "train_more.jsonl", "test.jsonl"),
+    ("train/a.jsonl", "train/b.jsonl", "test/a.jsonl"),
+    ("Train-1.jsonl", "Train-2.jsonl", "TEST.jsonl"),
+]
+
+
+@pytest.mark.parametrize("files", LAYOUTS)
+def test_only_the_files_of_the_split_are_read(tmp_path: Path, files: tuple[str, str, str]) -> None:
+    for file in files:
+        write(tmp_path / file, file)
+    assert names(tmp_path, split="train") == list(files[:2])
+    assert names(tmp_path, split="test") == [files[2]]
+    assert names(tmp_path, split="test+train") == [files[2], *files[:2]]
+    assert sorted(names(tmp_path)) == sorted(files), "nothing asked for: everything"
+    with pytest.raises(FileNotFoundError, match=r"has no validation files, only test and train: name one of these"):
+        names(tmp_path, split="validation")
+
+
+@pytest.mark.parametrize("alias", ["validation", "valid", "val", "dev"])
+def test_validation_has_several_names(tmp_path: Path, alias: str) -> None:
+    for name in ("train", alias):
+        write(tmp_path / f"{name}.jsonl", name)
+    assert names(tmp_path, split="validation") == [alias]
+
+
+def test_files_that_name_one_split_or_none_are_all_read(tmp_path: Path) -> None:
+    write(tmp_path / "one" / "train.jsonl", "a")
+    assert names(tmp_path / "one", split="test") == ["a"]
+    write(tmp_path / "none" / "rows.jsonl", "b")
+    write(tmp_path / "none" / "training_notes.jsonl", "c")
+    assert names(tmp_path / "none", split="test") == ["b", "c"]
+
+
+def test_a_configuration_is_a_folder_or_the_beginning_of_names(tmp_path: Path) -> None:
+    for file in ("main/train.jsonl", "main/test.jsonl", "other/train.jsonl"):
+        write(tmp_path / "folders" / file, file)
+    assert names(tmp_path / "folders", subset="main", split="train") == ["main/train.jsonl"]
+    for file in ("taco.jsonl", "lcbv5.jsonl"):
+        write(tmp_path / "names" / file, file)
+    assert names(tmp_path / "names", subset="taco", split="train") == ["taco.jsonl"]
+
+
+def test_what_save_to_disk_wrote_is_read(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra `data`")
+    rows = {name: datasets.Dataset.from_dict({"name": [f"{name} {n}" for n in range(3)]}) for name in ("train", "test")}
+    rows["train"].select([2, 0]).save_to_disk(tmp_path / "one", num_shards=2)
+    assert names(tmp_path / "one") == ["train 2", "train 0"]
+    datasets.DatasetDict(rows).save_to_disk(tmp_path / "several")
+    assert names(tmp_path / "several", split="test") == ["test 0", "test 1", "test 2"]
+
+
+def test_streams_of_record_batches_are_read_without_the_package_that_wrote_them(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"name": ["a", "b"]})
+    with pa.OSFile(str(tmp_path / "data-0.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+        stream.write_table(table)
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-0.arrow"}]}))
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_contests_of_one_folder_keep_their_splits(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        file = tmp_path / "own" / f"{split}.jsonl"
+        file.parent.mkdir(exist_ok=True)
+        tests = json.dumps([{"input": "1\n", "output": "1\n"}])
+        file.write_text(json.dumps({"problem": split, "tests": tests}) + "\n")
+    data = DeepCoder(train=[str(tmp_path / "own")], validation=[str(tmp_path / "own")])
+    assert [p.fields["statement"] for p in data.problems("train")] == ["train"]
+    assert [p.fields["statement"] for p in data.problems("validation")] == ["test"]
+
+
+@pytest.mark.parametrize("written", ["$LIT_RL_NOWHERE/HumanEval.jsonl.gz", "${LIT_RL_NOWHERE}/HumanEval.jsonl.gz"])
+def test_a_variable_that_is_not_set_is_one_line_with_the_remedy(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LIT_RL_NOWHERE", raising=False)
+    for load in (
+        lambda: HumanEval(written).problems("test"),
+        lambda: DeepCoder(written, train=["taco"]).problems("train"),
+        lambda: EinsteinToolkit(written).problems("train"),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            load()
+        message = str(caught.value)
+        assert message.startswith(written) and "\n" not in message
+        assert "LIT_RL_NOWHERE is not set: `export LIT_RL_NOWHERE=FOLDER`" in message
