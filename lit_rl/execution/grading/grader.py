@@ -37,7 +37,7 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     program = TestsSide(channel, job["in_place"], job["allow_objects"])
     places: dict[int, int] = {}
     fix_random(job["seed"])  # the program's own stream would tell it what the tests draw
-    found = _result(job, program, places)
+    found = result_of_tests(job, program, places)
     if program.ended:  # whatever the tests made of it
         found = {"kind": "ended", "error": program.last_error}
     elif program.fault is not None:
@@ -55,7 +55,9 @@ def _write(descriptor: int, line: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _result(job: dict[str, Any], program: TestsSide, places: dict[int, int]) -> dict[str, Any]:
+def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, int]) -> dict[str, Any]:
+    """Run the tests; what they came to. ``places`` gets how often each place of the tests has passed."""
+
     def passed(place: int) -> None:
         places[place] = places.get(place, 0) + 1
 

@@ -16,8 +16,14 @@ from lit_rl.execution.wire.link import Link, encode
 from lit_rl.execution.wire.operations import operate_on
 
 
-class _Server(Link):
-    """Answers the tests' requests; asks for what it was given of the tests' own objects."""
+class Server(Link):
+    """Answers the tests' requests; asks for what it was given of the tests' own objects.
+
+    Args:
+        channel: to the tests' process.
+        namespace: the program's globals.
+        in_place: send arguments back after each call.
+    """
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], in_place: bool) -> None:
         super().__init__(channel, held.PROGRAM)
@@ -78,7 +84,7 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
         channel.send(encode(["failed", child.describe(error), []]))
         child.leave_traceback(error)
         return 1
-    server = _Server(channel, namespace, job["in_place"])
+    server = Server(channel, namespace, job["in_place"])
     try:
         server.send(["names", server.names(json.loads(channel.receive()))])
         while True:

@@ -16,6 +16,7 @@ import sys
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.ending import flush
 from lit_rl.execution.wire import plain
+from lit_rl.execution.zygote.warm_grading import warm_grading
 
 _SAMPLE = """
 import sys
@@ -85,6 +86,7 @@ def warm_up() -> None:
             namespace = child.execute(job, "__main__")
             flush()
             _call(namespace)
+        warm_grading()
     sys.stdin, sys.stdout = stdin, stdout
     sys.modules["__main__"] = main
     linecache.cache.clear()
