@@ -60,7 +60,7 @@ def _stdio(job: dict[str, Any]) -> int:
         status = _exit_status(error)
         if status:
             os.write(CHANNEL, json.dumps(describe(error)).encode())
-    finish(leave_traceback)
+    finish(job["source"], leave_traceback)
     return status
 
 

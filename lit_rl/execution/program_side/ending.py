@@ -13,26 +13,28 @@ import gc
 import io
 import sys
 from collections.abc import Callable
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 # Looked up once, for all forks; and so a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
 _collect, _objects = gc.collect, gc.get_objects
-_FINISHED = frozenset((GeneratorType, CoroutineType, AsyncGeneratorType))
+# What leaves something to be written out has one of these in its source; to look at its objects instead would copy
+# the memory of many types that the fork shares.
+_FINISHING = ("__del__", "open", "IO", "Buffered", "writer", "detach", "yield", "exec", "eval")
 _STDOUT_BUFFER = getattr(sys.__stdout__, "buffer", None)  # a program may detach it
 _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair)
 
 
-def finish(leave_traceback: Callable[[BaseException], None]) -> None:
+def finish(source: str, leave_traceback: Callable[[BaseException], None]) -> None:
     """End the program that ran as ``__main__``.
 
     Args:
+        source: the program's.
         leave_traceback: shows an exception of what still runs.
     """
     for step in (_join_threads, _run_exit_functions, flush):
         _try(step, leave_traceback)
-    if _something_to_finish():
+    if any(word in source for word in _FINISHING):
         for step in (_flush_open_files, _release, flush, _flush_open_files):
             _try(step, leave_traceback)
 
@@ -42,19 +44,6 @@ def _try(step: Callable[[], Any], leave_traceback: Callable[[BaseException], Non
         step()
     except BaseException as error:
         leave_traceback(error)
-
-
-def _something_to_finish() -> bool:
-    """Whether there is a file, a generator, or a class with ``__del__``: most programs have none.
-
-    What was there before the fork is frozen, and not among the collector's objects.
-    """
-    objects = _objects()
-    kinds = set(map(type, objects))
-    if not kinds.isdisjoint(_FINISHED) or any(hasattr(kind, "__del__") for kind in kinds):
-        return True
-    metaclasses = {kind for kind in kinds if issubclass(kind, type)}
-    return any(type(thing) in metaclasses and hasattr(thing, "__del__") for thing in objects)
 
 
 def flush() -> None:
