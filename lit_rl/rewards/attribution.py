@@ -65,10 +65,6 @@ class TokenPlaces:
         end = max(end, start + 1)
         return self._tokens[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
-    def credit(self, scores: Sequence[tuple[float, TermScore]]) -> list[float]:
-        """T parts of a sum of terms, each ``(weight, score)``; terms without a value count as 0."""
-        return self.spread(self.parts(scores))
-
     def parts(self, scores: Sequence[tuple[float, TermScore]]) -> Parts:
         """What of a sum of terms has places, on their tokens and on those that decided them, and what has none."""
         flagged, decided = [0.0] * self._length, [0.0] * self._length

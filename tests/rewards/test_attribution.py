@@ -9,6 +9,10 @@ TOKENS = ((0, 2), (2, 4), (4, 6), (6, 8), (8, 8))
 MASK = (True, True, True, True, True, False)
 
 
+def credit(of: TokenPlaces, scores: list[tuple[float, TermScore]]) -> list[float]:
+    return of.spread(of.parts(scores))
+
+
 def places(start: int | None = None, end: int = 0) -> TokenPlaces:
     return TokenPlaces(TOKENS, MASK, None if start is None else Program("", start, end))
 
@@ -45,27 +49,27 @@ def test_spans_of_padding_are_left_out() -> None:
 def test_a_span_is_split_evenly_and_the_rest_spread_over_the_program() -> None:
     # value -1: 0.6 of it on tokens 1 and 2, the remaining 0.4 over the program's tokens 1, 2, 3
     score = TermScore(-1.0, (Span(3, 5, -0.6),))
-    assert places(3, 8).credit([(1.0, score)]) == pytest.approx([0, -0.3 - 0.4 / 3, -0.3 - 0.4 / 3, -0.4 / 3, 0, 0])
+    assert credit(places(3, 8), [(1.0, score)]) == pytest.approx([0, -0.3 - 0.4 / 3, -0.3 - 0.4 / 3, -0.4 / 3, 0, 0])
 
 
 def test_spans_that_find_no_token_are_spread() -> None:
     score = TermScore(1.0, (Span(40, 41, 1.0),))
-    assert places(0, 4).credit([(1.0, score)]) == pytest.approx([0.5, 0.5, 0, 0, 0, 0])
+    assert credit(places(0, 4), [(1.0, score)]) == pytest.approx([0.5, 0.5, 0, 0, 0, 0])
 
 
 def test_without_a_program_everything_gets_its_part_even_eos_but_no_padding() -> None:
-    assert places().credit([(1.0, TermScore(-1.0))]) == pytest.approx([-0.2] * 5 + [0])
+    assert credit(places(), [(1.0, TermScore(-1.0))]) == pytest.approx([-0.2] * 5 + [0])
 
 
 def test_an_empty_program_counts_as_none() -> None:
-    assert places(4, 4).credit([(1.0, TermScore(1.0))]) == pytest.approx([0.2] * 5 + [0])
+    assert credit(places(4, 4), [(1.0, TermScore(1.0))]) == pytest.approx([0.2] * 5 + [0])
 
 
 def test_the_weight_scales_all_parts() -> None:
     score = TermScore(-1.0, (Span(0, 1, -0.5),))
-    assert places(0, 8).credit([(2.0, score)]) == pytest.approx([-1.25, -0.25, -0.25, -0.25, 0, 0])
+    assert credit(places(0, 8), [(2.0, score)]) == pytest.approx([-1.25, -0.25, -0.25, -0.25, 0, 0])
 
 
 def test_terms_add_up() -> None:
     scores = [(1.0, TermScore(-1.0, (Span(0, 1, -1.0),))), (0.5, TermScore(4.0)), (1.0, TermScore(None))]
-    assert places(0, 8).credit(scores) == pytest.approx([-0.5, 0.5, 0.5, 0.5, 0, 0])
+    assert credit(places(0, 8), scores) == pytest.approx([-0.5, 0.5, 0.5, 0.5, 0, 0])
