@@ -5,8 +5,9 @@ import os
 import pytest
 
 from lit_rl.execution import Verdict
+from lit_rl.execution.judging.child_files import Child, read_tail
 from lit_rl.execution.judging.hosting import run_hosted
-from lit_rl.execution.judging.jobs import Child, ZygoteClient, read_tail
+from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 
 

@@ -159,7 +159,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from lit_rl.execution.checks import Check
 from lit_rl.execution.judging import own_limits
-from lit_rl.execution.judging.jobs import Child
+from lit_rl.execution.judging.child_files import Child
 from lit_rl.execution.outcome import Outcome, Verdict
 
 

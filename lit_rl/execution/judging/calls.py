@@ -9,7 +9,8 @@ from typing import Any
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.judging.answers import Answers, last_calls
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
-from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_whole
+from lit_rl.execution.judging.child_files import Child, read_whole
+from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain

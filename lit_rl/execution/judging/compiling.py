@@ -18,8 +18,9 @@ from functools import lru_cache
 from lit_rl.execution.check_base import Language
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import LIBRARY_FOLDERS
+from lit_rl.execution.judging.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.compiled import Compiled, CompilerFailed
-from lit_rl.execution.judging.jobs import TAIL_BYTES, Child, ZygoteClient, read_tail, read_whole
+from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote

@@ -10,7 +10,8 @@ from typing import Any
 
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
-from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_whole
+from lit_rl.execution.judging.child_files import Child, read_whole
+from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.prepared_tests import FaultyTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict

@@ -5,20 +5,19 @@ from __future__ import annotations
 import array
 import contextlib
 import itertools
-import marshal
 import os
 import select
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from lit_rl.execution.judging.child_files import Child
 from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.judging.watching import Watch
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.channel import Channel
-from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
@@ -33,12 +32,9 @@ from lit_rl.execution.zygote.zygote import (
     WATCH,
 )
 
-TAIL_BYTES = 4096
 _SHORT_MILLISECONDS = 5
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
 _numbers = itertools.count(1)
-# A memfd of the program's may be as long as the output limit; more than this of it is never read.
-_LONGEST_READ = 64 << 20
 
 
 class ZygoteLost(Exception):
@@ -75,60 +71,6 @@ class JobReport(NamedTuple):
     def timed_out(self) -> bool:
         """Whether a time limit ended it."""
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
-
-
-class Child:
-    """Descriptors of one child: its job, its three standard streams, and a channel.
-
-    Args:
-        job: what ``child.run_job`` reads; builtin types only.
-        stdin: bytes of its standard input, or ``None`` for the null device.
-        channel: descriptor for the channel; by default a memfd that is read afterwards.
-    """
-
-    def __init__(self, job: dict[str, Any], stdin: bytes | None = None, channel: int | None = None) -> None:
-        self.job = memfd(marshal.dumps(job))
-        # Each its own: the offset, flags and locks of an open file would pass from one program to the next.
-        self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.stdout, self.stderr = memfd(), memfd()
-        self.channel = memfd() if channel is None else channel
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """In the order in which the zygote expects them."""
-        return (self.stdin, self.stdout, self.stderr, self.job, self.channel)
-
-    def close_channel(self) -> None:
-        """Close this side's copy of the channel's descriptor, once the child has its own."""
-        os.close(self.channel)
-        self.channel = -1
-
-    def close(self) -> None:
-        """Close all descriptors; with them the memory goes."""
-        for descriptor in self.descriptors:
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def read_whole(descriptor: int) -> bytes:
-    """What a child wrote into a memfd."""
-    size = min(os.fstat(descriptor).st_size, _LONGEST_READ)
-    return os.pread(descriptor, size, 0) if size else b""
-
-
-def read_tail(descriptor: int) -> str:
-    """The last bytes of it, as text that is fit for a log."""
-    size = os.fstat(descriptor).st_size
-    if not size:
-        return ""
-    start = max(0, size - TAIL_BYTES)
-    return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
 
 
 class _Job:
@@ -328,23 +270,10 @@ class ZygoteClient:
         raise KilledFromOutside
 
 
-def memfd(content: bytes | None = None) -> int:
-    """A file in memory with this content, read from its start."""
-    # Without permission to seal: a program must not be able to freeze a descriptor of ours.
-    descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
-    if content:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
 __all__ = [
     "FINISHED",
     "OUT_OF_CPU",
     "OUT_OF_WALL",
-    "Child",
     "JobReport",
     "Spent",
     "ZygoteClient",

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.judging.child_files import Child, memfd, read_whole
 from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.compiled import CompilerFailed
-from lit_rl.execution.judging.jobs import Child, ZygoteClient, memfd, read_whole
+from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import (
     description_of,
     ended_early,

@@ -6,7 +6,8 @@ import os
 import signal
 from dataclasses import replace
 
-from lit_rl.execution.judging.jobs import Child, JobReport, ZygoteClient, read_tail
+from lit_rl.execution.judging.child_files import Child, read_tail
+from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.printable import printable_name

@@ -1,0 +1,79 @@
+"""What a job's process is given and leaves: descriptors of files in memory."""
+
+from __future__ import annotations
+
+import marshal
+import os
+from typing import Any
+
+from lit_rl.execution.wire.printable import printable
+
+TAIL_BYTES = 4096
+# A memfd of the program's may be as long as the output limit; more than this of it is never read.
+_LONGEST_READ = 64 << 20
+
+
+class Child:
+    """Descriptors of one child: its job, its three standard streams, and a channel.
+
+    Args:
+        job: what ``child.run_job`` reads; builtin types only.
+        stdin: bytes of its standard input, or ``None`` for the null device.
+        channel: descriptor for the channel; by default a memfd that is read afterwards.
+    """
+
+    def __init__(self, job: dict[str, Any], stdin: bytes | None = None, channel: int | None = None) -> None:
+        self.job = memfd(marshal.dumps(job))
+        # Each its own: the offset, flags and locks of an open file would pass from one program to the next.
+        self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.stdout, self.stderr = memfd(), memfd()
+        self.channel = memfd() if channel is None else channel
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """In the order in which the zygote expects them."""
+        return (self.stdin, self.stdout, self.stderr, self.job, self.channel)
+
+    def close_channel(self) -> None:
+        """Close this side's copy of the channel's descriptor, once the child has its own."""
+        os.close(self.channel)
+        self.channel = -1
+
+    def close(self) -> None:
+        """Close all descriptors; with them the memory goes."""
+        for descriptor in self.descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_whole(descriptor: int) -> bytes:
+    """What a child wrote into a memfd."""
+    size = min(os.fstat(descriptor).st_size, _LONGEST_READ)
+    return os.pread(descriptor, size, 0) if size else b""
+
+
+def read_tail(descriptor: int) -> str:
+    """The last bytes of it, as text that is fit for a log."""
+    size = os.fstat(descriptor).st_size
+    if not size:
+        return ""
+    start = max(0, size - TAIL_BYTES)
+    return printable(os.pread(descriptor, TAIL_BYTES, start).decode("utf-8", "replace"))
+
+
+def memfd(content: bytes | None = None) -> int:
+    """A file in memory with this content, read from its start."""
+    # Without permission to seal: a program must not be able to freeze a descriptor of ours.
+    descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
+    if content:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
