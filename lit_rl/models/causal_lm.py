@@ -38,7 +38,8 @@ class CausalLM(Policy):
         tokenizer: where the tokenizer comes from; by default, where the model comes from.
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         lora: train low-rank adapters instead of all weights.
-        dtype: of the weights, ``float32`` or ``bfloat16``.
+        dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
+            see :mod:`lit_rl.models.masters`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
