@@ -25,7 +25,8 @@ UNKNOWN, NOT_SUPPORTED = 0x00050000 | errno.ENOSYS, 0x00050000 | errno.ENOTSUP
 NO_TERMINAL = 0x00050000 | errno.ENOTTY
 _KILL = 0x80000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
-_JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x15, 0x35, 0x45
+_JUMP, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x05, 0x15, 0x35, 0x45
+_LONGEST_JUMP = 255  # of one that has a condition
 _MODE_FILTER = 2
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
@@ -45,9 +46,9 @@ class Filter:
 
     def __init__(self, actions: Mapping[str, int], blocks: Mapping[str, Block], default: int = UNKNOWN) -> None:
         numbers = NUMBERS[MACHINE]
-        known = {numbers[name]: action for name, action in actions.items() if name in numbers}
-        code = [*_head({name: block for name, block in blocks.items() if name in numbers})]
-        code += _search(_ranges(known, default))
+        decided = {name: always(action) for name, action in actions.items()} | dict(blocks)
+        known = {numbers[name]: block for name, block in decided.items() if name in numbers}
+        code = [*_head(), *_search(_ranges(known, always(default)))]
         packed = b"".join(struct.pack("=HBBI", *part) for part in code)
         buffer = ctypes.create_string_buffer(packed, len(packed))
         program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
@@ -105,32 +106,30 @@ def _load(argument: int, high: bool = False) -> Instruction:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * high)
 
 
-def _head(blocks: Mapping[str, Block]) -> Block:
-    """Check of the machine, then the blocks."""
+def _head() -> Block:
+    """Check of the machine; the number of the call is at hand behind it."""
     code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
     if MACHINE == "x86_64":
         code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *always(_KILL)]
-    for name, block in blocks.items():
-        code += [(_JUMP_EQUAL, 0, len(block), NUMBERS[MACHINE][name]), *block]
     return code
 
 
-def _ranges(actions: Mapping[int, int], default: int) -> list[tuple[int, int]]:
-    """Sorted ``(first number, action)``; each holds up to the next. Numbers in no list: the default."""
-    starts: list[tuple[int, int]] = []
-    for number in range(max(actions, default=0) + 2):
-        action = actions.get(number, default)
-        if not starts or starts[-1][1] != action:
-            starts.append((number, action))
+def _ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
+    """Sorted ``(first number, block)``; each holds up to the next. Numbers in no list: the default."""
+    starts: list[tuple[int, Block]] = []
+    for number in range(max(blocks, default=0) + 2):
+        block = blocks.get(number, default)
+        if not starts or starts[-1][1] != block:
+            starts.append((number, block))
     return starts
 
 
-def _search(starts: list[tuple[int, int]]) -> Block:
+def _search(starts: list[tuple[int, Block]]) -> Block:
     """Binary search over ranges: the kernel runs the filter for every number when it is installed."""
     if len(starts) == 1:
-        return always(starts[0][1])
+        return starts[0][1]
     middle = len(starts) // 2
     low, high = _search(starts[:middle]), _search(starts[middle:])
-    if len(low) > 255:
-        raise ValueError("the filter is too long for one jump")
+    if len(low) > _LONGEST_JUMP:
+        return [(_JUMP_GREATER_EQUAL, 0, 1, starts[middle][0]), (_JUMP, 0, 0, len(low)), *low, *high]
     return [(_JUMP_GREATER_EQUAL, len(low), 0, starts[middle][0]), *low, *high]
