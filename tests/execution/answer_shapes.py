@@ -115,6 +115,12 @@ SHAPES = (
         "print(2)\n",
         PROGRAM,
     ),
+    Shape(
+        "output that parses follows",
+        f"{py('print(1)' + chr(10))}\n{py('x = 1' + chr(10), 'text')}",
+        "print(1)\n",
+        PROGRAM,
+    ),
     # Fences that are left over, missing or odd.
     Shape("a fence left over at the end", f"{py(ANSWER)}```\n"),
     Shape("two fences left over", f"{py(ANSWER)}```\n\n```\n"),
