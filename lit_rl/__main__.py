@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.messages import fail
+from lit_rl.messages import explain, fail
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -35,7 +35,7 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:
-        fail(str(error), status=2)
+        fail(explain(str(error)), status=2)
     except (ValueError, OSError, ImportError) as error:
         fail(str(error), status=1)
 

@@ -12,14 +12,15 @@ from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
+from lit_rl.config_files import check_file, check_groups, files_of
 from lit_rl.data.base import TaskDataModule
-from lit_rl.messages import fail
+from lit_rl.execution import SandboxError
+from lit_rl.messages import explain, fail
 from lit_rl.models.phase import where
-from lit_rl.models.strategy import check_strategy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
-from lit_rl.trainer import TRAINER_DEFAULTS, quiet
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, quiet
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
@@ -35,11 +36,14 @@ _INTERRUPTED = (
 class OneLineParser(LightningArgumentParser):
     """Errors in one line: what is wrong, what came, what to do; no usage dump before it."""
 
+    files: Sequence[str] = ()
+    """Configurations that are read, so that an error can name its own."""
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
         if not self.exit_on_error:
             super().error(message, ex)
-        fail(message, status=2)
+        fail(explain(message, [action.dest for action in self._actions], self.files), status=2)
 
 
 class Cli(LightningCLI):
@@ -47,6 +51,7 @@ class Cli(LightningCLI):
 
     def __init__(self, args: Sequence[str], run: bool = True) -> None:
         quiet()
+        self._files = files_of(args)
         super().__init__(
             PolicyModule,
             TaskDataModule,
@@ -68,19 +73,24 @@ class Cli(LightningCLI):
             "epilog": f"Around a run, each with a --help of its own: lit-rl {AROUND_A_RUN}.",
         }
         parser = OneLineParser(**{**kwargs, **about})
+        parser.files = self._files
         parser.add_argument(
             "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
         )
         return parser
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Look at the strategy first: Lightning's own messages do not know which ones work here."""
-        check_strategy(self._get(self.config_init, "trainer", default={}).get("strategy", "auto"))
+        """Look at the settings first: Lightning's own messages do not know what to use instead."""
+        check_settings(self._get(self.config_init, "trainer", default={}))
         return super().instantiate_trainer(**kwargs)
 
     def before_instantiate_classes(self) -> None:
-        """Fill in what the configuration leaves to the run's seed and length."""
+        """Look whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
+        for section in ("model", "data"):
+            given = config.get(section)
+            if given is not None and "class_path" in given:
+                check_groups(section, given["class_path"], given.get("init_args") or {})
         follow_seed(config)
         follow_length(config)
 
@@ -133,7 +143,9 @@ def main(args: Sequence[str] | None = None) -> None:
     verb = commands.VERBS.get(arguments[0]) if arguments else None
     try:
         arguments = with_nulls(with_paths(arguments))
-    except FileNotFoundError as error:
+        for file in files_of(arguments):
+            check_file(file)
+    except (OSError, ValueError) as error:
         fail(str(error), status=2)
     try:
         if verb is not None:
@@ -148,9 +160,15 @@ def main(args: Sequence[str] | None = None) -> None:
             fail(_INTERRUPTED, status=INTERRUPT_STATUS)
         raise
     except ArgumentError as error:
-        fail(str(error), status=2)
-    except (ValueError, TypeError, OSError, ImportError, ArithmeticError, RuntimeError) as error:
+        fail(explain(str(error), files=files_of(arguments)), status=2)
+    except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         place = where()
-        fail((f"{place}: " if place else "") + f"{error}\n(set {DEBUG_VARIABLE}=1 to see where)", status=1)
+        message = str(error).strip()
+        if message.startswith("Does not validate against"):  # a constructor's own word, with what the parser tried
+            message = explain(message)
+        # Ours say what to do; of the others one wants to know where they came from.
+        says_enough = isinstance(error, ValueError | OSError | ImportError | SandboxError) and "\n" not in message
+        what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
+        fail(f"{place}: {what}" if place else what, status=1)

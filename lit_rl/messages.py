@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
-_SAYS_NOTHING = (
-    "usage:",
-    "Given value",
-    "Does not validate against any of the",
-    "Subtypes:",
-    "Errors:",
-    "Subclass types expect one of:",
-    "Not a valid subclass of",
-    "a class path (str)",
-    "a dict with",
-    "Expected a <class 'NoneType'>",
+_MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
+_LONGEST_LINE = 400
+
+_KEY = re.compile(r'Parser key "(?P<key>[^"]*)":$')
+_CLASS = re.compile(r"Problem with given class_path '(?P<path>[^']*)':$")
+_SAYS_NOTHING = re.compile(
+    r"usage:|Given value|Does not validate against any of the|Subtypes:|Errors:|Subclass types expect one of:"
+    r"|Not a valid subclass of|a class path \(str\)|a dict |Expected a <class 'NoneType'>$|Expected a path but|$"
 )
-"""How the lines begin in which the parser tells of types it tried besides."""
+"""Lines in which the parser tells of types it tried besides, or of what surrounds the error."""
+
+
+class Cause(NamedTuple):
+    """One thing that the parser did not like.
+
+    Args:
+        keys: where: ``("model", "policy", "lora")``.
+        class_path: the class whose arguments these are, if the parser got so far.
+        text: what the parser says.
+    """
+
+    keys: tuple[str, ...]
+    class_path: str | None
+    text: str
 
 
 def fail(message: str, status: int) -> NoReturn:
@@ -27,7 +44,149 @@ def fail(message: str, status: int) -> NoReturn:
 
 
 def shorten(message: str) -> str:
-    """The lines of a parser's message that say something: keys and causes, not each type that was tried."""
-    lines = [line.strip().removeprefix("- ") for line in message.strip().splitlines()]
-    kept = [line for line in lines if line and not line.startswith(_SAYS_NOTHING)]
-    return "\n  ".join(line[:400] for line in kept[:12])
+    """At most twelve lines of a message, none of them long."""
+    lines = [line.strip() for line in message.strip().splitlines()]
+    return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
+
+
+def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] = ()) -> str:
+    """A parser's message as one line: the key, what is wrong with it, and what may have been meant.
+
+    Args:
+        message: of jsonargparse, which tells of every type that it tried.
+        known_keys: dotted keys that the parser knows, for suggestions.
+        files: configurations that were read; the one that holds the mistake is named.
+    """
+    causes = causes_of(message)
+    if not causes:
+        return message
+    told = [(cause, _tell(cause, tuple(known_keys))) for cause in causes]
+    cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
+    if line is None:
+        line = _expected(cause, causes, message)
+    return _file_of(cause, files) + line
+
+
+def causes_of(message: str) -> list[Cause]:
+    """What the parser did not like, each with its place, from the indentation of its message."""
+    open_keys: list[tuple[int, str]] = []
+    open_classes: list[tuple[int, str]] = []
+    causes = []
+    for raw in message.splitlines():
+        line = raw.strip().removeprefix("- ")
+        indent = len(raw) - len(raw.lstrip(" "))
+        key, of_class = _KEY.match(line), _CLASS.match(line)
+        if key or of_class:
+            open_keys = [item for item in open_keys if item[0] < indent]
+            open_classes = [item for item in open_classes if item[0] < indent]
+        if key:
+            open_keys.append((indent, key["key"]))
+        elif of_class:
+            open_classes.append((indent, of_class["path"]))
+        elif line and not _SAYS_NOTHING.match(line):
+            keys = tuple(name for at, name in open_keys if at <= indent)
+            owner = next((path for at, path in reversed(open_classes) if at < indent), None)
+            causes.append(Cause(keys, owner, line))
+    return causes
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``did you mean a?`` where a known name is near, and the names there are."""
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(name, names, n=2, cutoff=0.6)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    most = _MOST_NAMES_BESIDE_A_NEAR_ONE if near else _MOST_NAMES
+    return meant + (f" ({', '.join(names)})" if 0 < len(names) <= most else "")
+
+
+def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
+    """The line for a cause of a kind that is known to be the one that matters; ``None`` for types that were tried."""
+    where = ".".join(cause.keys)
+    text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
+    if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
+        return _unknown_key(cause, where, found[1] or found[2], known_keys)
+    if found := re.match(r"module '([^']+)' has no attribute '([^']+)'", text):
+        return f"{where}: {found[1]} has no {found[2]}{suggestion(found[2], _classes_of(found[1]))}"
+    if found := re.match(r"No module named '([^']+)'", text):
+        return f"{where}: there is no module {found[1]}: install it, or correct the class path"
+    if found := re.match(r"Import path (\S+) does not correspond to a subclass of (\S+)", text):
+        return f"{where}: {found[1]} is no {found[2]}: give a class derived from it"
+    if found := re.match(r"Expected a dot import path string: (.+)", text):
+        return f"{where}: there is no class {found[1]}{suggestion(found[1], _our_classes(cause.keys))}"
+    if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
+        return f"there is no verb {found[1]}{suggestion(found[1], re.findall(r'[a-z-]+', found[2]))}"
+    if found := re.match(r"the following arguments are required: (.*)", text):
+        if cause.class_path is not None:
+            return f"{where}: {cause.class_path.rpartition('.')[2]} needs {found[1]}: give them under init_args"
+        missing = ", ".join(name.partition(".")[2] or name for name in found[1].split(", "))
+        return f"missing: {missing}; give them in a --config FILE (lit-rl configs lists some) or one by one"
+    return None
+
+
+def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...]) -> str:
+    inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
+    owner = inner[1] if inner else cause.class_path
+    if owner is not None:
+        known = _arguments_of(owner)
+        group, _, inside = name.partition(".")
+        of_group = getattr(known.get(group), "__dataclass_fields__", {})
+        meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
+        return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{meant}"
+    near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
+    near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
+    return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
+
+
+def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
+    """``model.rank: expected int, got x``: the types that were tried, put together."""
+    same = [other.text for other in causes if other.keys == cause.keys]
+    kinds: list[str] = []
+    for text in same:
+        for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
+            kinds.append(kind[0] or f"one of {kind[1]}")
+    got = re.search(r"Got value: (.+)", "\n".join(same)) or re.findall(r"Given value: (.+)", message)[:1]
+    value = got[1] if isinstance(got, re.Match) else got[0] if got else None
+    where = ".".join(cause.keys)
+    start = f"{where}: " if where else ""
+    if not kinds:
+        return start + cause.text
+    return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + (f", got {value}" if value else "")
+
+
+def _file_of(cause: Cause, files: Sequence[str]) -> str:
+    """``FILE: `` if exactly one configuration holds the key or class that is wrong."""
+    patterns = (
+        r"Option '([^']+)' is not",
+        r"has no attribute '([^']+)'",
+        r"Import path (\S+) does",
+        r"module named '(.+)'",
+    )
+    wrong = next((found[1] for pattern in patterns if (found := re.search(pattern, cause.text))), None)
+    if wrong is None:
+        return ""
+    word = re.compile(rf"\b{re.escape(wrong)}\b")
+    holding = [name for name in files if word.search(Path(name).read_text(encoding="utf-8", errors="replace"))]
+    return f"{holding[0]}: " if len(holding) == 1 else ""
+
+
+def _arguments_of(class_path: str) -> dict[str, Any]:
+    """Arguments of a class with their defaults; none where it cannot say."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        parameters = inspect.signature(getattr(import_module(module), name)).parameters
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return {}
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
+def _classes_of(module: str) -> list[str]:
+    found = import_module(module)
+    return [name for name in dir(found) if inspect.isclass(getattr(found, name)) and not name.startswith("_")]
+
+
+def _our_classes(keys: tuple[str, ...]) -> list[str]:
+    """Short names of classes that may stand at a key."""
+    homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
+    homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
+    home = next((homes[key] for key in reversed(keys) if key in homes), None)
+    return list(getattr(import_module(home), "__all__", ())) if home else []

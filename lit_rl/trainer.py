@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.models.strategy import check_strategy
@@ -34,6 +36,10 @@ _DECIDED = (
 )
 
 
+MOST_RANKS_A_CORE = 4
+"""More processes than this on each core is a mistake; a few serve to try out what many ranks do."""
+
+
 class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
@@ -50,7 +56,7 @@ class Trainer(pl.Trainer):
 
     def __init__(self, **settings: Any) -> None:
         quiet()
-        check_strategy(settings.get("strategy", "auto"))
+        check_settings(settings)
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings})
 
@@ -66,6 +72,35 @@ class Trainer(pl.Trainer):
         """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse trainer settings that cannot work with modules that go backward themselves, or on this machine.
+
+    Raises:
+        ValueError: with the argument to use instead.
+    """
+    check_strategy(settings.get("strategy", "auto"))
+    if settings.get("gradient_clip_val"):
+        raise ValueError(
+            "trainer.gradient_clip_val clips nothing here, got "
+            f"{settings['gradient_clip_val']}: use model.gradient_clip_norm, which clips policy and critic apart"
+        )
+    if settings.get("accumulate_grad_batches", 1) not in (1, None):
+        raise ValueError(
+            f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
+            "model.microbatch_size, which splits a batch without changing the gradient"
+        )
+    accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
+    if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"trainer.accelerator is {accelerator}, and torch {torch.__version__} sees no GPU here: use cpu or auto, "
+            "or install a build of torch that fits the GPU's driver"
+        )
+    cores = os.cpu_count() or 1
+    counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
+    if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
+        raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one a core")
 
 
 def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:

@@ -54,8 +54,8 @@ def test_mistakes_are_one_clear_error(case: str, capsys: pytest.CaptureFixture[s
 
 TERM = "--model.rewards=[{{class_path: {}, init_args: {{{}}}}}]"
 BAD_REWARDS = {
-    "an unknown term": (TERM.format("NoReward", ""), ['key "rewards"', "NoReward"]),
-    "a weight that is no number": (TERM.format("TestsReward", "weight: much"), ['key "weight"', "much"]),
+    "an unknown term": (TERM.format("NoReward", ""), ["model.rewards: ", "NoReward"]),
+    "a weight that is no number": (TERM.format("TestsReward", "weight: much"), ["model.rewards.weight: ", "much"]),
     "a weight that is not finite": (TERM.format("TestsReward", "weight: .nan"), ["TestsReward.weight", "got nan"]),
     "a mistyped argument": (TERM.format("TestsReward", "wieght: 1"), ["TestsReward", "wieght"]),
     "a missing argument": (TERM.format("OverlongPenalty", ""), ["OverlongPenalty", "max_tokens"]),
@@ -78,7 +78,7 @@ def test_a_bad_reward_fails_before_the_weights_are_loaded_and_names_key_and_reas
         lit_rl.cli.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *quiet, argument])
     error = capsys.readouterr().err.partition("lit-rl: error: ")[2]
     assert all(word in error for word in named), error
-    assert len(error.splitlines()) <= 7
+    assert len(error.splitlines()) == 1
 
 
 def test_pass_at_8_of_4_samples_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ class SmallTaskOptions(TypedDict, total=False):
     """Arguments of :class:`lit_rl.data.TaskDataModule` for tasks whose batch is by default the whole task."""
 
     validation_batch_size: int
-    seed: int
+    seed: int | None
     max_train_problems: int | None
     max_validation_problems: int | None
     validation_tasks: list[TaskDataModule] | None

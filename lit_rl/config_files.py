@@ -1,0 +1,85 @@
+"""Configuration files of a command line, looked at before the parser reads them: its messages do not name the file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lit_rl.messages import suggestion
+
+_FLAGS = ("--config", "-c")
+_SECTIONS = (
+    "model",
+    "data",
+    "trainer",
+    "seed_everything",
+    "ckpt_path",
+    "weights_only",
+    "verbose",
+    "return_predictions",
+)
+_VERBS = ("fit", "validate", "test", "predict", "config")
+
+
+def files_of(arguments: Sequence[str]) -> list[str]:
+    """The files that ``--config`` names, in order."""
+    found = []
+    for flag, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, equals, value = flag.partition("=")
+        if name in _FLAGS:
+            found.append(value if equals else following)
+    return [name for name in found if Path(name).is_file()]
+
+
+def check_file(name: str) -> None:
+    """Look whether a file is a configuration.
+
+    Raises:
+        ValueError: it is empty, no YAML, no mapping, or has a section that there is not; the message names the file.
+    """
+    try:
+        content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is no text in UTF-8: a configuration is a YAML file") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{name}{place}: {error.problem or error.context or 'not YAML'}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
+    if content is None:
+        raise ValueError(f"{name} is empty: a configuration has the sections model and data (lit-rl configs copy NAME)")
+    if not isinstance(content, dict):
+        raise ValueError(
+            f"{name} is no configuration: expected sections such as model and data, got {str(content)[:60]}"
+        )
+    for section in content:
+        first = str(section).partition(".")[0]
+        if first not in (*_SECTIONS, *_VERBS):
+            raise ValueError(f"{name}: there is no section {section}{suggestion(first, _SECTIONS)}")
+
+
+def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) -> None:
+    """Look whether arguments whose default is a group of keys got keys and values.
+
+    Args:
+        section: ``model`` or ``data``.
+        class_path: whose arguments these are.
+        arguments: as the parser read them.
+
+    Raises:
+        ValueError: one of them is a list or a text; the message names it and its keys.
+    """
+    module, _, name = class_path.rpartition(".")
+    parameters = inspect.signature(getattr(import_module(module), name)).parameters
+    for key, value in arguments.items():
+        default = parameters[key].default if key in parameters else None
+        if is_dataclass(default) and isinstance(value, list | str | int | float):
+            keys = ", ".join(field.name for field in fields(default))
+            raise ValueError(f"{section}.{key} takes keys and values, got {value}: its keys are {keys}")

@@ -1,0 +1,254 @@
+"""Mistakes that people make, each with what the answer must say: one line, with what is wrong and what to do.
+
+Each row is a command and parts of its answer. Nothing here trains: a mistake is found before a run begins.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from lit_rl.__main__ import main
+from lit_rl.trainer import check_settings
+
+TINY = {
+    "model_type": "qwen2",
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 128,
+}
+BASE = {
+    "trainer": {"accelerator": "cpu", "devices": 1, "max_epochs": -1, "logger": False, "enable_progress_bar": False},
+    "model": {
+        "class_path": "lit_rl.modules.GRPO",
+        "init_args": {
+            "policy": {
+                "class_path": "lit_rl.models.CausalLM",
+                "init_args": {"config": TINY, "tokenizer": "package:lit_rl/data/basics_tokenizer"},
+            },
+            "max_rollouts": 1,
+            "sampling": {"num_samples": 2, "max_tokens": 4},
+            "rewards": [{"class_path": "lit_rl.rewards.TestsReward"}],
+            "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.001}},
+            "sandbox": "lit_rl.execution.Sandbox",
+        },
+    },
+    "data": {
+        "class_path": "lit_rl.data.Basics",
+        "init_args": {"num_train_problems": 52, "num_validation_problems": 26, "batch_size": 4},
+    },
+}
+OWN = '''
+from lit_rl.rewards import RewardTerm
+
+
+class Nameless(RewardTerm):
+    """A term without a name."""
+
+    def score(self, completions, judgements):
+        return []
+
+
+class NoTerm:
+    """Something else."""
+'''
+FILES = {
+    "broken.yaml": "a: [1\nb: 2\n",
+    "empty.yaml": "",
+    "comment.yaml": "# nothing else\n",
+    "list.yaml": "- a\n",
+    "tab.yaml": "model:\n\tclass_path: x\n",
+    "text.yaml": "hello\n",
+    "section.yaml": "modle:\n  class_path: GRPO\n",
+    "sections.yaml": "model:\n  class_path: GRPO\noptimiser: {}\n",
+    "key.yaml": "model:\n  init_args:\n    max_rollout: 3\n",
+    "callback.yaml": (
+        "trainer:\n  callbacks:\n    - class_path: lit_rl.callbacks.Checkpointing\n      init_args: {foldr: x}\n"
+    ),
+    "term.yaml": "model:\n  init_args:\n    rewards:\n      - class_path: lit_rl.rewards.TestReward\n",
+    "binary.yaml": b"\xff\xfe\x00",
+    "own_terms.py": OWN,
+}
+
+# name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
+MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
+    # -- files ---------------------------------------------------------------------------------------------
+    "broken YAML": ("fit --config broken.yaml", ("broken.yaml, line 2", "','")),
+    "an empty file": ("fit --config empty.yaml", ("empty.yaml is empty", "model and data")),
+    "a file of comments": ("fit --config comment.yaml", ("comment.yaml is empty",)),
+    "a list": ("fit --config list.yaml", ("list.yaml is no configuration", "got ['a']")),
+    "a tab": ("fit --config tab.yaml", ("tab.yaml, line 2", "cannot start any token")),
+    "a text": ("fit --config text.yaml", ("text.yaml is no configuration", "got hello")),
+    "no text at all": ("fit --config binary.yaml", ("binary.yaml is no text in UTF-8",)),
+    "a mistyped section": ("fit --config section.yaml", ("no section modle", "did you mean model?")),
+    "a section that there is not": ("fit --config sections.yaml", ("sections.yaml", "no section optimiser")),
+    "a missing file": ("fit --config nothere.yaml", ("nothere.yaml is neither a file nor", "lit-rl configs")),
+    "a mistyped name": ("fit --config basics_gropo", ("did you mean basics_grpo",)),
+    "a folder": ("fit --config .", ("neither a file nor",)),
+    "no configuration": ("fit", ("missing: data, model", "--config FILE")),
+    "a mistyped verb": ("fitt --config base.yaml", ("no verb fitt", "did you mean fit?")),
+    "a mistyped verb of ours": ("chekc-data --data Basics", ("no verb chekc-data",)),
+    # -- keys, names of classes ------------------------------------------------------------------------------
+    "a key in a file": (
+        "--config key.yaml",
+        ("key.yaml: model.max_rollout is unknown to GRPO", "did you mean max_rollouts?"),
+    ),
+    "a key of a callback": (
+        "--config callback.yaml",
+        ("callback.yaml: trainer.callbacks.foldr", "did you mean folder?"),
+    ),
+    "a class in a file": ("--config term.yaml", ("term.yaml: model.rewards", "did you mean TestsReward")),
+    "a key of the model": ("--model.smapling.max_tokens 5", ("model.smapling", "did you mean sampling?")),
+    "a key of a group": (
+        "--model.sampling.temprature 1",
+        ("temprature is unknown", "mean temperature?"),
+    ),
+    "a key of the trainer": ("--trainer.maxepochs 3", ("trainer.maxepochs", "did you mean trainer.max_epochs")),
+    "a key of the data": ("--data.batch_sise 3", ("data.batch_sise", "did you mean batch_size?")),
+    "a key of the policy": ("--model.policy.dtpye float32", ("model.policy.dtpye", "did you mean dtype")),
+    "a section as a flag": ("--modle.max_rollouts 3", ("modle.max_rollouts is unknown", "did you mean model?")),
+    "a key of LoRA": ("""--model.policy.lora '{"rank": 4, "alhpa": 3}'""", ("lora.alhpa", "did you mean alpha?")),
+    "a key of a reward": (
+        """--model.rewards '[{"class_path": "lit_rl.rewards.TestsReward", "init_args": {"wieght": 2}}]'""",
+        ("model.rewards.wieght is unknown to TestsReward; did you mean weight?",),
+    ),
+    "a key of the sandbox": (
+        """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_wokers": 1}}'""",
+        ("model.sandbox.num_wokers", "did you mean num_workers?"),
+    ),
+    "an algorithm": ("--model GRPOO", ("there is no class GRPOO; did you mean GRPO?",)),
+    "a task": ("--data Basic", ("there is no class Basic; did you mean Basics?",)),
+    "a reward": ("--model.rewards '[lit_rl.rewards.TestReward]'", ("no TestReward; did you mean TestsReward",)),
+    "a callback": ("--trainer.callbacks '[lit_rl.callbacks.Checkpoint]'", ("did you mean Checkpointing?",)),
+    "a sandbox": ("--model.sandbox lit_rl.execution.Sandboxx", ("no Sandboxx; did you mean Sandbox",)),
+    "an optimizer": ("--model.optimizer torch.optim.AdamX", ("torch.optim has no AdamX", "Adam")),
+    "a schedule": ("--model.lr_scheduler torch.optim.lr_scheduler.LinearLRR", ("did you mean LinearLR",)),
+    "a module that is not there": ("--model.rewards '[nomodule.Thing]'", ("there is no module nomodule",)),
+    "a class that is not in its file": (
+        "--model.rewards '[own_terms.Missing]'",
+        ("own_terms has no Missing", "NoTerm"),
+    ),
+    "a class of another kind": ("--model.rewards '[own_terms.NoTerm]'", ("NoTerm is no RewardTerm",)),
+    "a term without a name": ("--model.rewards '[own_terms.Nameless]'", ("Nameless.name is empty",)),
+    # -- values ----------------------------------------------------------------------------------------------
+    "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
+    "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
+    "a word inside LoRA": ("--model.policy.lora.rank x", ("model.policy.lora.rank: expected int, got x",)),
+    "a fraction of a rollout": ("--model.max_rollouts 2.5", ("model.max_rollouts: expected int, got 2.5",)),
+    "a choice that there is not": (
+        "--model.objective.loss clip",
+        ("objective.loss: expected one of 'clipped'", "got clip"),
+    ),
+    "a baseline that there is not": ("--model.baseline median", ("baseline: expected one of 'group_mean'",)),
+    "a precision that there is not": ("--trainer.precision bf17", ("trainer.precision", "'bf16-mixed'", "got bf17")),
+    "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),
+    "a list for a group": ("--model.sampling [4,24]", ("model.sampling takes keys and values", "num_samples")),
+    "a word for a group": ("--model.objective ppo", ("model.objective",)),
+    "no samples": ("--model.sampling.num_samples 0", ("num_samples", "at least 1", "got 0")),
+    "a group of one": ("--model.sampling.num_samples 1", ("num_samples must be 2 or more, got 1",)),
+    "negative temperature": ("--model.sampling.temperature -1", ("temperature must be >= 0", "got -1")),
+    "a greedy group": ("--model.sampling.temperature 0", ("greedy", "use num_samples: 1 or a temperature")),
+    "top_p above 1": ("--model.sampling.top_p 1.5", ("top_p must be in (0, 1]", "got 1.5")),
+    "negative top_k": ("--model.sampling.top_k -1", ("top_k >= 0", "-1")),
+    "no tokens": ("--model.sampling.max_tokens 0", ("max_tokens", "at least 1")),
+    "negative KL": ("--model.objective.kl_coef -1", ("kl_coef must be >= 0, got -1",)),
+    "no epochs": ("--model.num_epochs 0", ("num_epochs must be at least 1, got 0",)),
+    "no minibatches": ("--model.num_minibatches 0", ("num_minibatches must be at least 1, got 0",)),
+    "no rewards": ("--model.rewards null", ("GRPO needs rewards", "list at least one")),
+    "an empty list of rewards": ("--model.rewards []", ("list at least one reward term",)),
+    "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
+    "a share above 1": ("--data.bug_share 60", ("bug_share is a share in [0, 1], got 60", "0.6 for 60%")),
+    "a model folder": (
+        """--model.policy '{"class_path": "lit_rl.models.CausalLM", "init_args": {"model": "./not/there", "config": null, "tokenizer": null}}'""",
+        ("model folder not found", "not/there"),
+    ),
+    # -- the trainer -------------------------------------------------------------------------------------------
+    "a GPU that is not there": ("--trainer.accelerator cuda", ("sees no GPU here", "use cpu or auto")),
+    "any GPU": ("--trainer.accelerator gpu", ("sees no GPU here",)),
+    "an accelerator that there is not": ("--trainer.accelerator banana", ("banana", "cpu")),
+    "Lightning's clipping": ("--trainer.gradient_clip_val 1.0", ("use model.gradient_clip_norm",)),
+    "Lightning's accumulation": ("--trainer.accumulate_grad_batches 4", ("use model.microbatch_size",)),
+    "DeepSpeed": ("--trainer.strategy deepspeed_stage_2", ("use strategy fsdp2",)),
+    "FSDP1": ("--trainer.strategy fsdp", ("use strategy fsdp2",)),
+    "a strategy that there is not": ("--trainer.strategy fdsp2", ("unknown strategy fdsp2", "fsdp2")),
+    # -- the sandbox -------------------------------------------------------------------------------------------
+    "no workers": (
+        """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 0}}'""",
+        ("num_workers must be at least 1, got 0",),
+    ),
+    "a tier that there is not": (
+        """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"tier": 7}}'""",
+        ("tier 7 is unknown",),
+    ),
+    "a package that is not installed": (
+        """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"packages": ["numpyy"]}}'""",
+        ("'numpyy', which is not installed", "pip install"),
+    ),
+    "a server without an address": (
+        "--model.sandbox lit_rl.execution.SandboxFusionClient",
+        ("pass url or set SANDBOX_URL",),
+    ),
+    # -- the verbs around a run ----------------------------------------------------------------------------------
+    "a report of nothing": ("report .", ("no TensorBoard event files below .",)),
+    "a mistyped option of report": ("report . --pictures x.png", ("pictures is unknown", "--help")),
+    "an export of nothing": ("export nothing out", ("no checkpoint at nothing", ".ckpt")),
+    "an export without arguments": ("export", ("missing: checkpoint, folder",)),
+    "an unknown task to check": ("check-data --data NoSuchTask", ("no class NoSuchTask",)),
+    "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
+    "a copy without a name": ("configs copy", ("needs a NAME",)),
+    "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
+    "a wrong action": ("configs lst", ("lst", "list")),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a configuration that runs, and files that are wrong."""
+    here = tmp_path_factory.mktemp("mistakes")
+    (here / "base.yaml").write_text(yaml.safe_dump(BASE))
+    for name, content in FILES.items():
+        (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    torch.save({"a": 1}, here / "foreign.ckpt")
+    return here
+
+
+def answer(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
+    """Exit status of a command line, and what it printed as its error."""
+    words = shlex.split(command)
+    arguments = words if command[0] != "-" else ["fit", "--config", "base.yaml", *words]
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    return left.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_in_one_line(
+    mistake: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, parts = MISTAKES[mistake]
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("SANDBOX_URL", raising=False)
+    status, error = answer(command, capsys)
+    assert status in (1, 2)
+    shown = [line for line in error.splitlines() if not line.startswith(("GPU", "TPU", "basics:", "Seed"))]
+    (line,) = [line for line in shown if line.startswith("lit-rl: error: ")]
+    assert "Traceback" not in error
+    assert shown[-1] == line, f"more than one line:\n{error}"
+    for part in parts:
+        assert part in line, line
+    assert len(line) < 450
+
+
+@pytest.mark.parametrize("devices", [1000, "1000"])
+def test_a_thousand_processes_on_a_few_cores_are_refused(devices: int | str) -> None:
+    """Asked of the function alone: were it not refused, the command would start them."""
+    with pytest.raises(ValueError, match=r"trainer\.devices is 1000, processes on \d+ cores"):
+        check_settings({"accelerator": "cpu", "devices": devices})
+    check_settings({"accelerator": "cpu", "devices": 2})
