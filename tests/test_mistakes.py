@@ -166,7 +166,8 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
     "a share above 1": ("--data.bug_share 60", ("bug_share is a share in [0, 1], got 60", "0.6 for 60%")),
     "a model folder": (
-        """--model.policy '{"class_path": "lit_rl.models.CausalLM", "init_args": {"model": "./not/there", "config": null, "tokenizer": null}}'""",
+        "--model.policy "
+        """'{"class_path": "CausalLM", "init_args": {"model": "./not/there", "config": null, "tokenizer": null}}'""",
         ("model folder not found", "not/there"),
     ),
     # -- the trainer -------------------------------------------------------------------------------------------
