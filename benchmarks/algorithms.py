@@ -134,7 +134,9 @@ def falling(updates: int) -> Callable[[torch.optim.Optimizer], Any]:
 
 
 def task(seed: int, batch_size: int = 16) -> Basics:
-    return Basics(batch_size=batch_size, validation_batch_size=130, num_validation_problems=260, seed=seed)
+    return Basics(
+        batch_size=batch_size, validation_batch_size=130, num_validation_problems=260, seed=seed, draw_seed=seed
+    )
 
 
 def trainer(folder: Path, callbacks: list[pl.Callback], every: int | None = None) -> pl.Trainer:

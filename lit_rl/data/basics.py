@@ -27,7 +27,7 @@ class Basics(TaskDataModule):
         num_train_problems: how many to train on, the same number from each family (give or take one).
         num_validation_problems: how many to measure on, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
-        seed: which problems are drawn, and the order of training.
+        draw_seed: which problems are drawn; apart from ``seed``, so that runs of other seeds are measured on the same.
         **options: as for every task, see :class:`TaskDataModule`.
 
     Raises:
@@ -50,6 +50,7 @@ class Basics(TaskDataModule):
         num_train_problems: int = 8192,
         num_validation_problems: int = 520,
         bug_share: float = 0.6,
+        draw_seed: int = 0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -61,6 +62,7 @@ class Basics(TaskDataModule):
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
         self.bug_share = bug_share
+        self.draw_seed = draw_seed
         if families == "held_out":
             self.name = "basics_held_out"
 
@@ -89,7 +91,7 @@ class Basics(TaskDataModule):
                 family,
                 # The first families take what does not divide.
                 total // len(families) + (place < total % len(families)),
-                seed=self.seed,
+                seed=self.draw_seed,
                 split=split,
                 bug_share=self.bug_share,
             )

@@ -41,9 +41,9 @@ def test_there_are_thousands_of_distinct_problems(train: list[Problem], validati
 def test_no_validation_program_is_trained_on_under_any_seed_or_wording(validation: list[Problem]) -> None:
     measured = programs(validation)
     for seed in (0, 1):
-        trained = programs(Basics(seed=seed, num_train_problems=2600).problems("train"))
+        trained = programs(Basics(draw_seed=seed, num_train_problems=2600).problems("train"))
         assert not trained & measured
-    assert not trained & programs(Basics(seed=7).problems("validation"))
+    assert not trained & programs(Basics(draw_seed=7).problems("validation"))
 
 
 def test_held_out_families_are_never_trained_on_and_train_has_no_part_of_them(train: list[Problem]) -> None:
@@ -79,17 +79,19 @@ def test_families_take_turns_so_that_any_first_part_is_balanced(validation: list
 def test_another_process_with_another_hash_seed_draws_the_same_problems() -> None:
     code = (
         "import hashlib; from lit_rl.data.basics import Basics; "
-        "d = Basics(num_train_problems=52, num_validation_problems=52, seed=3); "
+        "d = Basics(num_train_problems=52, num_validation_problems=52, draw_seed=3); "
         "print(hashlib.sha256(repr(d.problems('train') + d.problems('validation')).encode()).hexdigest())"
     )
     other = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path)},
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    task = Basics(num_train_problems=52, num_validation_problems=52, seed=3)
+    task = Basics(num_train_problems=52, num_validation_problems=52, draw_seed=3)
     here = repr(task.problems("train") + task.problems("validation"))
     assert other.strip() == hashlib.sha256(here.encode()).hexdigest()
-    assert Basics(num_train_problems=52, seed=3).problems("train") != Basics(num_train_problems=52).problems("train")
+    assert Basics(num_train_problems=52, draw_seed=3).problems("train") != Basics(num_train_problems=52).problems(
+        "train"
+    )
 
 
 def test_six_demonstrations_in_ten_carry_their_familys_bug_in_every_family(train: list[Problem]) -> None:
@@ -134,3 +136,11 @@ def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
 
 def test_the_task_has_no_test_split() -> None:
     assert Basics().problems("test") == []
+
+
+def test_the_seed_of_a_run_changes_the_order_and_not_the_problems() -> None:
+    """Runs of several seeds are compared on the same validation problems."""
+    first, second = (Basics(num_train_problems=52, num_validation_problems=52, seed=seed) for seed in (0, 1))
+    assert first.problems("validation") == second.problems("validation")
+    assert first.problems("train") == second.problems("train")
+    assert list(first.train_dataloader()) != list(second.train_dataloader())

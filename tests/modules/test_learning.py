@@ -127,8 +127,8 @@ def test_dpo_raises_margin_and_pass_rate_on_basics(tmp_path: Path, seed: int) ->
     }
     policy = CausalLM(config=small, tokenizer="package:lit_rl.data/basics_tokenizer", init_seed=seed)
     sft = SFT(policy, optimizer=adam(3e-3), max_updates=220, seed=seed)
-    fit(sft, tmp_path, data=Basics(batch_size=32, seed=seed))
-    held_out = Basics(num_validation_problems=100, validation_batch_size=100, seed=seed)
+    fit(sft, tmp_path, data=Basics(batch_size=32, seed=seed, draw_seed=seed))
+    held_out = Basics(num_validation_problems=100, validation_batch_size=100, seed=seed, draw_seed=seed)
     module = DPO(
         policy,
         optimizer=adam(1e-4),
@@ -142,7 +142,7 @@ def test_dpo_raises_margin_and_pass_rate_on_basics(tmp_path: Path, seed: int) ->
     pairs, writer = tmp_path / "pairs.jsonl", PreferenceWriter(str(tmp_path / "pairs.jsonl"), max_pairs=4)
     quiet: dict[str, Any] = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
     predicting = pl.Trainer(callbacks=[writer], inference_mode=False, **quiet)
-    predicting.predict(module, Basics(max_train_problems=160, seed=seed), return_predictions=False)
+    predicting.predict(module, Basics(max_train_problems=160, seed=seed, draw_seed=seed), return_predictions=False)
     validating = pl.Trainer(callbacks=[ExecutionEvaluation()], inference_mode=False, **quiet)
     before = validating.validate(module, held_out, verbose=False)[0]["val/greedy/pass@1"]
     trainer = fit(module, tmp_path, data=PreferencePairs(str(pairs), batch_size=16, seed=seed))
