@@ -7,8 +7,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from conftest import TINY_QWEN2
+from transformers import AutoModelForCausalLM
 
 import lit_rl.cli
+from lit_rl import CausalLM
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -43,3 +46,24 @@ def test_named_configs_and_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make ([\w-]+)", README, re.MULTILINE):
         assert f"\n{target}:" in makefile, target
+
+
+def test_the_script_runs_and_goes_on_when_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As printed, but for one rollout of a few problems instead of sixty, from a model with random weights."""
+    monkeypatch.chdir(tmp_path)
+    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics_tokenizer")
+    policy.load()
+    policy.save_pretrained(tmp_path / "runs/basics/sft/model")
+    (script,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len([line for line in script.splitlines() if line]) <= 30
+    small = script.replace("batch_size=16", "batch_size=2, num_train_problems=26").replace(
+        "max_rollouts=60", "max_rollouts=1"
+    )
+    for _ in range(2):
+        exec(compile(small, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.count("{1: 0.0}") == 2, "an untrained policy solves nothing"
+    assert (tmp_path / "runs/mine/rollout_000001.ckpt").exists()
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "runs/mine/model").config.model_type == "qwen2"
