@@ -18,7 +18,7 @@ from lit_rl.execution.grading.test_functions import run_tests
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.program_messages import bounded_description
-from lit_rl.execution.zygote.randomness import fix_random
+from lit_rl.execution.zygote.randomness import draw_anew
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 RESULT = 1  # stdout of the grader: nobody else writes there, tests print to stderr
@@ -36,7 +36,7 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     os.dup2(2, RESULT)
     program = TestsSide(channel, job["in_place"], job["allow_objects"])
     places: dict[int, int] = {}
-    fix_random(job["seed"])  # the program's own stream would tell it what the tests draw
+    draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     found = result_of_tests(job, program, places)
     if program.ended:  # whatever the tests made of it
         found = {"kind": "ended", "error": program.last_error}

@@ -19,6 +19,7 @@ _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
 _NOT_BELIEVED = "a value computed by an object of the program from a value of the tests"
 _DESCRIPTORS = (property, classmethod, staticmethod)
+_WITHOUT_ORDER = OPERATIONS - ORDER
 _NAMED = ("getattr", "setattr", "delattr", "method")
 
 
@@ -43,7 +44,7 @@ class TestsSide(Link):
     __test__ = False
 
     def __init__(self, channel: Channel, in_place: bool, allow_objects: bool) -> None:
-        super().__init__(channel, held.TESTS, OPERATIONS if allow_objects else OPERATIONS - ORDER)
+        super().__init__(channel, held.TESTS, OPERATIONS if allow_objects else _WITHOUT_ORDER)
         self._in_place = in_place
         self._allow_objects = allow_objects
         self._lock = threading.RLock()

@@ -32,12 +32,12 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
     options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
     secret = os.urandom(_SECRET_BYTES).hex()
     # The same for the same test, and made of what the program's process never sees.
-    seed = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
     tests = {
         "mode": "grade",
         "entry_point": check.entry_point,
         "secret": secret,
-        "seed": seed,
+        "seed": int.from_bytes(digest),
         **prepared._asdict(),
         **options,
     }

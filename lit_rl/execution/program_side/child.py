@@ -142,15 +142,11 @@ def _compile(job: dict[str, Any]) -> int:
 
 
 def _grade(job: dict[str, Any]) -> int:
-    from lit_rl.execution.grading.grader import grade
-
-    return grade(job, Channel(CHANNEL))
+    return int(_modules["lit_rl.execution.grading.grader"].grade(job, Channel(CHANNEL)))
 
 
 def _serve(job: dict[str, Any]) -> int:
-    from lit_rl.execution.program_side.serve import serve
-
-    return serve(job, Channel(CHANNEL))
+    return int(_modules["lit_rl.execution.program_side.serve"].serve(job, Channel(CHANNEL)))
 
 
 _MODES: dict[str, Callable[[dict[str, Any]], int]] = {

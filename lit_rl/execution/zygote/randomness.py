@@ -7,27 +7,37 @@ import sys
 from importlib import import_module
 
 _seed_of_random = random.Random.seed
+_shared: random.Random = vars(random)["_inst"]  # whose methods are the module's functions
+_streams = random.Random()  # what all draw from that ask for no seed
+_draw = _streams.getrandbits
 
 
-def fix_random(seed: str) -> None:
+def fix_random(seed: int) -> None:
     """Let all that asks for no seed be determined by ``seed``: ``random``, ``Random()``, and numpy if it is loaded.
 
     What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets what that says.
     """
-    stream = random.Random(f"{seed}/streams")
-    draw = stream.getrandbits
 
     def seed_or_draw(
         self: random.Random, a: int | float | str | bytes | bytearray | None = None, version: int = 2
     ) -> None:
-        _seed_of_random(self, draw(128) if a is None else a, version)
+        _seed_of_random(self, _draw(128) if a is None else a, version)
 
     setattr(random.Random, "seed", seed_or_draw)  # noqa: B010 - mypy knows that methods are not assigned to
-    instance: random.Random = vars(random)["_inst"]
-    random.seed = instance.seed
-    random.seed(seed)
+    random.seed = _shared.seed
     if "numpy" in sys.modules:
-        import_module("numpy.random").seed(draw(32))
         generators = import_module("numpy.random.bit_generator")
         if hasattr(generators, "randbits"):  # what an unseeded generator takes its first state from
-            setattr(generators, "randbits", draw)  # noqa: B010
+            setattr(generators, "randbits", _draw)  # noqa: B010
+    draw_anew(seed)
+
+
+def draw_anew(seed: int) -> None:
+    """Go on from another seed, where :func:`fix_random` was called before.
+
+    A number, which takes no hash: this runs in every grader, and what runs there for the first time is memory copied.
+    """
+    _seed_of_random(_streams, seed)
+    _seed_of_random(_shared, _draw(128))
+    if "numpy" in sys.modules:
+        import_module("numpy.random").seed(_draw(32))

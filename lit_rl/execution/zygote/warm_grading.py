@@ -12,6 +12,7 @@ from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.zygote.randomness import draw_anew
 
 _PROGRAM = "def f(x):\n    if x > 3:\n        raise ValueError('too large')\n    return [x + 1]\n"
 _TESTS = """
@@ -52,6 +53,7 @@ def warm_grading() -> None:
     job = {"code": code, "names": ("f",), "modules": {}, "values": (), "calls_check": False}
     job |= {"required": (0,), "runs": (), "entry_point": None}
     for _ in range(_TIMES):
+        draw_anew(0)
         ours, theirs = _Line(), _Line()
         ours.other, theirs.other = theirs, ours
         ours.answer = _answers(Server(theirs, child.execute({"source": _PROGRAM}, "program"), in_place=False), theirs)
