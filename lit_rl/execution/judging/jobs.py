@@ -32,7 +32,6 @@ from lit_rl.execution.zygote.zygote import (
     WATCH,
 )
 
-_SHORT_MILLISECONDS = 5
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
 _numbers = itertools.count(1)
 
@@ -80,8 +79,9 @@ class _Job:
         self.cpu_seconds = cpu_seconds
         self.number = next(_numbers) & 0x7FFFFFFF
         self.watch = watch
-        self.answer_by = time.monotonic() + _ANSWER_SECONDS
-        self.next_look = 0.0
+        now = time.monotonic()
+        self.answer_by = now + _ANSWER_SECONDS
+        self.next_word, self.next_look = now + LOOK_SECONDS, 0.0
         self.is_stopped = False
 
 
@@ -99,7 +99,7 @@ class ZygoteClient:
         self.control = control
         self.settings = settings
         self.compiler: CompilesPrograms | None = None
-        self.on_wait: Callable[[], None] = lambda: None  # called when a program takes longer than a moment
+        self.on_wait: Callable[[], None] = lambda: None  # called every moment while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
         self.renew: Callable[[], socket.socket] | None = None  # how to get another zygote for one that is worn
@@ -200,25 +200,24 @@ class ZygoteClient:
             self.is_worn = False
 
     def _wait(self, job: _Job, channel: Channel | None) -> JobReport | None:
-        milliseconds: float = _SHORT_MILLISECONDS
         while True:
-            ready = {descriptor for descriptor, _ in self._poll.poll(milliseconds)}
+            ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
             if ready & self._hang_up:
                 raise SystemExit(0)
             if self.control.fileno() in ready:
                 report = self._receive(job)
                 if report is not None:
                     return report
-            elif not ready:
-                self.on_wait()
             self._look(job)
             if channel is not None and channel.descriptor in ready:
                 return None
-            milliseconds = 1000 * LOOK_SECONDS
 
     def _look(self, job: _Job) -> None:
         """Stop a job that is over a limit; give up a zygote that says nothing."""
         now = time.monotonic()
+        if now >= job.next_word:
+            job.next_word = now + LOOK_SECONDS
+            self.on_wait()
         if job.watch.has_begun and not job.is_stopped:
             if now >= job.next_look:
                 job.next_look = now + LOOK_SECONDS
