@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import marshal
 import os
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from lit_rl.execution.grading.names import FaultOfTests, namespace_of
 from lit_rl.execution.grading.test_functions import run_tests
-from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
+from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.zygote.randomness import draw_anew
@@ -93,9 +94,10 @@ def _of_counts(job: dict[str, Any], program: TestsSide, places: dict[int, int]) 
 
 def _of_error(error: BaseException, job: dict[str, Any], program: TestsSide, kinds: dict[str, Any]) -> dict[str, Any]:
     """Whose error it is: the program's, a test's that failed, or perhaps of the tests themselves."""
-    if any(error is raised for raised in program.errors):
-        return {"kind": "raised", "error": program.description_of(error)}
-    message = f"{type(error).__name__}: {error}"[:500]
+    for cause in _behind(error):
+        if any(cause is raised for raised in program.errors):
+            return {"kind": "raised", "error": program.description_of(cause)}
+    message = f"{type(error).__name__}: {text_of(error)}"[:500]
     if isinstance(error, AssertionError):
         return {"kind": "failed", "message": message}
     if isinstance(error, NameError) and error.name in job["names"] and error.name not in kinds:
@@ -104,6 +106,20 @@ def _of_error(error: BaseException, job: dict[str, Any], program: TestsSide, kin
             return {"kind": "fault", "message": message}
         return {"kind": "raised", "error": {"types": ["NameError"], "message": message, "line": None}}
     return {"kind": "error", "message": message, "line": _line(error), "asked": program.num_requests > 0}
+
+
+def _behind(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, those that it was raised for, and those that a group holds."""
+    seen: list[BaseException] = []
+    waiting = [error]
+    while waiting:
+        error = waiting.pop()
+        if error is None or any(error is other for other in seen):
+            continue
+        seen.append(error)
+        yield error
+        waiting += [error.__context__, error.__cause__]
+        waiting += error.exceptions[::-1] if isinstance(error, BaseExceptionGroup) else ()
 
 
 def _line(error: BaseException) -> int | None:

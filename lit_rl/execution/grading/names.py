@@ -30,24 +30,26 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for name in job["names"]:
         if name in kinds:
-            _bind(namespace, name, kinds[name], program)
+            _bind(namespace, name, kinds, program)
     for name, (module, attributes) in job["modules"].items():
         found = _module(name, module, attributes)
         if found is not None:
             namespace[name] = found
         elif name in kinds:
-            _bind(namespace, name, kinds[name], program)
+            _bind(namespace, name, kinds, program)
     entry_point = job["entry_point"]
     if entry_point is not None:
         found = namespace.get(entry_point)
         if found is None or not callable(found):
             namespace[entry_point] = found = program.function(entry_point, entry_point)
         namespace["candidate"] = found
-    program.named.update(value for value in namespace.values() if isinstance(value, type))
+    # By its name: a class that stands where the tests call a function has not been named by them.
+    program.named.update(value for key, value in namespace.items() if key[:1].isupper() and isinstance(value, type))
     return namespace
 
 
-def _bind(namespace: dict[str, Any], name: str, kind: Any, program: TestsSide) -> None:
+def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: TestsSide) -> None:
+    kind = kinds[name]
     try:
         if kind[0] == "function":
             _, number, is_async, doc = kind
@@ -60,7 +62,7 @@ def _bind(namespace: dict[str, Any], name: str, kind: Any, program: TestsSide) -
     except (BadMessage, ValueError, TypeError, LookupError) as error:
         raise program.end() from error
     except ImportError:
-        pass  # a module of the program's that is not ours: the tests cannot mean it
+        del kinds[name]  # a module of the program's that is not ours: the tests cannot mean it
 
 
 def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
@@ -84,7 +86,10 @@ def _imported(module: str) -> Any:
     """A module that the program calls by a name of its own, such as ``import datetime as dt``: the real one."""
     import sys
 
-    top = module.partition(".")[0]
-    if top not in sys.stdlib_module_names or top in _ACTING:
+    top, _, rest = module.partition(".")
+    if top not in sys.stdlib_module_names or top in _ACTING or "__" in rest:
         raise ImportError(module)
-    return import_module(module)
+    try:
+        return import_module(module)
+    except Exception as error:  # it is for another system, say
+        raise ImportError(module) from error

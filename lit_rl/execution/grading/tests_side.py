@@ -18,9 +18,30 @@ from lit_rl.execution.wire.proxies import Proxy
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
 _NOT_BELIEVED = "a value computed by an object of the program from a value of the tests"
+_NUMERIC = frozenset(
+    f"__{name}__"
+    for name in [
+        "abs",
+        "neg",
+        "pos",
+        "invert",
+        "bool",
+        "int",
+        "float",
+        "complex",
+        "index",
+        "round",
+        "trunc",
+        "floor",
+        "ceil",
+    ]
+)
 _DESCRIPTORS = (property, classmethod, staticmethod)
 _WITHOUT_ORDER = OPERATIONS - ORDER
 _NAMED = ("getattr", "setattr", "delattr", "method")
+# Builtin functions that act on whatever they are told to: the program has its own.
+_FOR_TESTS_ONLY = (eval, exec, compile, __import__, open, getattr, setattr, delattr, vars, globals, locals, input)
+_OF_MOCKS = ("attach_mock", "configure_mock", "mock_add_spec", "reset_mock")
 
 
 class ProgramEnded(BaseException):
@@ -86,12 +107,20 @@ class TestsSide(Link):
         with self._lock:
             self.num_requests += 1
             try:
-                return super().request(operation, target, args, kwargs or {})
+                result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
                 raise self._end([]) from None
-            except CannotCross as error:
-                self.fault = str(error)
-                raise
+        if target in self._doubtful and not self._is_named(self._standins.get(target)):
+            self._doubt(result)
+        return result
+
+    def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of the tests; what cannot cross is their fault."""
+        try:
+            return super().crossing(args, kwargs)
+        except CannotCross as error:
+            self.fault = str(error)
+            raise
 
     def receive(self) -> list[Any]:
         """The next message of the program.
@@ -190,15 +219,19 @@ class TestsSide(Link):
         result = super().operate(standin, operation, args, kwargs)
         if operation in ARITHMETIC and result is not NotImplemented and not self._allow_objects:
             self._believe(standin, operation, args, result)
-        elif standin._number_ in self._doubtful and not isinstance(result, Proxy | str):
-            raise TypeError(_NOT_BELIEVED)
+        elif standin._number_ in self._doubtful and operation in _NUMERIC:
+            self._doubt(result)
         return result
 
     def _believe(self, standin: Any, operation: str, args: tuple[Any, ...], result: Any) -> None:
-        if all(isinstance(value, Proxy) for value in args):
+        if all(isinstance(value, Proxy) and value._number_ not in self._doubtful for value in args):
             return
         if self._is_named(standin) and operation not in ("__sub__", "__rsub__"):
             return
+        self._doubt(result)
+
+    def _doubt(self, result: Any) -> None:
+        """Believe no plain value that comes of this one, by whatever way."""
         if not isinstance(result, Proxy):
             raise TypeError(_NOT_BELIEVED)
         self._doubtful.add(result._number_)
@@ -221,16 +254,42 @@ class TestsSide(Link):
             raise AttributeError("a function of the tests can only be called")
         if operation in _NAMED and (not args or not isinstance(args[0], str) or args[0].startswith("_")):
             raise AttributeError(f"{type(target).__name__} object of the tests has no attribute {args[:1]}")
+        self._require_harmless(operation, target, args, kwargs)
         return operate_on(target, operation, args, kwargs)
+
+    def _require_harmless(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let the program change values of the tests' objects, not what they do: a test may ask them afterwards.
+
+        Raises:
+            TypeError: for anything that would.
+        """
+        if any(target is function for function in _FOR_TESTS_ONLY):
+            raise TypeError(f"{target.__name__} of the tests' process is not for the program")
+        if isinstance(target, type):
+            own = target.__module__ == "__main__" or self.held.was_given(target)
+            if operation in ("setattr", "delattr") or not own:
+                raise TypeError(f"the class {target.__name__} of the tests' process is not for the program to use")
+        elif operation in ("setattr", "delattr") and callable(getattr(type(target), args[0], None)):
+            raise TypeError(f"the method {args[0]} of an object of the tests cannot be replaced")
+        if any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS):
+            raise TypeError("what an object of the tests answers is for the tests to say")
 
     def describe(self, error: BaseException) -> dict[str, Any]:
         """An exception of the tests, for the program."""
         names = [base.__name__ for base in type(error).__mro__ if base is not object]
-        return {"stage": "run", "types": names[:20], "message": str(error)[:500], "line": None}
+        return {"stage": "run", "types": names[:20], "message": text_of(error)[:500], "line": None}
 
     def must_leave(self, error: BaseException) -> bool:
         """The end of the program ends the tests, wherever they are."""
         return isinstance(error, ProgramEnded) or super().must_leave(error)
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an exception; an object of the program among its arguments may refuse to have one."""
+    try:
+        return str(error)
+    except BaseException:
+        return ""
 
 
 def _copy_back(mine: Any, theirs: Any) -> None:

@@ -23,7 +23,8 @@ OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.sp
 """What one side may ask of an object of the other by an operator or a builtin function."""
 
 # Exceptions that mean more to the one who catches them than that something failed: never the same type there.
-_STEERING = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
+_STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
+_OURS = ("__main__", "program", "tests")
 
 
 class Held:
@@ -38,6 +39,7 @@ class Held:
         self._objects: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._news: list[list[Any]] = []
+        self._given: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
         """Whether a number is of an object of this process."""
@@ -45,7 +47,13 @@ class Held:
 
     def hold(self, value: Any) -> list[Any]:
         """The form in which an object crosses."""
-        return ["o", self.number_of(value), _text(type(value).__name__)]
+        number = self.number_of(value)
+        self._given.add(number)
+        return ["o", number, _text(type(value).__name__)]
+
+    def was_given(self, value: Any) -> bool:
+        """Whether an object itself has crossed; of a class the other side may merely have been told."""
+        return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
         """The number of an object: always the same one.
@@ -86,8 +94,12 @@ def _operations(kind: type) -> list[str]:
 
 def _methods(kind: type) -> list[str]:
     """Plain methods that a class itself defines: a class derived from it may call them as its parent's."""
-    plain = [name for name, value in vars(kind).items() if type(value) is FunctionType]
-    return [name for name in plain if name == "__init__" or not name.startswith("__")]
+    return [name for name, value in vars(kind).items() if type(value) is FunctionType and is_plain_method(name)]
+
+
+def is_plain_method(name: str) -> bool:
+    """Whether a stand-in's class gets a method of this name: no operator, which only ``OPERATIONS`` may be."""
+    return name == "__init__" or not name.startswith("__")
 
 
 def _known_as(kind: type) -> str:
@@ -95,8 +107,18 @@ def _known_as(kind: type) -> str:
     if not issubclass(kind, BaseException):
         return "-"
     module = str(getattr(kind, "__module__", ""))
-    known = module.partition(".")[0] in sys.stdlib_module_names and module not in ("__main__", "program", "tests")
-    return f"{module}:{kind.__qualname__}" if known else ""
+    return f"{module}:{kind.__qualname__}" if _is_standard(module) else ""
+
+
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names and module not in _OURS
+
+
+def steers(kind: type) -> bool:
+    """Whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
+    tasks: Any = sys.modules.get("asyncio.exceptions")
+    ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
+    return issubclass(kind, ending) or str(kind.__module__).startswith(_STEERING_MODULES)
 
 
 def known_exception(name: str) -> type[BaseException] | None:
@@ -106,12 +128,12 @@ def known_exception(name: str) -> type[BaseException] | None:
         LookupError: if the name is that of an exception which steers who catches it, such as ``StopIteration``.
     """
     module, _, qualified = name.partition(":")
-    found: Any = sys.modules.get(module)
+    found: Any = sys.modules.get(module) if _is_standard(module) else None
     for part in qualified.split("."):
         found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, BaseException)):
+    if not (isinstance(found, type) and issubclass(found, BaseException) and _is_standard(found.__module__)):
         return None
-    if module.startswith(_STEERING) or issubclass(found, (StopIteration, StopAsyncIteration, GeneratorExit)):
+    if steers(found):
         raise LookupError(name)
     return found
 

@@ -176,7 +176,8 @@ def _array(code: str, items: list[Any]) -> Any:
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     if len(fields) != len(items) or len(fields) > _MOST_FIELDS or len(set(fields)) != len(fields):
         raise NotPlain("a named tuple with other names than items")
-    if not all(type(field) is str and field.isidentifier() for field in fields):
+    # As ``namedtuple`` has it; numpy would read memory at the address in an ``__array_interface__``.
+    if not all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields):
         raise NotPlain("a named tuple with names that are none")
     return FieldTuple.of(printable_name(name), fields, items)
 

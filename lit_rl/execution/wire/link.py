@@ -16,7 +16,7 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import parse
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.held import OPERATIONS, Held
+from lit_rl.execution.wire.held import OPERATIONS, Held, steers
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
@@ -100,13 +100,21 @@ class Link(ABC):
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
         """Have something done on the other side: its value, or its exception, raised here."""
-        options = {name: self.tree(value) for name, value in kwargs.items()}
-        self.send(["do", operation, target, [self.tree(value) for value in args], options])
+        self.send(["do", operation, target, *self.crossing(args, kwargs)])
         while True:
             message = self.receive()
             if message[0] != "do":
                 return self.result(message, args)
             self.answer(message)
+
+    def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Arguments of a request, as they cross.
+
+        Raises:
+            CannotCross: if one cannot.
+        """
+        options = {name: self.tree(value) for name, value in kwargs.items()}
+        return [self.tree(value) for value in args], options
 
     def tree(self, value: Any) -> Any:
         """A value as it crosses. Iterators stay: the other side may want three items of an endless one."""
@@ -195,7 +203,7 @@ class Link(ABC):
             raise error
         trees: list[Any] = []
         # An iterator of the program's own class may be looked at between two items: one at a time.
-        for _ in range(wanted if type(iterator).__module__ in ("builtins", "itertools") else 1):
+        for _ in range(min(wanted, _MOST_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
             try:
                 trees.append(self.tree(next(iterator)))
             except StopIteration:
@@ -232,6 +240,8 @@ class Link(ABC):
             self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
 
     def _new_object(self, number: int, class_number: int) -> Any:
+        if self.held.is_mine(class_number):
+            raise BadMessage("an object of one side, of a class of the other")
         kind = self.revive(["o", class_number])
         if not issubclass(kind, BaseException):
             return new_proxy(kind, self, number)
@@ -305,10 +315,10 @@ class Link(ABC):
             if error is None:
                 error = self._new_error(description)
                 self.keep(number, error)
-        if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit):
-            return RuntimeError(f"{type(error).__name__} left a function")  # as when one leaves a generator
         if not isinstance(error, BaseException):
             raise BadMessage("no exception")
+        if steers(type(error)):
+            return RuntimeError(f"{type(error).__name__} left a function")  # as when one leaves a generator
         return error
 
     def _new_error(self, description: dict[str, Any]) -> BaseException:

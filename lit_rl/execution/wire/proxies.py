@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-from lit_rl.execution.wire.held import OPERATIONS, known_exception
+from lit_rl.execution.wire.held import OPERATIONS, is_plain_method, known_exception
 
 if TYPE_CHECKING:
     from lit_rl.execution.wire.link import Link
@@ -103,7 +103,8 @@ def new_class(
 ) -> type:
     """The class of the stand-ins of a class's instances."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
-    members.update({method: _method(number, method) for method in methods})
+    # What the other side calls a method is not to become an operator such as ``__eq__``.
+    members.update({method: _method(number, method) for method in methods if is_plain_method(method)})
     members.update({operation: _FORWARDED[operation] for operation in operations if operation in _FORWARDED})
     if "__await__" in operations:
         members.update(_COROUTINE)
