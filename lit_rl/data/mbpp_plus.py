@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lit_rl.data.rows import Row
+from lit_rl.execution.judging.known_helpers import NUMPY_STAND_IN
 
 Compare = Literal["as_is", "as_set", "as_truth"]
 
@@ -169,7 +170,7 @@ def plain_test(test: str) -> str:
     more than the tests do. In three rows ``assertion`` computes ``exact_match`` and ends: as they stand,
     every program passes them.
     """
-    test = test.replace("import numpy as np\n", _NUMPY_STAND_IN, 1)
+    test = test.replace("import numpy as np\n", f"{NUMPY_STAND_IN}\n", 1)
     if "exact_match" not in test or "assert exact_match" in test:
         return test
     for node in ast.parse(test).body:
@@ -180,20 +181,6 @@ def plain_test(test: str) -> str:
             return "\n".join(lines)
     return test
 
-
-# No value is an instance of (): plain data holds no numpy arrays.
-_NUMPY_STAND_IN = """\
-class np:
-    ndarray = float32 = float64 = ()
-
-    @staticmethod
-    def allclose(value, expected, rtol, atol):
-        if isinstance(expected, (list, tuple)):
-            pairs = zip(value, expected)
-            return len(value) == len(expected) and all(np.allclose(v, e, rtol, atol) for v, e in pairs)
-        return value == expected or abs(value - expected) <= atol + rtol * abs(expected)
-
-"""
 
 # The reference lives in a namespace of its own: it has the name of the function under test.
 _TEMPLATE = """\

@@ -84,15 +84,17 @@ def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data,
     assert passing_once_wrong(sandbox, problems) == []
 
 
-# How EvalPlus writes the tests of HumanEval+ (OriginFmt), in our words.
+# How EvalPlus writes the tests of HumanEval+ (OriginFmt); names of arguments do not matter.
 PLUS_TEST = """import numpy as np
 
-def is_floats(x):
-    if isinstance(x, (list, tuple)):
-        return all(isinstance(i, float) for i in x)
-    if isinstance(x, np.ndarray):
-        return x.dtype == np.float64
-    return isinstance(x, float)
+def is_floats(value) -> bool:
+    if isinstance(value, float):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(item, float) for item in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.float64 or value.dtype == np.float32
+    return False
 
 def assertion(out, exp, atol):
     exact_match = out == exp
@@ -134,6 +136,7 @@ def test_references_pass_humaneval_plus_without_numpy_and_fail_when_they_lie_onc
     file.write_text("".join(json.dumps(row) + "\n" for row in plus_rows(real_data)))
     problems = HumanEval(str(file)).problems("test")
     assert len(problems) > 130
+    assert all(plan_asserts(problem.check.test, problem.check.entry_point) for problem in problems)
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
-from lit_rl.execution.judging.assert_plan import Assertion, AssertPlan
+from lit_rl.execution.judging.assert_plan import AssertPlan, Expectation
 from lit_rl.execution.judging.verdicts import description_of, verdict_of_error
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
@@ -75,7 +75,7 @@ class Answers:
             cases.append(self.missing(index) or _holds(self._case_holds, index, expected, check))
         return cases
 
-    def _assertion_holds(self, assertion: Assertion) -> bool:
+    def _assertion_holds(self, assertion: Expectation) -> bool:
         return assertion.holds({index: self.value(index) for index in assertion.calls})
 
     def _case_holds(self, index: int, expected: Any, check: CallTests) -> bool:

@@ -1,32 +1,45 @@
 """Tests that are only literal asserts, taken apart: calls for the program, comparisons for us.
 
 ``assert f(1) == 2`` becomes the call ``f(1)``, which goes to the program's process, and ``_0 == 2``, which is
-evaluated here on what came back. Tests that do more than that get a grader process instead.
+evaluated here on what came back. A loop over a literal list is that for each of its rounds, and the helpers of
+EvalPlus's tests are known. Tests that do more than that get a grader process instead.
 """
 
 from __future__ import annotations
 
 import ast
+import math
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import import_module
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 from lit_rl.execution.judging.careful_builtins import CAREFUL
+from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
+from lit_rl.execution.judging.literal_expressions import PURE, NotLiteral, Template, template_of, value_of
+from lit_rl.execution.judging.literal_loops import rounds, targets
 from lit_rl.execution.judging.names_in_tests import program_names
 
-# Pure functions of plain data whose cost is linear in it.
-_PURE: Mapping[str, Any] = {
-    kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, range, set, str, tuple)
-} | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sorted": sorted, "sum": sum}
-
-_SIMPLE_NODES = (
-    ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load,
-    ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
-)  # fmt: skip
-_ARGUMENT_NODES = (*_SIMPLE_NODES, ast.BinOp, ast.operator)
-_LINEAR_OPERATORS = (ast.Add, ast.Sub, ast.Div)
+# Imports of these do nothing but bind names, in every process.
+_QUIET_MODULES = frozenset(
+    (
+        "bisect",
+        "cmath",
+        "collections",
+        "copy",
+        "functools",
+        "heapq",
+        "itertools",
+        "math",
+        "operator",
+        "re",
+        "string",
+        "typing",
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -38,24 +51,62 @@ class Call:
     kwargs: Mapping[str, Any]
 
 
+class Expectation(Protocol):
+    """What must hold of the results of some calls."""
+
+    @property
+    def calls(self) -> tuple[int, ...]:
+        """Positions in the plan's calls."""
+        ...
+
+    def holds(self, results: Mapping[int, Any]) -> bool:
+        """Whether it holds for these results, by call position."""
+        ...
+
+
 @dataclass(frozen=True)
 class Assertion:
     """A comparison over the results of calls.
 
     Args:
-        calls: positions in the plan's calls; result ``i`` is called ``_i`` in ``code``.
-        code: compiled expression.
-        first_line: where it stands in the test.
+        calls: positions in the plan's calls.
+        code: compiled expression; the result of the assert's own call ``i`` is called ``_i`` in it.
+        line: where it stands in the test.
+        values: of the test's own names.
     """
 
     calls: tuple[int, ...]
     code: CodeType
     line: int
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the comparison is true for these results, by call position."""
-        names = {f"_{i}": results[i] for i in self.calls}
-        return bool(eval(self.code, {"__builtins__": {}, **_PURE, **CAREFUL}, names))
+        names = {f"_{place}": results[call] for place, call in enumerate(self.calls)}
+        return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
+
+
+@dataclass(frozen=True)
+class HelperAssertion:
+    """A helper of the test that compares the result of one call.
+
+    Args:
+        calls: the call's position, alone.
+        compare: what the helper does.
+        expected: its second argument.
+        tolerance: its third.
+        line: where it stands in the test.
+    """
+
+    calls: tuple[int, ...]
+    compare: Compare
+    expected: Any
+    tolerance: float
+    line: int
+
+    def holds(self, results: Mapping[int, Any]) -> bool:
+        """Whether the helper is content with the result of its call."""
+        return self.compare(results[self.calls[0]], self.expected, self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -63,11 +114,7 @@ class AssertPlan:
     """Calls in the order of the test, and what must hold of their results."""
 
     calls: tuple[Call, ...]
-    assertions: tuple[Assertion, ...]
-
-
-class _NotLiteral(Exception):
-    """The test does more than compare results of literal calls."""
+    assertions: tuple[Expectation, ...]
 
 
 @lru_cache(maxsize=512)
@@ -76,20 +123,23 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
     try:
         tree = ast.parse(test)
         return _Planner(test, tree, entry_point).plan()
-    except (_NotLiteral, SyntaxError, ValueError, RecursionError):
+    except (NotLiteral, SyntaxError, ValueError, RecursionError):
         return None
 
 
 class _Planner:
-    """Walks a test once; raises ``_NotLiteral`` at the first thing that is more than a literal assert."""
+    """Walks a test once; raises ``NotLiteral`` at the first thing that is more than a literal assert."""
 
     def __init__(self, test: str, tree: ast.Module, entry_point: str | None) -> None:
         self._tree = tree
         self._entry_point = entry_point
         self._names = program_names(test, tree, entry_point)
         self._alias: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        self._helpers = KnownHelpers()
+        self._templates: dict[int, Template] = {}
         self._calls: list[Call] = []
-        self._assertions: list[Assertion] = []
+        self._assertions: list[Expectation] = []
 
     def plan(self) -> AssertPlan:
         check = self._check_function()
@@ -103,14 +153,14 @@ class _Planner:
             elif not self._is_call_of_check(statement):
                 self._body([statement])
         if not self._calls:
-            raise _NotLiteral
+            raise NotLiteral
         return AssertPlan(tuple(self._calls), tuple(self._assertions))
 
     def _check_function(self) -> ast.FunctionDef | None:
         for statement in self._tree.body:
             if isinstance(statement, ast.FunctionDef) and statement.name == "check":
                 if self._entry_point is None or len(statement.args.args) != 1 or statement.decorator_list:
-                    raise _NotLiteral
+                    raise NotLiteral
                 return statement
         return None
 
@@ -120,89 +170,123 @@ class _Planner:
 
     def _body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
-            if isinstance(statement, ast.Assert):
-                self._assertion(statement)
+            if isinstance(statement, ast.For):
+                self._loop(statement)
             elif isinstance(statement, ast.Assign):
-                ast.literal_eval(statement.value)  # such as METADATA; using the name is not literal
-                if any(name in _PURE or name in self._names for name in _bound(statement)):
-                    raise _NotLiteral
-            elif not _does_nothing(statement):
-                raise _NotLiteral
+                self._assign(statement)
+            elif isinstance(statement, ast.Import | ast.ImportFrom):
+                self._import(statement)
+            elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                if statement not in self._tree.body or not self._helpers.add(statement):
+                    raise NotLiteral
+            else:
+                self._step(statement)
+
+    def _step(self, statement: ast.stmt) -> None:
+        """A statement that a loop may hold, too."""
+        if isinstance(statement, ast.Assert):
+            self._assertion(statement)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            self._helper_call(statement.value)
+        elif not _does_nothing(statement):
+            raise NotLiteral
+
+    def _loop(self, loop: ast.For) -> None:
+        if self._names & BUILTINS_OF_HELPERS:
+            raise NotLiteral
+        before = self._values
+        for name in targets(loop):
+            self._require_free(name)
+        for values in rounds(loop, self._value):
+            self._values = before | values
+            for statement in loop.body:
+                self._step(statement)
+        self._values = before  # what the last round leaves is not looked at
+
+    def _assign(self, statement: ast.Assign) -> None:
+        value = self._value(statement.value)  # such as METADATA, or the inputs of a loop
+        for name in _bound(statement):
+            self._require_free(name)
+        self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        modules = [item.name for item in statement.names] if isinstance(statement, ast.Import) else [statement.module]
+        if not _QUIET_MODULES.issuperset(modules) or (isinstance(statement, ast.ImportFrom) and statement.level):
+            raise NotLiteral
+        for item in statement.names:
+            bound = item.asname or item.name
+            self._require_free(bound)
+            if isinstance(statement, ast.ImportFrom):
+                if not hasattr(import_module(str(statement.module)), item.name):
+                    raise NotLiteral
+                value = getattr(math, item.name, None)
+                if statement.module == "math" and isinstance(value, float):
+                    self._values[bound] = value
+
+    def _require_free(self, name: str) -> None:
+        """Refuse to bind a name that means something else, here or before or after this place."""
+        taken = name in self._names or name in self._alias or name in self._values
+        if taken or name in PURE or name in BUILTINS_OF_HELPERS | NAMES_OF_HELPERS or re.fullmatch(r"_\d+", name):
+            raise NotLiteral
 
     def _assertion(self, statement: ast.Assert) -> None:
-        first = len(self._calls)
-        expression = ast.fix_missing_locations(_Results(self).visit(statement.test))
-        code = compile(ast.Expression(expression), "<test>", "eval")
-        self._assertions.append(Assertion(tuple(range(first, len(self._calls))), code, statement.lineno))
+        template = self._templates.get(id(statement))
+        if template is None:
+            template = template_of(statement.test, self._resolve, self._values)
+            self._templates[id(statement)] = template
+        calls = tuple(self._add_call(name, node) for name, node in template.calls)
+        values = {name: self._values[name] for name in template.names}
+        self._assertions.append(Assertion(calls, template.code, statement.lineno, values))
 
-    def resolve(self, function: ast.expr) -> str | None:
+    def _helper_call(self, call: ast.Call) -> None:
+        """``assertion(f(*inp), exp, 0)``."""
+        compare = self._helpers.comparison(call.func.id) if isinstance(call.func, ast.Name) else None
+        if compare is None or call.keywords or len(call.args) != 3 or self._names & BUILTINS_OF_HELPERS:
+            raise NotLiteral
+        result, expected, tolerance = call.args[0], self._value(call.args[1]), self._value(call.args[2])
+        name = self._resolve(result.func) if isinstance(result, ast.Call) else None
+        if not isinstance(result, ast.Call) or name is None or not isinstance(tolerance, int | float):
+            raise NotLiteral
+        if not _accepts(compare, expected, tolerance):
+            raise NotLiteral  # the fault of such tests is a grader's to find
+        position = self._add_call(name, result)
+        self._assertions.append(HelperAssertion((position,), compare, expected, tolerance, call.lineno))
+
+    def _resolve(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
         if not isinstance(function, ast.Name):
-            raise _NotLiteral
+            raise NotLiteral
         name = self._alias.get(function.id, function.id)
         if name in self._names:
             return name
-        if name in _PURE:
+        if name in PURE:
             return None
-        raise _NotLiteral
+        raise NotLiteral
 
-    def add_call(self, name: str, node: ast.Call) -> ast.expr:
-        """Plan a call of the program; the name that its result will have."""
-        args = tuple(self._argument(arg) for arg in node.args)
-        kwargs = {str(item.arg): self._argument(item.value) for item in node.keywords if item.arg}
+    def _add_call(self, name: str, node: ast.Call) -> int:
+        """Plan a call of the program; its position."""
+        args: list[Any] = []
+        for argument in node.args:
+            value = self._value(argument.value if isinstance(argument, ast.Starred) else argument)
+            if isinstance(argument, ast.Starred) and not isinstance(value, list | tuple):
+                raise NotLiteral
+            args += value if isinstance(argument, ast.Starred) else [value]
+        kwargs = {str(item.arg): self._value(item.value) for item in node.keywords if item.arg}
         if len(kwargs) != len(node.keywords):
-            raise _NotLiteral
-        self._calls.append(Call(name, args, kwargs))
-        return ast.Name(f"_{len(self._calls) - 1}", ast.Load())
+            raise NotLiteral
+        self._calls.append(Call(name, tuple(args), kwargs))
+        return len(self._calls) - 1
 
-    def _argument(self, node: ast.expr) -> Any:
-        """The value of an expression of the test that calls nothing of the program."""
-        called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
-        for part in ast.walk(node):
-            pure = isinstance(part, ast.Call) and not part.keywords and self.resolve(part.func) is None
-            known = isinstance(part, ast.Name) and part.id in _PURE and part.id not in self._names
-            if isinstance(part, ast.Name) and known and not isinstance(_PURE[part.id], type):
-                known = id(part) in called  # a function as an argument is no plain data
-            if not (pure or known or isinstance(part, _ARGUMENT_NODES)):
-                raise _NotLiteral
-        try:
-            code = compile(ast.Expression(node), "<test>", "eval")
-            return eval(code, {"__builtins__": {}, **_PURE})
-        except Exception:
-            raise _NotLiteral from None
+    def _value(self, node: ast.expr) -> Any:
+        return value_of(node, self._resolve, self._values)
 
 
-class _Results(ast.NodeTransformer):
-    """Replaces the program's calls by names and refuses what is not linear in their results."""
-
-    def __init__(self, planner: _Planner) -> None:
-        self._planner = planner
-
-    def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Call):
-            name = self._planner.resolve(node.func)
-            if name is not None:
-                return self._planner.add_call(name, node)
-            if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
-                raise _NotLiteral
-            node.args = [self.visit(arg) for arg in node.args]
-            if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant(node):
-                raise _NotLiteral
-            return node
-        if isinstance(node, ast.BinOp):
-            if not isinstance(node.op, _LINEAR_OPERATORS) and not _constant(node):
-                raise _NotLiteral
-        elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
-            raise _NotLiteral
-        # ``and``/``or`` and chains skip calls that Python would not make: a grader keeps their order.
-        if isinstance(node, ast.BoolOp) and any(isinstance(part, ast.Call) for part in ast.walk(node)):
-            raise _NotLiteral
-        return self.generic_visit(node)
-
-
-def _constant(node: ast.AST) -> bool:
-    """Whether no result of the program is in there."""
-    return not any(isinstance(part, ast.Name) and part.id not in _PURE for part in ast.walk(node))
+def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
+    """Whether a helper is content with the expected value itself."""
+    try:
+        return compare(expected, expected, tolerance)
+    except Exception:
+        return False
 
 
 def _bound(statement: ast.Assign) -> Iterator[str]:

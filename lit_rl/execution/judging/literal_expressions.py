@@ -1,0 +1,136 @@
+"""Expressions of tests that are only literals, pure functions of them, and calls of the program."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+# Pure functions of plain data whose cost is linear in it.
+PURE: Mapping[str, Any] = {
+    kind.__name__: kind for kind in (bool, bytes, complex, dict, float, frozenset, int, list, range, set, str, tuple)
+} | {"abs": abs, "len": len, "max": max, "min": min, "round": round, "sorted": sorted, "sum": sum}
+
+_SIMPLE_NODES = (
+    ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load,
+    ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
+)  # fmt: skip
+_ARGUMENT_NODES = (*_SIMPLE_NODES, ast.BinOp, ast.operator)
+_LINEAR_OPERATORS = (ast.Add, ast.Sub, ast.Div)
+
+
+class NotLiteral(Exception):
+    """The test does more than compare results of literal calls."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """An assert's expression, compiled once however often it is used.
+
+    Args:
+        code: in which the result of call ``i`` is called ``_i``.
+        calls: of the program: name and call.
+        names: of values of the test that it uses.
+    """
+
+    code: CodeType
+    calls: tuple[tuple[str, ast.Call], ...]
+    names: frozenset[str]
+
+
+def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
+    """Take an expression apart.
+
+    Args:
+        expression: what is asserted; it is changed.
+        resolve: gives the name of the program's function that is called, or ``None`` for a pure builtin.
+        known: names of values of the test.
+
+    Raises:
+        NotLiteral: for what is not linear in the results of the calls.
+    """
+    results = _Results(resolve, known)
+    changed = ast.fix_missing_locations(results.visit(expression))
+    code = compile(ast.Expression(changed), "<test>", "eval")
+    return Template(code, tuple(results.calls), frozenset(results.names))
+
+
+def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:
+    """The value of an expression of the test that calls nothing of the program.
+
+    Raises:
+        NotLiteral: if it is not plain data made of literals and of ``values``.
+    """
+    if isinstance(node, ast.Name) and node.id in values:
+        return values[node.id]
+    if resolve(ast.Name("set")) is None:  # else ``set()`` is no literal
+        with contextlib.suppress(ValueError, TypeError):
+            return ast.literal_eval(node)  # the usual case, and much faster
+    called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
+    for part in ast.walk(node):
+        pure = isinstance(part, ast.Call) and not part.keywords and resolve(part.func) is None
+        known = isinstance(part, ast.Name) and _is_value(part, called, resolve, values)
+        if not (pure or known or isinstance(part, _ARGUMENT_NODES)):
+            raise NotLiteral
+    try:
+        code = compile(ast.Expression(node), "<test>", "eval")
+        return eval(code, {"__builtins__": {}, **PURE, **values})
+    except Exception:
+        raise NotLiteral from None
+
+
+def _is_value(
+    name: ast.Name, called: Container[int], resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]
+) -> bool:
+    """Whether a name means plain data: a function that is not called is none, a type is."""
+    if name.id in values:
+        return id(name) not in called
+    if name.id not in PURE or resolve(name) is not None:
+        return False
+    return isinstance(PURE[name.id], type) or id(name) in called
+
+
+class _Results(ast.NodeTransformer):
+    """Replaces the program's calls by names and refuses what is not linear in their results."""
+
+    def __init__(self, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> None:
+        self._resolve = resolve
+        self._known = known
+        self.calls: list[tuple[str, ast.Call]] = []
+        self.names: set[str] = set()
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Name) and node.id in self._known:
+            self.names.add(node.id)
+            return node
+        if isinstance(node, ast.BinOp):
+            if not isinstance(node.op, _LINEAR_OPERATORS) and not _constant(node):
+                raise NotLiteral
+        elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
+            raise NotLiteral
+        # ``and``/``or`` and chains skip calls that Python would not make: a grader keeps their order.
+        if isinstance(node, ast.BoolOp) and any(isinstance(part, ast.Call) for part in ast.walk(node)):
+            raise NotLiteral
+        return self.generic_visit(node)
+
+    def _call(self, node: ast.Call) -> ast.expr:
+        name = self._resolve(node.func)
+        if name is not None:
+            self.calls.append((name, node))
+            return ast.Name(f"_{len(self.calls) - 1}", ast.Load())
+        if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
+            raise NotLiteral
+        node.args = [self.visit(arg) for arg in node.args]
+        if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant(node):
+            raise NotLiteral
+        return node
+
+
+def _constant(node: ast.AST) -> bool:
+    """Whether no result of the program is in there."""
+    return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))

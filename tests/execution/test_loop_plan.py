@@ -1,0 +1,334 @@
+"""Loops over literal cases need no grader, and every program gets the verdict that a grader gives."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+
+import pytest
+
+from lit_rl.data.mbpp import MBPPPlus
+from lit_rl.data.mbpp_plus import plain_test
+from lit_rl.execution import AssertTests, Sandbox
+from lit_rl.execution.judging.assert_plan import plan_asserts
+
+IS_FLOATS = """
+def is_floats(value) -> bool:
+    if isinstance(value, float):
+        return True
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(item, float) for item in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.float64 or value.dtype == np.float32
+    return False
+"""
+ASSERTIONS = {
+    "as_is": """
+def assertion(result, wanted, slack):
+    if slack == 0 and is_floats(wanted):
+        slack = 1e-6
+    if result != wanted and slack != 0:
+        assert np.allclose(result, wanted, rtol=1e-07, atol=slack)
+    else:
+        assert result == wanted, f"{result} instead of {wanted}"
+""",
+    "in_a_variable": """
+def assertion(result, wanted, slack):
+    exact_match = result == wanted
+    if slack == 0 and is_floats(wanted):
+        slack = 1e-6
+    if not exact_match and slack != 0:
+        assert np.allclose(result, wanted, rtol=1e-07, atol=slack)
+    else:
+        assert exact_match
+""",
+    "as_sets": """
+def assertion(result, wanted, slack):
+    if slack == 0 and is_floats(wanted):
+        slack = 1e-6
+    result = set(result)
+    wanted = set(wanted)
+    if result != wanted and slack != 0:
+        assert np.allclose(result, wanted, rtol=1e-07, atol=slack)
+    else:
+        assert result == wanted, f"{result} instead of {wanted}"
+""",
+    "as_truth": """
+def assertion(result, wanted, slack):
+    if isinstance(result, bool):
+        exact_match = result == wanted
+    else:
+        exact_match = wanted == (result is not None)
+""",
+}
+LOOP = "for i, (inp, exp) in enumerate(zip(inputs, results)):\n    assertion({function}(*inp), exp, {slack})\n"
+
+
+def evalplus(kind: str, inputs: object, results: object, slack: object = 0) -> str:
+    """A test as EvalPlus writes it, as the DataModules hand it on."""
+    head = f"import numpy as np\nfrom math import inf\n{IS_FLOATS}{ASSERTIONS[kind]}\n"
+    return plain_test(f"{head}\ninputs = {inputs!r}\nresults = {results!r}\n{LOOP.format(function='f', slack=slack)}")
+
+
+def in_check(test: str) -> str:
+    """The same inside ``check(candidate)``, as HumanEval+ has it."""
+    head, found, cases = test.partition("\ninputs = ")
+    lines = (found + cases).strip("\n").replace("f(*inp)", "candidate(*inp)").split("\n")
+    return head + "\ndef check(candidate):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def for_a_grader(test: str) -> str:
+    """The same test with a statement that no plan has; it does nothing."""
+    return f"{test}\nif False:\n    pass\n"
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2) as sandbox:
+        yield sandbox
+
+
+def verdicts(sandbox, program: str, test: str, entry_point: str = "f") -> list[str]:
+    """What the plan says, and what a grader says."""
+    assert plan_asserts(test, entry_point) is not None
+    graded = for_a_grader(test)
+    assert plan_asserts(graded, entry_point) is None
+    checks = [AssertTests(source, entry_point, SECONDS) for source in (test, graded)]
+    return [outcome.verdict for outcome in sandbox.judge_many([(program, check) for check in checks])]
+
+
+SECONDS = 0.5
+NEVER_ENDS = "def f(x):\n    while True: pass"
+OBJECT = "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 1\n"
+FLOATS = ([[1], [2]], [0.5, 2.0], 0)
+SLACK = ([[1], [2]], [1000.0, 2000], 0.0001)
+LISTS = ([[1], [2]], [[0.5, 1.5], [1.0, 2.0]], 0)
+DEEP = ([[1], [2]], [[(1, [2, {3: "a"}])], []], 0)
+SETS = ([[1], [2]], [(1, 2), ()], 0)
+TRUTH = ([["a"], ["b"]], [True, False], 0)
+# kind of helper, cases, program, verdict
+PROGRAMS = {
+    "right": ("as_is", DEEP, "def f(x): return [(1, [2, {3: 'a'}])] if x == 1 else []", "passed"),
+    "list for a tuple": ("as_is", DEEP, "def f(x): return [[1, [2, {3: 'a'}]]] if x == 1 else []", "wrong_answer"),
+    "wrong key": ("as_is", DEEP, "def f(x): return [(1, [2, {4: 'a'}])] if x == 1 else []", "wrong_answer"),
+    "wrong at the last": ("as_is", DEEP, "def f(x): return [(1, [2, {3: 'a'}])]", "wrong_answer"),
+    "float": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1]", "passed"),
+    "float within": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.0e-6", "passed"),
+    "float at the edge": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.04e-6", "passed"),
+    "float beyond": ("as_is", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1.3e-6", "wrong_answer"),
+    "int for a float": ("as_is", FLOATS, "def f(x): return [0.5, 2][x - 1]", "passed"),
+    "text for a float": ("as_is", FLOATS, "def f(x): return str([0.5, 2.0][x - 1])", "wrong_answer"),
+    "none for a float": ("as_is", FLOATS, "def f(x): return None", "wrong_answer"),
+    "list for a float": ("as_is", FLOATS, "def f(x): return [[0.5], [2.0]][x - 1]", "wrong_answer"),
+    "nan": ("as_is", FLOATS, "def f(x): return float('nan')", "wrong_answer"),
+    "inf": ("as_is", FLOATS, "def f(x): return float('inf')", "wrong_answer"),
+    "large int": ("as_is", FLOATS, "def f(x): return 10**5000", "wrong_answer"),
+    "complex": ("as_is", FLOATS, "def f(x): return complex([0.5, 2.0][x - 1], 1e-9)", "passed"),
+    "slack within": ("as_is", SLACK, "def f(x): return x * 1000.0001", "passed"),
+    "slack beyond": ("as_is", SLACK, "def f(x): return x * 1000.001", "wrong_answer"),
+    "floats in a list": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1 + 1e-7]", "passed"),
+    "floats in a tuple": ("as_is", LISTS, "def f(x): return (x / 2, x / 2 + 1)", "passed"),
+    "floats beyond": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1 + 1e-5]", "wrong_answer"),
+    "too few floats": ("as_is", LISTS, "def f(x): return [x / 2]", "wrong_answer"),
+    "too many floats": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1, 0.0]", "wrong_answer"),
+    "set of floats": ("as_is", LISTS, "def f(x): return {x / 2, x / 2 + 1}", "passed"),
+    "object that equals all": ("as_is", FLOATS, f"{OBJECT}def f(x): return A()", "wrong_answer"),
+    "objects in a list": ("as_is", LISTS, f"{OBJECT}def f(x): return [A(), A()]", "wrong_answer"),
+    "difference of nothing": (
+        "as_is",
+        LISTS,
+        "class A:\n    def __sub__(s, o): return 0\ndef f(x): return [A(), A()]",
+        "wrong_answer",
+    ),
+    "object with items": (
+        "as_is",
+        LISTS,
+        "class A(list):\n    def __eq__(s, o): return False\ndef f(x): return A([x / 2, x / 2 + 1])",
+        "passed",
+    ),
+    "object like a list": (
+        "as_is",
+        LISTS,
+        "class A:\n    def __init__(s, x): s.x = x\n    def __len__(s): return 2\n"
+        "    def __iter__(s): return iter([s.x / 2, s.x / 2 + 1])\ndef f(x): return A(x)",
+        "passed",
+    ),
+    "variable within": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-7", "passed"),
+    "variable beyond": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-5", "wrong_answer"),
+    "set in any order": ("as_sets", SETS, "def f(x): return [2, 1, 2] if x == 1 else set()", "passed"),
+    "generator": ("as_sets", SETS, "def f(x): return (y for y in ((2, 1) if x == 1 else ()))", "passed"),
+    "set that lacks one": ("as_sets", SETS, "def f(x): return [2] if x == 1 else ()", "wrong_answer"),
+    "no set": ("as_sets", SETS, "def f(x): return 12", "wrong_answer"),
+    "unhashable items": ("as_sets", SETS, "def f(x): return [[1], [2]]", "wrong_answer"),
+    "object as a set": (
+        "as_sets",
+        SETS,
+        "class A:\n    def __init__(s, x): s.x = x\n    def __iter__(s): return iter((1, 2) if s.x == 1 else ())\n"
+        "def f(x): return A(x)",
+        "passed",
+    ),
+    "match": ("as_truth", TRUTH, "import re\ndef f(x): return re.match('a', x)", "passed"),
+    "bool": ("as_truth", TRUTH, "def f(x): return x == 'a'", "passed"),
+    "match for none": ("as_truth", TRUTH, "import re\ndef f(x): return re.match('.', x)", "wrong_answer"),
+    "exception": ("as_is", FLOATS, "def f(x): return [0.5][x - 1]", "exception"),
+    "assertion error": ("as_is", FLOATS, "def f(x): assert False", "exception"),
+    "stop iteration": ("as_is", FLOATS, "def f(x): raise StopIteration", "exception"),
+    "exits": ("as_is", FLOATS, "import os\ndef f(x): return 0.5 if x == 1 else os._exit(0)", "exception"),
+    "exits politely": ("as_is", FLOATS, "import sys\ndef f(x): return 0.5 if x == 1 else sys.exit(0)", "exception"),
+    "missing function": ("as_is", FLOATS, "def g(x): return 0.5", "exception"),
+    "no python": ("as_is", FLOATS, "def f(x) return 0.5", "syntax_error"),
+    "other signature": ("as_is", FLOATS, "def f(): return 0.5", "exception"),
+    "never ends": ("as_is", FLOATS, NEVER_ENDS, "timed_out"),
+    "ends once": ("as_is", FLOATS, "def f(x):\n    while x == 2: pass\n    return 0.5", "timed_out"),
+    "bends a builtin": (
+        "as_is",
+        FLOATS,
+        "import builtins\nbuiltins.abs = lambda x: 0\ndef isinstance(*a): return True\n"
+        "def is_floats(x): return True\ndef assertion(*a): pass\nclass np: pass\ndef f(x): return 7.0",
+        "wrong_answer",
+    ),
+    "changes what it is given": (
+        "as_is",
+        ([[[3, 1]], [[2]]], [4, 2], 0),
+        "def f(x):\n    s = sum(x)\n    x.clear()\n    return s",
+        "passed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plan_and_grader_agree(sandbox, name):
+    kind, cases, program, verdict = PROGRAMS[name]
+    test = evalplus(kind, *cases)
+    assert verdicts(sandbox, program, test) == [verdict, verdict]
+    assert verdicts(sandbox, program, in_check(test)) == [verdict, verdict]
+
+
+PLAIN = {
+    "pairs": "for x, y in [(1, 2), (2, 3)]:\n    assert f(x) == y",
+    "nested pairs": "for (x, [y]) in [(1, [2]), (2, [3])]:\n    assert f(x) == y",
+    "of one": "for x in [1, 2]:\n    assert f(x) == x + 1",
+    "two asserts": "for x in [1, 2]:\n    assert f(x) > x\n    assert f(x) - 1 == x, 'no'",
+    "names": "xs = [1, 2]\nys = [2, 3]\nfor x, y in zip(xs, ys):\n    assert f(x) == y",
+    "numbered": "for i, x in enumerate([1, 2]):\n    assert f(x) == x + 1",
+    "two loops": "for x in [1]:\n    assert f(x) == 2\nfor x in [2]:\n    assert f(x) == 3",
+    "a constant": "wanted = 3\nassert f(1) == 2\nassert f(2) == wanted",
+    "keyword": "for x in [1, 2]:\n    assert f(x=x) == x + 1",
+    "containers": "for x in [1, 2]:\n    assert [f(x), {x: f(x)}] == [x + 1, {x: x + 1}]",
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_loops_agree(sandbox, name):
+    for body, verdict in (
+        ("return x + 1", "passed"),
+        ("return x + 1 if x == 1 else 0", "wrong_answer"),
+        ("return str(x + 1)", "wrong_answer"),
+        ("return 2 if x == 1 else [][x]", "exception"),
+        ("return 2 if x == 1 else exit()", "exception"),
+        ("while x == 2: pass\n    return 2", "timed_out"),
+    ):
+        program = f"def f(x):\n    {body}\n"
+        found = verdicts(sandbox, program, PLAIN[name])
+        if name == "two asserts" and body.startswith("return str"):
+            verdict = "wrong_answer"  # '2' > 1 has no answer
+        assert found == [verdict, verdict], body
+
+
+GRADED = {
+    "else": "for x in [1]:\n    assert f(x) == 2\nelse:\n    assert f(2) == 4",
+    "break": "for x in [1, 2]:\n    assert f(x) == 2\n    break",
+    "condition": "for x in [1, 2]:\n    if x > 1:\n        assert f(x) == 3",
+    "nested loop": "for x in [1, 2]:\n    for y in [1]:\n        assert f(x) == x + y",
+    "range": "for x in range(3):\n    assert f(x) == x + 1",
+    "tuple": "for x in (1, 2):\n    assert f(x) == x + 1",
+    "list of the program": "for x in f(1):\n    assert f(x) == 2",
+    "name after its loop": "for x in [1, 2]:\n    assert f(x) == x + 1\nassert f(1) == x",
+    "name bound twice": "x = 1\nx = 2\nassert f(x) == 3",
+    "name bound after check": "xs = [1]\ndef check(c):\n    for x in xs:\n        assert c(x) == 3\nxs = [2]",
+    "loop over a bound name": "x = 7\nfor x in [1]:\n    assert f(x) == 2",
+    "name of the function": "for f in [1]:\n    assert f == 1\nassert f(1) == 2",
+    "name of a builtin": "for len in [[1]]:\n    assert f(1) == 2",
+    "own zip": "def zip(a, b):\n    return [(1, 2)]\nfor x, y in zip([1], [2]):\n    assert f(x) == y",
+    "strict zip": "for x, y in zip([1], [2], strict=True):\n    assert f(x) == y",
+    "unequal unpacking": "for x, y in [(1, 2), (1, 2, 3)]:\n    assert f(x) == y",
+    "starred": "for x, *y in [(1, 2)]:\n    assert f(x) == y[0]",
+    "nothing at all": "for x in []:\n    assert f(x) == 2",
+    "method": "seen = [1]\nseen.append(2)\nassert f(1) == seen[1]",
+    "foreign module": "import nothing_of_this_name\nfor x in [1]:\n    assert f(x) == 2",
+    "missing name": "from math import nothing_of_this_name\nfor x in [1]:\n    assert f(x) == 2",
+}
+
+
+@pytest.mark.parametrize("name", GRADED)
+def test_other_loops_are_left_to_a_grader(name):
+    assert plan_asserts(GRADED[name], "f") is None
+
+
+def test_helpers_of_another_shape_are_left_to_a_grader():
+    """One word changed anywhere, and nothing is known of the helpers any more."""
+    test = evalplus("as_is", *FLOATS)
+    assert plan_asserts(test, "f") is not None
+    for old, new in (
+        ("1e-6", "1e-5"),
+        ("rtol=1e-07", "rtol=1e-06"),
+        ("!= wanted and", "!= wanted or"),
+        ("== wanted, f", "is wanted, f"),
+        ("isinstance(item, float)", "isinstance(item, int)"),
+        ("    return False\n", "    return True\n"),
+        ("all(isinstance", "any(isinstance"),
+        ("<= atol + rtol", "< atol + rtol"),
+        ("len(value) == len(expected) and ", ""),
+        ("float64 = ()", "float64 = (list,)"),
+        ("def assertion(result, wanted, slack)", "def assertion(wanted, result, slack)"),
+        ("def assertion(result, wanted, slack)", "def assertion(result, wanted, slack=0)"),
+        ("def assertion", "@staticmethod\ndef assertion"),
+        ("\ninputs =", "\nassertion = print\ninputs ="),
+        ("\ninputs =", "\ndef assertion(a, b, c): pass\ninputs ="),
+        ("\ninputs =", "\nimport math as np\ninputs ="),
+        (", exp, 0)", ", exp)"),
+        ("assertion(f(*inp), exp, 0)", "assertion(exp, f(*inp), 0)"),
+        ("assertion(f(*inp), exp, 0)", "assertion(f(*inp), f(*inp), 0)"),
+    ):
+        assert test.count(old) >= 1
+        assert plan_asserts(test.replace(old, new), "f") is None, (old, new)
+    assert plan_asserts(test.replace("f(*inp)", "set(*inp)"), "set") is None  # their names would mean the program's
+
+
+def test_an_expected_value_that_is_no_answer_is_left_to_a_grader():
+    assert plan_asserts(evalplus("as_sets", [[1]], [[[1]]]), "f") is None  # a list in a set
+    test = evalplus("as_is", [[1]], [1.0]).replace("from math import inf", "from math import nan")
+    assert plan_asserts(test, "f") is not None
+    assert plan_asserts(test.replace("results = [1.0]", "results = [nan]"), "f") is None  # nothing equals it
+
+
+def origin_problems(real_data):
+    return MBPPPlus(str(real_data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz")).problems("test")
+
+
+def test_nearly_all_of_mbpp_plus_needs_no_grader(real_data):
+    planned = [p.task_id for p in origin_problems(real_data) if plan_asserts(p.check.test, p.check.entry_point)]
+    with gzip.open(real_data / "evalplus" / "MbppPlus-OriginFmt.jsonl.gz", "rt") as file:
+        computed = {f"mbpp/{row['task_id']}" for row in map(json.loads, file) if "def ref_func" in row["test"]}
+    assert len(computed) == 3  # their tests compute what is expected
+    assert len(planned) == 378 - 3 and not computed & set(planned)
+
+
+def test_plan_and_grader_agree_on_a_sample_of_mbpp_plus(real_data, sandbox):
+    problems = [p for p in origin_problems(real_data) if len(p.check.test) < 20_000][::9]
+    assert len(problems) > 30
+    for problem in problems:
+        function = problem.check.entry_point or "check"
+        right = problem.reference
+        lying = (
+            f"{right}\nright = {function}\ncalls = []\ndef {function}(*args):\n"
+            "    calls.append(1)\n    value = right(*args)\n    return [value, 'not'] if len(calls) == 2 else value\n"
+        )
+        if "def " + function in ast.unparse(ast.parse(right)):
+            check = problem.check
+            graded = AssertTests(for_a_grader(check.test), check.entry_point, check.timeout_seconds)
+            for program, verdict in ((right, "passed"), (lying, None)):
+                both = [o.verdict for o in sandbox.judge_many([(program, check), (program, graded)])]
+                assert both[0] == both[1], (problem.task_id, both)
+                assert (both[0] == "passed") == (verdict == "passed"), (problem.task_id, both)
