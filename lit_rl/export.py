@@ -73,7 +73,9 @@ def config_of(checkpoint: Mapping[str, Any], file: str | None) -> dict[str, Any]
     text = Path(file).read_text() if file else checkpoint.get("config")
     if not text:
         raise ValueError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
-    config: dict[str, Any] = yaml.safe_load(text)
+    config: Any = yaml.safe_load(text)
+    if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
+        raise ValueError(f"{file or 'the checkpoint'} holds no configuration of a run: it has no model.policy")
     return config
 
 

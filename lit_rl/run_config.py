@@ -11,6 +11,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.export import resolve
+from lit_rl.models.checkpoint_files import require_checkpoint
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
@@ -99,7 +100,14 @@ def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None
     Raises:
         ValueError: ``last`` or ``best`` without a folder of checkpoints to look into.
         FileNotFoundError: there is no such checkpoint.
+        ValueError: there is a file of another kind.
     """
+    found = _named_checkpoint(name, callbacks)
+    require_checkpoint(found)
+    return found
+
+
+def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | None:
     if name is None or "://" in name:
         return name
     if name not in ("last", "best"):

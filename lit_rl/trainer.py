@@ -11,6 +11,7 @@ import lightning.pytorch as pl
 import torch
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.models.checkpoint_files import require_checkpoint
 from lit_rl.models.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -35,6 +36,9 @@ _DECIDED = (
     ".*in eval mode at the start of training.*",
 )
 
+
+NAMES = ("last", "best", "hpc", "registry")
+"""Checkpoints that Lightning finds by name."""
 
 MOST_RANKS_A_CORE = 4
 """More processes than this on each core is a mistake; a few serve to try out what many ranks do."""
@@ -73,6 +77,34 @@ class Trainer(pl.Trainer):
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
+    def validate(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: Any = None,
+        verbose: bool = True,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``."""
+        if ckpt_path not in NAMES:
+            require_checkpoint(ckpt_path)
+        return super().validate(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
+
+    def test(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: Any = None,
+        verbose: bool = True,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
+        if ckpt_path not in NAMES:
+            require_checkpoint(ckpt_path)
+        return super().test(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
+
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Refuse trainer settings that cannot work with modules that go backward themselves, or on this machine.
@@ -105,6 +137,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
+    if ckpt_path not in NAMES:
+        require_checkpoint(ckpt_path)
     for callback in trainer.checkpoint_callbacks:
         if isinstance(callback, Checkpointing):
             ckpt_path = callback.prepare(trainer, ckpt_path)

@@ -40,7 +40,7 @@ BASE: dict[str, Any] = {
     },
 }
 
-_NOT_OURS = ("GPU", "TPU", "basics:", "Seed")
+_NOT_OURS = ("GPU", "TPU", "basics:", "Seed", "Loading weights:")
 """Beginnings of lines that tell of the run, before the mistake is met."""
 
 

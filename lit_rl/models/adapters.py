@@ -7,9 +7,12 @@ choice of adapter changes, and it is restored on every way out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.other import AuxiliaryTrainingWrapper
@@ -17,10 +20,13 @@ from torch import nn
 
 from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.models.family import base_of
+from lit_rl.models.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
 
 POLICY = "policy"
 REFERENCE = "reference"
 CRITIC = "critic"
+
+_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,67 @@ def not_adaptable(model: nn.Module) -> list[str]:
         if (mamba and name.rpartition(".")[2] in _MAMBA_LAYERS)
         or (isinstance(layer, nn.Linear) and "Router" in type(layer).__name__)
     ]
+
+
+def require_targets(lora: LoRA, model: nn.Module) -> None:
+    """Check whether each layer that LoRA names is in the model: PEFT silently leaves out those of a list that are not.
+
+    Raises:
+        ValueError: one is not; the message names the linear layers that there are.
+    """
+    wanted = lora.target_modules
+    if wanted == "all-linear":
+        return
+    names = [name for name, _ in base_of(model).named_modules()]
+    if isinstance(wanted, str):
+        missing = [] if any(re.fullmatch(wanted, name) for name in names) else [wanted]
+    else:
+        missing = [one for one in wanted if not any(f".{name}".endswith(f".{one}") for name in names)]
+    if missing:
+        linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
+        there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
+        raise ValueError(
+            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or some "
+            f"of {there}"
+        )
+
+
+def read_adapter(base: nn.Module, home: str, source: str) -> Any:
+    """A base with the adapter of a folder, as the policy's, to be trained on.
+
+    Args:
+        base: loaded.
+        home: folder or hub id of the base.
+        source: the adapter's folder.
+
+    Raises:
+        ValueError: it cannot be read, or its weights are not those of layers of this base, which PEFT warns of only.
+    """
+    from peft import PeftModel, get_peft_model_state_dict
+    from peft.utils import load_peft_weights
+
+    other = (
+        f"the adapter {source} is of another base than {home}: {{}}; correct base_model_name_or_path in its "
+        f"{ADAPTER_CONFIG}"
+    )
+    if not any((Path(source) / name).is_file() for name in _WEIGHTS):
+        raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) has no weights: it lacks {_WEIGHTS[0]}")
+    with plain_failures("adapter", source, MODEL_KEY):
+        saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
+    try:
+        model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
+    except RuntimeError as error:
+        example = re.search(r"size mismatch for (\S+?):", str(error))
+        if example is None:
+            raise
+        raise ValueError(other.format(f"weights differ in shape, for example {example[1]}")) from error
+    except ValueError as error:
+        raise ValueError(other.format(str(error).partition(". ")[0])) from error
+    held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
+    wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
+    if wrong:
+        raise ValueError(other.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
+    return model
 
 
 @contextmanager

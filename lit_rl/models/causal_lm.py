@@ -22,6 +22,7 @@ from lit_rl.models.projection import check_projection, project
 from lit_rl.models.prompting import eos_token_ids, pad_left, pad_right, prompt_token_ids
 from lit_rl.models.sampling import SampledRow, sample_rows
 from lit_rl.models.sharding import compute_again, gathered, layers_of
+from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.streams import StreamKey
 from lit_rl.models.text import CompletionText
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling, StopReason
@@ -117,7 +118,8 @@ class CausalLM(Policy):
     def load_tokenizer(self) -> None:
         """Load the tokenizer alone, which is all that :meth:`encode` needs."""
         if self.tokenizer is None:
-            self.tokenizer = load_tokenizer(str(self.tokenizer_source))
+            key = MODEL_KEY if self.tokenizer_source == self.source else TOKENIZER_KEY
+            self.tokenizer = load_tokenizer(str(self.tokenizer_source), key)
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 

@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 
 from lit_rl.models.adapters import CRITIC, POLICY
 from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.checkpoint_files import read_file
 from lit_rl.models.strategy import META_FILE
 
 _PREFIX = "state_dict."
@@ -28,12 +29,14 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no checkpoint.
+        ValueError: there is a file of another kind.
     """
     if path.is_file():
-        found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return found
+        return read_file(path)
     if not (path / META_FILE).is_file():
-        raise FileNotFoundError(f"no checkpoint at {path}: give a .ckpt file, a folder of shards, or a run's folder")
+        raise FileNotFoundError(
+            f"no checkpoint at {path}: give a .ckpt file, a folder of shards, or the folder of a run"
+        )
     entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()
     weights = {
         name.removeprefix(_PREFIX): torch.empty(kind.size, dtype=kind.properties.dtype)

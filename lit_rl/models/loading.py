@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from contextlib import suppress
-from importlib import resources
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from lit_rl.models.adapters import POLICY, LoRA, not_adaptable
+from lit_rl.models.adapters import POLICY, LoRA, not_adaptable, read_adapter, require_targets
 from lit_rl.models.family import plain_refusals
+from lit_rl.models.sources import (
+    ADAPTER_CONFIG,
+    CONFIG_KEY,
+    MODEL_KEY,
+    TOKENIZER_KEY,
+    base_of_adapter,
+    has_tokenizer,
+    plain_failures,
+    require_model,
+    resolve,
+    tokenizer_home,
+    without_retries,
+)
 
 if TYPE_CHECKING:
     from lit_rl.models.causal_lm import CausalLM
 
 
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
-
-
-def resolve(source: str) -> str:
-    """Turn ``package:NAME/FOLDER`` into a folder, expand ``$VARIABLES``; leave hub ids as they are.
-
-    Raises:
-        FileNotFoundError: a path that looks local does not exist.
-    """
-    if source.startswith("package:"):
-        package, _, folder = source.removeprefix("package:").partition("/")
-        return str(resources.files(package).joinpath(folder))
-    source = os.path.expandvars(source)
-    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
-    if looks_local and not Path(source).expanduser().exists():
-        raise FileNotFoundError(f"model folder not found: {source} (from {Path.cwd()}): give a folder or a hub id")
-    return str(Path(source).expanduser()) if looks_local else source
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -51,20 +47,30 @@ def torch_dtype(name: str) -> torch.dtype:
     return found
 
 
-def load_tokenizer(source: str) -> Any:
-    """The tokenizer of a hub id or folder, as its own files describe it.
+def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
+    """The tokenizer of a hub id or folder, as its own files describe it; an adapter without one has its base's.
 
     ``AutoTokenizer`` sets the tokenizer that a folder declares aside for some model types (``qwen2`` among them in
     transformers 5) and splits text by another one's rules: the model would read other tokens than it was trained
-    on, without a sign. A folder that declares the generic class is therefore read by that class.
+    on, silently. A folder that declares the generic class is therefore read by that class.
+
+    Args:
+        source: hub id or folder.
+        key: of the configuration, where the source was given.
+
+    Raises:
+        ValueError: there is no tokenizer, or it cannot be read.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder = resolve(source)
+    folder = resolve(tokenizer_home(source))
     declared = Path(folder) / "tokenizer_config.json"
-    if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
-        return PreTrainedTokenizerFast.from_pretrained(folder)
-    return AutoTokenizer.from_pretrained(folder)
+    with plain_failures("tokenizer", folder, key):
+        if Path(folder).is_dir() and not has_tokenizer(Path(folder)):
+            raise FileNotFoundError("no file of a tokenizer")
+        if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
+            return PreTrainedTokenizerFast.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder)
 
 
 def load_model(spec: CausalLM) -> Any:
@@ -81,7 +87,7 @@ def load_model(spec: CausalLM) -> Any:
             model = _from_config(spec)
         else:
             source = resolve(str(spec.source))
-            if (Path(source) / "adapter_config.json").exists():
+            if (Path(source) / ADAPTER_CONFIG).exists():
                 return _from_adapter(spec, source)
             model = _from_pretrained(spec, source)
         return _with_new_adapter(spec, model) if spec.lora is not None else model
@@ -98,24 +104,43 @@ def _from_config(spec: CausalLM) -> Any:
         "pad_token_id": tokenizer.pad_token_id,
         **dict(spec.config or {}),
     }
-    config = AutoConfig.for_model(**fields)
+    config = AutoConfig.for_model(**_require_type(fields))
     dtype = torch_dtype(spec.dtype)
     with plain_refusals(config.model_type, spec.attention):
         return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
 
 
-def _from_pretrained(spec: CausalLM, source: str) -> Any:
+def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration, if they say which type of model they are of.
+
+    Raises:
+        ValueError: they do not, or transformers knows no such type.
+    """
+    from transformers import CONFIG_MAPPING
+
+    name = fields.get("model_type")
+    if name not in CONFIG_MAPPING:
+        near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
+        meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
+        raise ValueError(f"{CONFIG_KEY}.model_type must be a type of model that transformers has, got {name}{meant}")
+    return fields
+
+
+def _from_pretrained(spec: CausalLM, source: str, key: str = MODEL_KEY) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+    require_model(source, key)
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source), **options)
-        with suppress(OSError):  # not every model has a generation config
+        with plain_failures("model", source, key):
+            config = AutoConfig.from_pretrained(source)
+        model = AutoModelForCausalLM.from_config(config, **options)
+        with suppress(OSError), without_retries(source):  # not every model has a generation config
             model.generation_config = GenerationConfig.from_pretrained(source)
         return model
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
-    with plain_refusals(source, spec.attention):
+    with plain_failures("model", source, key), plain_refusals(source, spec.attention):
         model = AutoModelForCausalLM.from_pretrained(source, **options)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
@@ -156,6 +181,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
     """PEFT's configuration of an adapter for a model."""
     from peft import LoraConfig
 
+    require_targets(lora, model)
     left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
     return LoraConfig(
         r=lora.rank,
@@ -169,19 +195,21 @@ def lora_config(lora: LoRA, model: Any) -> Any:
 
 def _from_adapter(spec: CausalLM, source: str) -> Any:
     """Continue a trained adapter. Its start is not the base, so a frozen twin of it is the reference."""
-    from peft import PeftConfig, PeftModel, get_peft_model
+    from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
         raise ValueError(
             f"{source} holds an adapter already, got lora={spec.lora} as well: leave lora out to continue it"
         )
-    config = PeftConfig.from_pretrained(source)
-    base = _from_pretrained(spec, str(config.base_model_name_or_path))
+    home = base_of_adapter(source)
+    with plain_failures("adapter", source, MODEL_KEY):
+        config = PeftConfig.from_pretrained(source)
+    base = _from_pretrained(spec, home, f"the base of the adapter {source}")
     if next(base.parameters()).is_meta:
         config.inference_mode = False
         model = get_peft_model(base, config, adapter_name=POLICY)
     else:
-        model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)
+        model = read_adapter(base, home, source)
     spec.model = model
     spec.add_reference_adapter()
     return model

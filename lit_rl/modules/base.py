@@ -330,9 +330,14 @@ class PolicyModule(pl.LightningModule):
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 
+    @property
+    def is_fitting(self) -> bool:
+        """Whether a trainer trains this module now, rather than measuring it or being absent."""
+        return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Make a fit go on at the rollout after the checkpoint's, also at the end of an epoch."""
-        if self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING:
+        if self.is_fitting:
             settle_progress(self.trainer, checkpoint)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]

@@ -361,9 +361,18 @@ class RolloutModule(PolicyModule):
         checkpoint["rollout_step"] = self.rollout_step
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on counting."""
+        """Go on counting.
+
+        Raises:
+            ValueError: the run that is to go on was of an algorithm without rollouts.
+        """
+        if self.is_fitting and "rollout_step" not in checkpoint:
+            raise ValueError(
+                f"the checkpoint counts no rollouts, so {type(self).__name__} cannot go on from it: export it "
+                "(lit-rl export) and start from the folder, as model.policy.model"
+            )
         super().on_load_checkpoint(checkpoint)
-        self.rollout_step = checkpoint["rollout_step"]
+        self.rollout_step = checkpoint.get("rollout_step", 0)
 
 
 def idle(experience: Experience) -> Experience:

@@ -121,6 +121,19 @@ class TextModule(PolicyModule):
         rows = [(part[:, None] * group + torch.arange(group)).flatten() for part in parts]
         return [completions.select(of_part).trim() for of_part in rows]
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Go on with a run of given texts.
+
+        Raises:
+            ValueError: the run that is to go on sampled its texts.
+        """
+        if self.is_fitting and "rollout_step" in checkpoint:
+            raise ValueError(
+                f"the checkpoint counts rollouts, so {type(self).__name__} cannot go on from it: export it "
+                "(lit-rl export) and start from the folder, as model.policy.model"
+            )
+        super().on_load_checkpoint(checkpoint)
+
     # -- ending --------------------------------------------------------------------------------------------
 
     def on_train_start(self) -> None:

@@ -1,0 +1,155 @@
+"""Where models and tokenizers come from, and one line about those that cannot be loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from lit_rl.models.family import UnsupportedModelError
+
+MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
+ADAPTER_CONFIG = "adapter_config.json"
+
+_TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", "qwen.tiktoken")
+_SECONDS_TO_ANSWER = 4.0
+
+
+def resolve(source: str) -> str:
+    """Turn ``package:NAME/FOLDER`` into a folder, expand ``$VARIABLES``; leave hub ids as they are.
+
+    Raises:
+        FileNotFoundError: a path that looks local does not exist.
+    """
+    if source.startswith("package:"):
+        package, _, folder = source.removeprefix("package:").partition("/")
+        return str(resources.files(package).joinpath(folder))
+    source = os.path.expandvars(source)
+    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
+    if looks_local and not Path(source).expanduser().exists():
+        raise FileNotFoundError(f"model folder not found: {source} (from {Path.cwd()}): give a folder or a hub id")
+    return str(Path(source).expanduser()) if looks_local else source
+
+
+def require_model(source: str, key: str) -> None:
+    """Check whether a folder holds a model; hub ids pass.
+
+    Raises:
+        FileNotFoundError: it has no ``config.json``.
+    """
+    folder = Path(source)
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise FileNotFoundError(
+            f"{source} holds no model, for it has no config.json ({key}): give the folder of a model or an adapter, "
+            "such as lit-rl export writes"
+        )
+
+
+def tokenizer_home(source: str) -> str:
+    """Where the tokenizer of a model is: with it, or with its base if it is an adapter saved without one."""
+    folder = Path(resolve(source))
+    if (folder / ADAPTER_CONFIG).is_file() and not has_tokenizer(folder):
+        return base_of_adapter(str(folder))
+    return source
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether some file of a folder has the name of a tokenizer's."""
+    return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())
+
+
+def base_of_adapter(source: str) -> str:
+    """The base that an adapter's folder names, resolved.
+
+    Raises:
+        FileNotFoundError: the base is not where the adapter says.
+        ValueError: the adapter names none.
+    """
+    file = Path(source) / ADAPTER_CONFIG
+    with plain_failures("adapter", source, MODEL_KEY):
+        named = json.loads(file.read_text()).get("base_model_name_or_path")
+    if not named:
+        raise ValueError(f"the adapter {source} names no base: set base_model_name_or_path in its {ADAPTER_CONFIG}")
+    try:
+        return resolve(str(named))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"the adapter {source} needs its base {named}, which is not there: bring it back, or correct "
+            f"base_model_name_or_path in its {ADAPTER_CONFIG}"
+        ) from None
+
+
+@contextmanager
+def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
+    """Say in one line that something could not be loaded, from where, and which key names it.
+
+    Args:
+        kind: ``model``, ``tokenizer`` or ``adapter``.
+        source: folder or hub id.
+        key: of the configuration, where the source was given.
+
+    Raises:
+        ValueError: whatever went wrong inside; each library has errors of its own for files it cannot read.
+    """
+    try:
+        with without_retries(source):
+            yield
+    except (UnsupportedModelError, ModuleNotFoundError, MemoryError):
+        raise
+    except Exception as error:
+        if "out of memory" in str(error):
+            raise
+        raise ValueError(_failure(kind, source, key, error)) from error
+
+
+def _failure(kind: str, source: str, key: str, error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[0][:200].rstrip(".") if lines else type(error).__name__
+    if Path(source).is_dir():
+        if kind == "tokenizer" and not has_tokenizer(Path(source)):
+            return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
+        return f"the {kind} in {source} ({key}) cannot be read: {said}"
+    if not can_use_hub():
+        return (
+            f"{source} ({key}) is neither a folder here nor in the cache, and the hub cannot be reached: give a local "
+            "folder, or download it where there is a network and set HF_HUB_OFFLINE=1 here"
+        )
+    return f"the {kind} {source} ({key}) cannot be loaded from the hub: {said}; give a hub id that exists, or a folder"
+
+
+@contextmanager
+def without_retries(source: str) -> Iterator[None]:
+    """Inside, a hub that cannot be reached is not asked: that costs seconds, not minutes of retries.
+
+    ``local_files_only`` would not do: transformers looks for adapters on the hub all the same.
+    """
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or (not Path(source).is_dir() and not can_use_hub())
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def can_use_hub() -> bool:
+    """Whether the hub may be asked and answers; asked once."""
+    from huggingface_hub import constants
+
+    return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT)
+
+
+@lru_cache
+def _answers(endpoint: str) -> bool:
+    from huggingface_hub import get_session
+
+    try:
+        get_session().head(endpoint, timeout=_SECONDS_TO_ANSWER)
+    except Exception:  # of the client of this version of huggingface_hub
+        return False
+    return True
