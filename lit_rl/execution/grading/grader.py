@@ -7,6 +7,7 @@ status says the same; if the program's process ended before, in any way, the tes
 
 from __future__ import annotations
 
+import errno
 import json
 import marshal
 import os
@@ -105,7 +106,18 @@ def _of_error(error: BaseException, job: dict[str, Any], program: TestsSide, kin
             message = f"NameError: neither the tests nor the program define {error.name}"
             return {"kind": "fault", "message": message}
         return {"kind": "raised", "error": {"types": ["NameError"], "message": message, "line": None}}
-    return {"kind": "error", "message": message, "line": _line(error), "asked": program.num_requests > 0}
+    asked = program.is_used or _is_of_the_folder(error)
+    return {"kind": "error", "message": message, "line": _line(error), "asked": asked, "using": program.is_using}
+
+
+def _is_of_the_folder(error: BaseException) -> bool:
+    """Whether something stands in the way in the folder that the program has written to before the tests began."""
+    if not isinstance(error, OSError) or error.errno == errno.ENOENT:
+        return False
+    if error.filename is None:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    path = os.path.abspath(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else ""
+    return path.startswith(os.getcwd())
 
 
 def _behind(error: BaseException | None) -> Iterator[BaseException]:

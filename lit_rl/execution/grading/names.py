@@ -7,6 +7,7 @@ from typing import Any
 
 from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.wire.link import BadMessage
+from lit_rl.execution.wire.proxies import Proxy, ProxyClass
 
 # Modules whose import does something.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
@@ -57,8 +58,11 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
             namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
             namespace[name] = _imported(str(kind[1]))
+            program.is_used = True
         elif kind[0] == "value":
-            namespace[name] = program.value(kind[1])
+            namespace[name] = value = program.value(kind[1])
+            # A stand-in that can be called asks the program; with anything else the tests may fail before that.
+            program.is_used |= not (isinstance(value, Proxy | ProxyClass) and callable(value))
     except (BadMessage, ValueError, TypeError, LookupError) as error:
         raise program.end() from error
     except ImportError:

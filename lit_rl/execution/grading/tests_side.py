@@ -60,6 +60,10 @@ class TestsSide(Link):
         channel: to the program's process.
         in_place: give the tests' lists, dicts and sets the content that the program left in its copies.
         allow_objects: see :class:`lit_rl.execution.checks.AssertTests`.
+
+    Attributes:
+        is_used: whether anything of the program has reached the tests.
+        is_using: whether the program has used an object of the tests.
     """
 
     __test__ = False
@@ -74,6 +78,7 @@ class TestsSide(Link):
         self.named: set[type] = set()
         self.ended = False
         self.num_requests = 0
+        self.is_used = self.is_using = False
         self.fault: str | None = None
         self.errors: list[BaseException] = []
         self._descriptions: list[Any] = []
@@ -106,6 +111,7 @@ class TestsSide(Link):
             raise ProgramEnded
         with self._lock:
             self.num_requests += 1
+            self.is_used = True
             try:
                 result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
@@ -248,6 +254,7 @@ class TestsSide(Link):
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the program does with an object that the tests gave it: use it, not look behind it."""
+        self.is_using = True
         if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
             raise BadMessage(operation)
         if isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__"):

@@ -111,11 +111,13 @@ class _Grading:
     def _of_error(self, result: dict[str, Any]) -> Outcome:
         """An exception in test code that the program did not raise: of a wrong value, or of the tests."""
         name, line = str(result["message"]).partition(":")[0], result["line"]
+        own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
         if name == "MemoryError":
-            if result["num_bytes"] * _SHARE_OF_MEMORY >= self._client.settings.memory_bytes:
+            much = result["num_bytes"] * _SHARE_OF_MEMORY >= self._client.settings.memory_bytes
+            # ``range(10**12)`` takes few bytes to send, and ``list(f(1))`` of it all there are.
+            if result["asked"] and (much or result["using"] or not own):
                 return self._made(Verdict.OUT_OF_MEMORY, {"types": [name], "line": None}, result)
             return _failure(f"the tests ran out of memory in line {line}")
-        own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
         if own or line is None or not result["asked"]:
             where = f" in line {line} of the tests" if line else " in the tests"
             return _failure(f"{result['message']}{where}")

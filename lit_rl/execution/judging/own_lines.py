@@ -5,22 +5,30 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from lit_rl.execution.judging.steering import Steering
+
+# What works on files: the program's process has the same folder.
+_FILES = ("open", "os", "shutil", "tempfile", "pathlib", "Path", "glob", "fileinput", "sqlite3", "zipfile", "tarfile")
+
 
 def own_lines(tree: ast.Module, names: Iterable[str]) -> tuple[int, ...]:
     """Lines on which no value can stand that came from the program.
 
     A value is followed through assignments, loops, parameters and results by the names alone: a name that holds one
-    anywhere counts as holding one everywhere. So what is found is certain, and some that could be found is not.
+    anywhere counts as holding one everywhere. So does one that is changed where a value of the program's decides
+    whether and how often, see ``Steering``; the lines there are not the test's own. So what is found is certain, and
+    some that could be found is not.
 
     Args:
         tree: the test.
         names: names that mean the program's.
     """
-    touched = _touched_names(tree, {*names, "candidate"})
+    steering = Steering(tree)
+    touched = _touched_names(tree, {*names, "candidate", *_FILES}, steering)
     own: set[int] = set()
     others: set[int] = set()
-    for first, last, parts in _spans(tree):
-        lines = others if any(_uses(part, touched) for part in parts) else own
+    for statement, first, last, parts in _spans(tree):
+        lines = others if statement in steering or any(_uses(part, touched) for part in parts) else own
         lines.update(range(first, last + 1))
     return tuple(sorted(own - others))
 
@@ -28,18 +36,20 @@ def own_lines(tree: ast.Module, names: Iterable[str]) -> tuple[int, ...]:
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _touched_names(tree: ast.Module, names: set[str]) -> set[str]:
+def _touched_names(tree: ast.Module, names: set[str], steering: Steering) -> set[str]:
     """All names that can hold a value of the program's."""
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     touched = set(names)
     while True:
-        before = len(touched)
+        before = len(touched), len(steering)
         for node in ast.walk(tree):
             if _flows(node, touched):
                 touched.update(_targets(node))
             if isinstance(node, ast.Call):
                 touched.update(_parameters(node, functions, touched))
-        if len(touched) == before:
+        steering.spread(lambda part: _uses(part, touched))
+        touched.update(steering.changed_names())
+        if (len(touched), len(steering)) == before:
             return touched
 
 
@@ -51,7 +61,7 @@ def _flows(node: ast.AST, touched: set[str]) -> bool:
     if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
         return _uses(node.iter, touched)
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
-        return node.value is not None and _uses(node.value, touched)
+        return _uses(node, touched)  # also where it says under which key
     if isinstance(node, ast.withitem):
         return _uses(node.context_expr, touched)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):  # ``seen.append(f(1))``
@@ -104,18 +114,18 @@ def _uses(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node))
 
 
-def _spans(tree: ast.Module) -> Iterator[tuple[int, int, list[ast.AST]]]:
-    """First and last line of each statement and its parts; of one with a body, what stands before that."""
+def _spans(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, int, list[ast.AST]]]:
+    """Each statement with its first and last line and its parts; of one with a body, what stands before that."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue
         body = getattr(node, "body", None)
         if not body:
-            yield node.lineno, node.end_lineno or node.lineno, [node]
+            yield node, node.lineno, node.end_lineno or node.lineno, [node]
             continue
         blocks = ("body", "orelse", "finalbody", "handlers")
         parts = [part for name, part in ast.iter_fields(node) if name not in blocks for part in _nodes(part)]
-        yield node.lineno, max(node.lineno, body[0].lineno - 1), parts
+        yield node, node.lineno, max(node.lineno, body[0].lineno - 1), parts
 
 
 def _nodes(part: object) -> list[ast.AST]:

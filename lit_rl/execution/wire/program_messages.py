@@ -27,7 +27,7 @@ _LAST_LINE = 10**9
 _MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
     "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
-    "num_bytes": 0,
+    "num_bytes": 0, "using": False,
 }  # fmt: skip
 
 
@@ -78,8 +78,8 @@ def read_result(line: bytes) -> dict[str, Any]:
 
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
-        ``line`` (of the tests, or ``None``), ``asked`` (whether the program was), ``num_passed`` and
-        ``num_bytes`` (that the program sent).
+        ``line`` (of the tests, or ``None``), ``asked`` (whether anything of the program had reached them),
+        ``using`` (whether it used an object of theirs), ``num_passed`` and ``num_bytes`` (that the program sent).
 
     Raises:
         NotPlain: if it is none.
