@@ -50,12 +50,6 @@ def unshare(flags: int) -> None:
     check(libc.unshare(flags), "unshare")
 
 
-def give_back_free_memory() -> None:
-    """Return what the C library holds of freed memory to the kernel: a fork copies no table of it."""
-    if hasattr(libc, "malloc_trim"):  # of glibc
-        libc.malloc_trim(ctypes.c_size_t(0))
-
-
 def let_signals_through() -> None:
     """Block no signal from now on."""
     _set_mask(_SIG_SETMASK, _no_signals, None)

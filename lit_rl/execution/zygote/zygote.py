@@ -26,7 +26,7 @@ from lit_rl.execution.confinement.bpf import Filter
 from lit_rl.execution.confinement.isolation import Confined, isolate
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, give_back_free_memory, let_signals_through, libc
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.program_side import child
@@ -332,7 +332,6 @@ def main() -> None:
     sys.argv[:] = [""]
     gc.collect()
     gc.freeze()
-    give_back_free_memory()
     errors = os.dup2(2, _ABOVE_JOBS + 1, inheritable=False)
     os.closerange(0, _ABOVE_JOBS)
     os.closerange(_ABOVE_JOBS + 2, 1 << 16)  # so that a child finds all that it has to close below OPEN_FILES
