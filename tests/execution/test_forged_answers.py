@@ -63,6 +63,7 @@ FORGED = {
         LOOP,
     ),
     "function_that_is_a_module": (RAW + 'serve(["module", "unittest.__main__"])\n', LOOP),
+    "function_that_is_nothing": (RAW + 'serve(["nothing"])\n', LOOP),
     "text_of_a_message": (
         "class X:\n    def __str__(self): raise ValueError\ndef f(x): return X()",
         "r = f(1)\nassert r == 2, r\nfor x in (1, 2):\n    assert f(x) == x\n",

@@ -63,6 +63,8 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
             namespace[name] = value = program.value(kind[1])
             # A stand-in that can be called asks the program; with anything else the tests may fail before that.
             program.is_used |= not (isinstance(value, Proxy | ProxyClass) and callable(value))
+        else:
+            raise BadMessage("a name that is nothing")
     except (BadMessage, ValueError, TypeError, LookupError) as error:
         raise program.end() from error
     except ImportError:
