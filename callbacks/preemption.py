@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+from types import FrameType
 from typing import Any
 
 REQUEUE_STATUS = 75
@@ -27,6 +29,7 @@ class PreemptionFlag:
         self.is_set = False
         self.interrupted = False
         self._before: dict[signal.Signals, Any] = {}
+        self._installed = False
 
     def install(self) -> None:
         """Take over the signals; again after others (Lightning) took them."""
@@ -34,17 +37,21 @@ class PreemptionFlag:
             return
         for number in _SIGNALS:
             before = signal.signal(number, self._remember)
-            if before != self._remember:
-                self._before.setdefault(number, before)
+            if before != self._remember and not (self._installed and number in self._before):
+                self._before[number] = before
+        self._installed = True
 
     def uninstall(self) -> None:
         """Give the signals back."""
         if threading.current_thread() is threading.main_thread():
             for number, handler in self._before.items():
                 signal.signal(number, handler)
-        self._before = {}
+        self._installed = False
 
-    def _remember(self, number: int, frame: object) -> None:
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if not self._installed:  # after an exception Lightning puts back what it found, which was this
+            self._pass_on(signal.Signals(number), frame)
+            return
         if number == signal.SIGINT:
             if self.interrupted:
                 raise KeyboardInterrupt
@@ -53,3 +60,12 @@ class PreemptionFlag:
                 "\nstopping when this rollout is done and saved; Ctrl-C again stops now and loses it", file=sys.stderr
             )
         self.is_set = True
+
+    def _pass_on(self, number: signal.Signals, frame: FrameType | None) -> None:
+        """Do what would have happened had nobody taken over the signal."""
+        handler = self._before.get(number, signal.SIG_DFL)
+        signal.signal(number, handler)
+        if callable(handler):
+            handler(number, frame)
+        elif handler == signal.SIG_DFL:
+            os.kill(os.getpid(), number)

@@ -1,0 +1,97 @@
+"""Signals are given back: after a run, also one that ended by an exception, Ctrl-C interrupts at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+
+from lit_rl import Checkpointing, Trainer
+from lit_rl.callbacks.preemption import PreemptionFlag
+from lit_rl.data import Sorting
+from lit_rl.models import SortingPolicy
+from lit_rl.modules import REINFORCE
+from lit_rl.rewards import SortingReward
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """What a test leaves behind is not for the next one."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_interrupt_is_remembered_and_the_second_one_interrupts() -> None:
+    flag = PreemptionFlag()
+    flag.install()
+    interrupt()
+    assert flag.is_set and flag.interrupted
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+
+
+def test_a_handler_that_was_put_back_after_the_end_passes_signals_on() -> None:
+    """Lightning saves the handlers it finds and restores them last of all, after an exception."""
+    flag = PreemptionFlag()
+    flag.install()
+    mine = signal.getsignal(signal.SIGINT)
+    flag.uninstall()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, mine)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    assert not flag.is_set
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_flag_that_is_installed_again_gives_back_what_it_found_last() -> None:
+    flag = PreemptionFlag()
+    flag.install()
+    flag.uninstall()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    flag.install()
+    flag.install()
+    flag.uninstall()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+class Fails(pl.Callback):
+    """A run that ends by an exception."""
+
+    def on_train_batch_end(self, *arguments: Any) -> None:
+        raise RuntimeError("as it happens")
+
+
+@pytest.mark.parametrize("callbacks", [[], [Fails()]], ids=["whole", "failed"])
+def test_after_a_run_an_interrupt_interrupts(tmp_path: Path, callbacks: list[pl.Callback]) -> None:
+    module = REINFORCE(SortingPolicy(), rewards=[SortingReward()], max_rollouts=2)
+    checkpoints = Checkpointing(str(tmp_path / "run"))
+    trainer = Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        callbacks=[checkpoints, *callbacks],
+        default_root_dir=str(tmp_path),
+        limit_val_batches=0,
+    )
+    if callbacks:
+        with pytest.raises(RuntimeError, match="as it happens"):
+            trainer.fit(module, Sorting())
+    else:
+        trainer.fit(module, Sorting())
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
