@@ -172,6 +172,7 @@ def test_an_endless_iterator_costs_the_program_its_time(sandbox):
 
 FAULTY = {
     "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
+    "helper_that_only_computes": ("def assertion(a, b):\n    same = a == b\nassertion(f(1), 3)", "assert nothing"),
     "no_name_of_the_program": ("x = 3\nassert x == 3", "use no function"),
     "uncalled_function": ("def verify():\n    assert f(1) == 2\nf(1)", "nothing calls"),
     "check_without_entry_point": ("def check(candidate):\n    assert candidate(1) == 2\nf(1)", "nothing calls"),

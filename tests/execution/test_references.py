@@ -13,7 +13,7 @@ spec.loader.exec_module(references)
 
 # Its tests compare lists of millions of tuples: gigabytes when they cross between processes.
 TOO_LARGE = {"MBPP+/255"}
-# Their tests compute a comparison and assert nothing: no program can fail them.
+# Their tests compute a comparison and assert nothing: refused, for no program could fail them.
 ASSERT_NOTHING = {"MBPP+/737", "MBPP+/787", "MBPP+/794"}
 SAMPLE = 40
 
@@ -76,8 +76,11 @@ def test_all_mbpp_plus_references_pass_and_wrong_ones_do_not(real_data):
     problems = [item for item in references.mbpp_plus(real_data) if item[0] not in TOO_LARGE]
     assert len(problems) == 378 - len(TOO_LARGE)
     with Sandbox(num_workers=2, memory_bytes=2 << 30, packages=[need("numpy")]) as sandbox:
-        assert failures(sandbox, problems) == {}
-        assert passes_when_wrong(sandbox, problems) == ASSERT_NOTHING
+        refused = failures(sandbox, problems)
+        assert refused.keys() == ASSERT_NOTHING
+        assert {outcome.verdict for outcome in refused.values()} == {"infrastructure_failure"}
+        assert all("assert nothing" in outcome.stderr for outcome in refused.values())
+        assert passes_when_wrong(sandbox, problems) == set()
 
 
 @pytest.mark.slow

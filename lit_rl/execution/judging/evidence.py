@@ -9,6 +9,8 @@ from typing import Any
 PASSED = "__lit_rl_passed__"
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 
+_ANSWERING = ("abs", "all", "any", "bool", "isinstance", "len", "print", "repr", "set", "sorted", "str", "type")
+
 
 class Evidence(ast.NodeTransformer):
     """Puts a call that notes it behind every statement which fails a test when something is wrong.
@@ -99,15 +101,35 @@ class Evidence(ast.NodeTransformer):
         return step
 
 
-def can_fail(tree: ast.AST) -> bool:
-    """Whether there is an assert, or anything else that fails a test when something is wrong."""
+def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
+    """Whether there is an assert, or anything else that fails a test when something is wrong.
+
+    Args:
+        tree: a test, or a part of one.
+        idle: names of functions that can fail no test; see :func:`idle_helpers`.
+    """
     for node in statements(tree):
         called = _name_called(node.value) if isinstance(node, ast.Expr) else ""
-        if isinstance(node, ast.Assert | ast.Raise) or called.startswith("assert"):
+        asserts = called.startswith("assert") and called not in idle
+        if isinstance(node, ast.Assert | ast.Raise) or asserts:
             return True
         if isinstance(node, ast.With) and any(_name_called(item.context_expr) in _EXPECTING for item in node.items):
             return True
     return False
+
+
+def idle_helpers(tree: ast.Module) -> frozenset[str]:
+    """Functions of a test that are named ``assert...`` and only compute: they assert nothing and call no others."""
+    helpers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("assert")]
+    names = [node.name for node in helpers]
+    return frozenset(node.name for node in helpers if names.count(node.name) == 1 and not _may_fail(node))
+
+
+def _may_fail(function: ast.FunctionDef) -> bool:
+    """Whether a function asserts, raises, or calls anything but builtin functions that only answer."""
+    called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    answers = all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
+    return can_fail(function) or not answers
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:

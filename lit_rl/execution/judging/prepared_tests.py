@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from lit_rl.execution.judging.evidence import Evidence, can_fail, statements
+from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, statements
 from lit_rl.execution.judging.names_in_tests import bare_values, foreign_modules, program_names
 from lit_rl.execution.judging.own_lines import own_lines
 
@@ -92,11 +92,12 @@ def _require_asserts(
     calls_check: bool,
     runs: Runs,
 ) -> None:
-    if not can_fail(tree):
+    idle = idle_helpers(tree)
+    if not can_fail(tree, idle):
         raise FaultyTests("the tests of this problem assert nothing: every program would pass them")
     if not names:
         raise FaultyTests("the tests of this problem use no function of the program")
-    if not any(can_fail(ast.Module([node], [])) for node in _reached(tree, entry_point, calls_check, runs)):
+    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, entry_point, calls_check, runs)):
         raise FaultyTests(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
             "entry_point if they are in check(candidate), or name the functions test_..."
