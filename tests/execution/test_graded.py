@@ -142,6 +142,10 @@ BENT = {
         "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
         "with C() as c:\n    assert f(1)[0] == 2\n",
     ),
+    "with_block_in_a_loop_that_swallows": (
+        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
+        "for x in (1, 2):\n    with C() as c:\n        assert f(x) == x + 1\nassert f(3) is None",
+    ),
     "loop_over_nothing": ("def f(x): return []", "for y in f(1):\n    assert y == 2"),
     "string_that_joins_to_anything": (
         "class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\n"

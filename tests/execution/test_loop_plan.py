@@ -154,6 +154,13 @@ PROGRAMS = {
         "    def __iter__(s): return iter([s.x / 2, s.x / 2 + 1])\ndef f(x): return A(x)",
         "passed",
     ),
+    "objects like lists in a list": (
+        "as_is",
+        ([[1], [2]], [[[[1.5, 2.0]]], [[[2.5, 2.0]]]], 0.0001),
+        "class A:\n    def __init__(s, x): s.x = x\n    def __len__(s): return 2\n"
+        "    def __iter__(s): return iter([s.x + 0.5, 2.0])\ndef f(x): return [[A(x)]]",
+        "passed",
+    ),
     "variable within": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-7", "passed"),
     "variable beyond": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-5", "wrong_answer"),
     "set in any order": ("as_sets", SETS, "def f(x): return [2, 1, 2] if x == 1 else set()", "passed"),

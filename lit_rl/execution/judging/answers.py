@@ -97,11 +97,11 @@ class Answers:
 
 
 def _holds_object(value: Any) -> bool:
-    """Whether a value is an object of the program's, or a container of some."""
+    """Whether a value is an object of the program's, or holds one at any depth."""
     if isinstance(value, dict):
         value = list(value.values())
-    if isinstance(value, list | tuple):
-        return any(isinstance(item, plain.Opaque) for item in value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(_holds_object(item) for item in value)
     return isinstance(value, plain.Opaque)
 
 
