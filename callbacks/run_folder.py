@@ -51,7 +51,12 @@ class RunFolder:
             return
         if self.path in self._held:  # before the file is opened: closing it would give up this process's claim
             raise RunIsLiveError(f"{self.path} belongs to another run of this process: give this run another folder")
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(
+                f"Checkpointing's folder {self.path} cannot be made ({error.strerror}): give one where you may write"
+            ) from error
         file = self.path / "run.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:

@@ -123,7 +123,14 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
             "model.microbatch_size, which splits a batch without changing the gradient"
         )
+    if str(settings.get("precision")) in ("16", "16-mixed"):
+        raise ValueError(
+            f"trainer.precision is {settings['precision']}, which scales losses, and gradients would be clipped in "
+            "their scaled size: use bf16-mixed or 32-true"
+        )
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
+    if accelerator in ("tpu", "hpu"):
+        raise ValueError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
     if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
         raise ValueError(
             f"trainer.accelerator is {accelerator}, and torch {torch.__version__} sees no GPU here: use cpu or auto, "

@@ -26,7 +26,7 @@ from lit_rl import (
     Trainer,
     evaluate,
 )
-from lit_rl.execution import Outcome, ProgramRunner, Verdict
+from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
 from lit_rl.trainer import TRAINER_DEFAULTS
 
 
@@ -124,6 +124,53 @@ def test_fitting_again_goes_on_learning(byte_tokenizer: str, tmp_path: Path) -> 
         )
         trainer.fit(module, Words(batch_size=2))
         assert module.rollout_step == total
+
+
+def fitted(module: GRPO, rollouts: int) -> GRPO:
+    """Train up to this many rollouts with a new trainer, as in a notebook."""
+    module.max_rollouts = rollouts
+    trainer = Trainer(
+        accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
+    )
+    trainer.fit(module, Words(batch_size=2))
+    return module
+
+
+def test_a_sandbox_is_handed_in_as_it_is(byte_tokenizer: str) -> None:
+    """It starts with the first program, ends with the run, and starts again for the next one."""
+    sandbox = Sandbox(num_workers=1)
+    module = grpo(byte_tokenizer, 1)
+    module.sandbox = sandbox
+    assert not sandbox.is_running
+    for rollouts in (1, 2):
+        assert fitted(module, rollouts).rollout_step == rollouts
+        assert not sandbox.is_running and sandbox._closed, "the run started it, so the run closed it"
+        assert module.runner is None
+    with pytest.raises(SandboxError, match="closed"):
+        sandbox.submit("x = 1", AssertTests("assert x"))
+    sandbox.reopen()
+    with sandbox:
+        (outcome,) = sandbox.judge_many([("x = 1", AssertTests("assert x"))])
+        assert outcome.passed
+
+
+def test_a_sandbox_that_runs_already_stays_open(byte_tokenizer: str) -> None:
+    with Sandbox(num_workers=1) as sandbox:
+        module = grpo(byte_tokenizer, 1)
+        module.sandbox = sandbox
+        fitted(module, 1)
+        assert sandbox.is_running
+        (outcome,) = sandbox.judge_many([("x = 1", AssertTests("assert x"))])
+        assert outcome.passed
+
+
+def test_a_missing_sandbox_is_noticed_before_a_model_is_loaded(byte_tokenizer: str) -> None:
+    module = grpo(byte_tokenizer, 1)
+    module.sandbox = None
+    with pytest.raises(ValueError, match=r"GRPO has no sandbox, and the problems of task have programs to run"):
+        fitted(module, 1)
+    policy = module.policy
+    assert isinstance(policy, CausalLM) and policy.model is None
 
 
 def test_a_policy_writes_without_a_trainer(byte_tokenizer: str) -> None:

@@ -225,10 +225,21 @@ class TaskDataModule(pl.LightningDataModule):
     def _load_once(self, split: Split) -> list[Problem]:
         """All problems of a split, kept: what is left out of them can change, and reading can take minutes."""
         if split not in self._loaded:
-            loaded = self.load_problems(split)
+            loaded = self._require_problems(split)
             self._require_names(loaded, split)
             self._loaded[split] = loaded
         return self._loaded[split]
+
+    def _require_problems(self, split: Split) -> list[Problem]:
+        """What :meth:`load_problems` returns, if it is what it should return."""
+        who = f"{type(self).__name__}.load_problems"
+        if type(self).load_problems is TaskDataModule.load_problems:
+            raise ValueError(f"{who} is missing: write it, to return a list of Problem for each split")
+        loaded: Any = self.load_problems(split)
+        wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
+        if wrong != ():
+            raise ValueError(f"{who} must return a list of Problem, got {wrong!r:.80} for {split}")
+        return list(loaded)
 
     def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
         """Each problem needs a name of its own: it names random streams, and verdicts and pass@k are kept by it."""

@@ -11,7 +11,7 @@ from lit_rl.execution.outcome import Outcome
 
 
 class ProgramRunner(ABC):
-    """Judges programs. Modules are given a way to build one and own it from the start of a run to its end."""
+    """Judges programs. A module is given one, or a way to build one, and closes what it started when its run ends."""
 
     @abstractmethod
     def submit(self, program: str, check: Check) -> Future[Outcome]:
@@ -20,6 +20,15 @@ class ProgramRunner(ABC):
     @abstractmethod
     def close(self) -> None:
         """End every process and give back every file."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it holds processes now; who started them then closes them."""
+        return False
+
+    def reopen(self) -> None:
+        """Let it judge again after ``close``; a runner that was not closed stays as it is."""
+        return
 
     def __enter__(self) -> Self:
         return self

@@ -212,6 +212,25 @@ class Sandbox(ProgramRunner):
             thread.join(20)
         self._close_workers()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its workers have started and were not closed."""
+        return bool(self._threads) and not self._closed
+
+    def reopen(self) -> None:
+        """Let workers start again, with the next program, after ``close``.
+
+        Raises:
+            SandboxError: a thread of before still waits for its worker to end.
+        """
+        with self._starting, self._changed:
+            if not self._closed:
+                return
+            if any(thread.is_alive() for thread in self._threads):
+                raise SandboxError("the sandbox is still ending its workers; make a new one")
+            self._threads = []
+            self._closed, self._num_busy, self._is_exclusive = False, 0, False
+
     def _close_workers(self) -> None:
         for slot, worker in enumerate(self._workers):
             if worker is not None:

@@ -64,10 +64,14 @@ class PolicyModule(pl.LightningModule):
         validation_sampling: how validation samples, by name; metrics are ``val/<name>/...``.
         predict_sampling: how ``predict`` samples; eight completions of each problem unless said otherwise.
         rewards: reward terms; their mean is reported in validation too.
-        sandbox: builds what runs programs, once, when a run starts.
+        sandbox: what runs programs, or a function that builds it when a run starts. The run closes at its end what it
+            started; a sandbox that is running already stays open.
         engine: what samples; by default the trainer's own process.
         seed: of every random stream of the run; on the command line ``seed_everything`` unless it is set, else 0.
     """
+
+    samples_to_train = False
+    """Whether training runs programs too, not only validation."""
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class PolicyModule(pl.LightningModule):
         validation_sampling: dict[str, Sampling] | None = None,
         predict_sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
         rewards: list[RewardTerm] | Composite | None = None,
-        sandbox: RunnerFactory | None = None,
+        sandbox: RunnerFactory | ProgramRunner | None = None,
         engine: Engine | None = None,
         seed: int | None = None,
     ) -> None:
@@ -98,6 +102,7 @@ class PolicyModule(pl.LightningModule):
         self.engine = engine or InProcess()
         self.seed = seed or 0
         self.runner: ProgramRunner | None = None
+        self._runs_longer = False  # the sandbox was running when it was handed in, and stays open
         self.run_folder = Path()
 
     def __init_subclass__(cls, **settings: Any) -> None:
@@ -133,8 +138,9 @@ class PolicyModule(pl.LightningModule):
         # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
         precision: Any = self.trainer.precision_plugin
         precision.convert_input = unchanged
+        self.require_sandbox(stage)
         if self.runner is None and self.sandbox is not None:
-            self.runner = self.sandbox()
+            self._take_runner(self.sandbox)
         if self.rewards is not None:
             self.rewards.setup()
 
@@ -150,7 +156,39 @@ class PolicyModule(pl.LightningModule):
             return
         tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
         if not any(of.problems(splits[stage]) for of in tasks):
-            raise ValueError(f"{task.name} has no {splits[stage]} problems, so there is nothing to {stage}")
+            verb = next(name for name in splits if name == stage)  # Lightning's stages are members of an enumeration
+            raise ValueError(f"{task.name} has no {splits[stage]} problems, so there is nothing to {verb}")
+
+    def require_sandbox(self, stage: str) -> None:
+        """Check whether there is a sandbox if the problems of this stage have programs to run.
+
+        Raises:
+            ValueError: there is none.
+        """
+        task: Any = getattr(self.trainer, "datamodule", None)
+        if self.sandbox is not None or self.runner is not None or not isinstance(task, TaskDataModule):
+            return
+        validates = stage == "validate" or (stage == "fit" and self.trainer.limit_val_batches)
+        problems = [p for of in task.validation_tasks or [task] for p in of.problems("validation")] if validates else []
+        if stage == "test":
+            problems += task.problems("test")
+        if stage == "predict" or (stage == "fit" and self.samples_to_train):
+            problems += task.problems("train")
+        if any(problem.check.runs_program for problem in problems):
+            raise ValueError(
+                f"{type(self).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
+                "model.sandbox, such as lit_rl.execution.Sandbox"
+                + ("" if self.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
+            )
+
+    def _take_runner(self, sandbox: RunnerFactory | ProgramRunner) -> None:
+        if isinstance(sandbox, ProgramRunner):
+            self._runs_longer = sandbox.is_running
+            sandbox.reopen()
+            self.runner = sandbox
+        else:
+            self._runs_longer = False
+            self.runner = sandbox()
 
     def on_fit_start(self) -> None:
         """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
@@ -169,9 +207,9 @@ class PolicyModule(pl.LightningModule):
 
     def teardown(self, stage: str) -> None:
         """End the sandbox's processes."""
-        if self.runner is not None:
+        if self.runner is not None and not self._runs_longer:
             self.runner.close()
-            self.runner = None
+        self.runner = None
         self.engine.close()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:

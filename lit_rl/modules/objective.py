@@ -10,6 +10,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from lit_rl.bounds import require_above, require_at_least
 from lit_rl.functional.kl import KLKind, kl_estimate
 from lit_rl.functional.masking import masked_mean
 from lit_rl.functional.policy_losses import (
@@ -62,6 +63,15 @@ class Objective:
     def __post_init__(self) -> None:
         if self.kl_coef < 0:
             raise ValueError(f"kl_coef must be >= 0, got {self.kl_coef}: a negative one drives the policy away")
+        require_at_least(0, clip_high=self.clip_high)
+        require_above(0, clip_low=self.clip_low)
+        require_above(1, dual_clip=self.dual_clip)
+        require_above(0, importance_cap=self.importance_cap)
+        if self.clip_low >= 1 and self.loss == "clipped":
+            raise ValueError(
+                f"clip_low must be below 1, got {self.clip_low}: ratios are above 0, so nothing would be clipped; "
+                "0.2 is usual"
+            )
 
     @property
     def pulls_on_every_token(self) -> bool:

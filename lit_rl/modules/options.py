@@ -7,6 +7,7 @@ from typing import TypedDict
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
 from lit_rl.engines.base import Engine
+from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules.base import RunnerFactory
 from lit_rl.rewards.base import RewardTerm
@@ -23,7 +24,7 @@ class PolicyOptions(TypedDict, total=False):
     validation_sampling: dict[str, Sampling] | None
     predict_sampling: Sampling
     rewards: list[RewardTerm] | Composite | None
-    sandbox: RunnerFactory | None
+    sandbox: RunnerFactory | ProgramRunner | None
     engine: Engine | None
     seed: int | None
 

@@ -62,6 +62,8 @@ class RolloutModule(PolicyModule):
         **options: see :class:`PolicyModule`.
     """
 
+    samples_to_train = True
+
     def __init__(
         self,
         policy: Policy,
@@ -353,8 +355,23 @@ class RolloutModule(PolicyModule):
         super().setup(stage)
         datamodule = getattr(self.trainer, "datamodule", None)
         if stage == "fit" and datamodule is not None and self.rewards is not None:
+            self.require_rows(datamodule)
             for problem in datamodule.problems("train"):
                 self.rewards.check_problem(problem)
+
+    def require_rows(self, task: Any) -> None:
+        """Check whether a rollout has a row for each minibatch.
+
+        Raises:
+            ValueError: it has fewer, and some updates would be made of nothing.
+        """
+        batch_size = getattr(task, "batch_size", None)
+        rows = None if batch_size is None else batch_size * self.sampling.num_samples
+        if rows is not None and self.num_minibatches > rows:
+            raise ValueError(
+                f"num_minibatches is {self.num_minibatches}, and a rollout has {rows} rows on each rank (batch_size "
+                f"{batch_size}, num_samples {self.sampling.num_samples}): lower it, or raise batch_size"
+            )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Rollouts are counted here: Lightning counts updates."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -11,6 +14,9 @@ from torch import Tensor
 from lit_rl.rewards.attribution import Parts, TokenPlaces
 from lit_rl.rewards.base import RewardOutput, RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
+
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
+"""What a mistake in a term's own code raises."""
 
 
 class Composite:
@@ -134,14 +140,33 @@ class Composite:
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
     """One term's scores, N of them and finite."""
     name = type(term).__name__
-    scores = term.score(completions, judgements)
+    try:
+        scores: Any = term.score(completions, judgements)
+    except _FAULTS as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise ValueError(
+            f"{name}.score failed: {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}); "
+            "for a row that it cannot judge it should return TermScore(None, reason=...)"
+        ) from error
+    if not isinstance(scores, Sequence):
+        raise ValueError(f"{name}.score must return one TermScore for each completion, got {scores!r:.80}")
     if len(scores) != len(completions):
-        raise ValueError(f"{name} gave {len(scores)} scores for {len(completions)} completions")
+        raise ValueError(
+            f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"
+        )
     for i, score in enumerate(scores):
+        if not isinstance(score, TermScore):
+            raise ValueError(f"{name} must give row {i} a TermScore, got {score!r:.80}: return TermScore(value)")
         numbers = [span.value for span in score.spans] + ([] if score.value is None else [score.value])
+        for number in numbers:
+            if not isinstance(number, SupportsFloat):
+                raise ValueError(f"{name} must give row {i} a number, got {number!r:.80}")
         if not all(map(math.isfinite, numbers)):
-            raise ValueError(f"{name} gave row {i} a value that is not finite: {score}")
-    return scores
+            raise ValueError(
+                f"{name} gave row {i} a value that is not finite: {score}; use TermScore(None, reason=...) where the "
+                "term has none"
+            )
+    return list(scores)
 
 
 def _values(scores: list[TermScore]) -> Tensor:

@@ -1,0 +1,183 @@
+"""Mistakes in rewards, own tasks and settings that show when a run begins, or in its first rollout."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from mistakes import BASE, answer, require_one_line
+
+OWN = '''
+import math
+
+from lit_rl import AssertTests, Problem, TaskDataModule
+from lit_rl.rewards import RewardTerm, TermScore
+
+
+class Floats(RewardTerm):
+    default_name = "own"
+
+    def score(self, completions, judgements):
+        return [1.0 for _ in judgements]
+
+
+class Short(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(1.0)]
+
+
+class NoNumber(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(math.nan) for _ in judgements]
+
+
+class Text(Floats):
+    def score(self, completions, judgements):
+        return [TermScore("good") for _ in judgements]
+
+
+class Nothing(Floats):
+    def score(self, completions, judgements):
+        pass
+
+
+class Raises(Floats):
+    def score(self, completions, judgements):
+        return [{}["missing"] for _ in judgements]
+
+
+class Task(TaskDataModule):
+    def load_problems(self, split):
+        return [Problem(f"p{i}", "def f():\\n", AssertTests("assert f()")) for i in range(4)]
+
+
+class Empty(Task):
+    def load_problems(self, split):
+        return []
+
+
+class Forgets(Task):
+    def load_problems(self, split):
+        pass
+
+
+class Twice(Task):
+    def load_problems(self, split):
+        return [Problem("same", "def f():\\n", AssertTests("assert f()")) for _ in range(4)]
+
+
+class Texts(Task):
+    def load_problems(self, split):
+        return ["def f():"] * 4
+
+
+class Unfinished(TaskDataModule):
+    """A task without load_problems."""
+'''
+
+
+def own(name: str) -> str:
+    return "--data " + json.dumps({"class_path": f"own_things.{name}", "init_args": {"batch_size": 2}}).join("''")
+
+
+def reward(name: str) -> str:
+    return f"--model.rewards '[own_things.{name}]' --model.sandbox own_runner.Nothing"
+
+
+# name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
+MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
+    # -- rewards ---------------------------------------------------------------------------------------------
+    "a reward of floats": (reward("Floats"), ("Floats", "row 0", "got 1.0", "TermScore(")),
+    "a reward of too few": (reward("Short"), ("Short", "1 scores for 8 completions", "one TermScore for each")),
+    "a reward that is NaN": (reward("NoNumber"), ("NoNumber", "row 0", "not finite", "TermScore(None")),
+    "a reward that is a text": (reward("Text"), ("Text", "row 0", "'good'", "number")),
+    "a reward of nothing": (reward("Nothing"), ("Nothing.score", "got None", "one TermScore for each")),
+    "a reward that raises": (reward("Raises"), ("Raises.score failed", "KeyError: 'missing'", "own_things.py, line")),
+    # -- the sandbox -----------------------------------------------------------------------------------------
+    "no sandbox": ("--model.sandbox null", ("GRPO has no sandbox", "basics", "model.sandbox")),
+    "no sandbox to measure with": (
+        "validate --config base.yaml --model.sandbox null",
+        ("GRPO has no sandbox", "model.sandbox"),
+    ),
+    # -- own tasks -------------------------------------------------------------------------------------------
+    "a task with a mistake in its syntax": (
+        "--data broken_task.Task",
+        ("data: expected ':'", "broken_task.py, line 2"),
+    ),
+    "a task whose import fails": (
+        "--data importing_task.Task",
+        ("data: there is no module no_such_package",),
+    ),
+    "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
+    "a task that returns nothing": (own("Forgets"), ("Forgets.load_problems", "got None", "list of Problem")),
+    "a task with one name for two problems": (own("Twice"), ("'same' is the task_id of 4 train problems",)),
+    "a task of texts": (own("Texts"), ("Texts.load_problems", "got 'def f():'", "list of Problem")),
+    "a task without load_problems": (own("Unfinished"), ("Unfinished", "load_problems", "list of Problem")),
+    "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
+    # -- the objective and the updates -----------------------------------------------------------------------
+    "a lower bound below zero": ("--model.objective.clip_low 1.5", ("clip_low must be", "got 1.5")),
+    "a negative upper bound": ("--model.objective.clip_high -0.1", ("clip_high must be at least 0, got -0.1",)),
+    "a two-sided bound below one": ("--model.objective.dual_clip 0.5", ("dual_clip must be above 1", "got 0.5")),
+    "no importance": ("--model.objective.importance_cap 0", ("importance_cap must be above 0, got 0",)),
+    "more minibatches than rows": ("--model.num_minibatches 9", ("num_minibatches is 9", "8 rows", "batch_size")),
+    # -- the trainer -----------------------------------------------------------------------------------------
+    "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),
+    "half precision by its old name": ("--trainer.precision 16", ("precision is 16", "bf16-mixed or 32-true")),
+    "a TPU": ("--trainer.accelerator tpu", ("trainer.accelerator is tpu", "cpu, cuda or auto")),
+    "another accelerator's package": ("--trainer.accelerator hpu", ("hpu", "cpu")),
+    "a read-only folder": (
+        "--trainer.default_root_dir /proc/nothing --trainer.logger true",
+        ("No such file or directory", "/proc/nothing"),
+    ),
+    "a run's folder that cannot be made": (
+        """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": {"folder": "/proc/nothing"}}]'""",
+        ("/proc/nothing", "Checkpointing's folder"),
+    ),
+    "a file for a run's folder": (
+        """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": {"folder": "base.yaml"}}]'""",
+        ("base.yaml", "Checkpointing's folder"),
+    ),
+}
+
+RUNNER = '''
+from concurrent.futures import Future
+
+from lit_rl.execution import Outcome, ProgramRunner, Verdict
+
+
+class Nothing(ProgramRunner):
+    """Runs no program: all fail."""
+
+    def submit(self, program, check):
+        future = Future()
+        future.set_result(Outcome(Verdict.WRONG_ANSWER))
+        return future
+
+    def close(self):
+        pass
+'''
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("runs")
+    (here / "base.yaml").write_text(yaml.safe_dump(copy.deepcopy(BASE)))
+    (here / "own_things.py").write_text(OWN)
+    (here / "own_runner.py").write_text(RUNNER)
+    (here / "broken_task.py").write_text("x = 1\nclass Task\n")
+    (here / "importing_task.py").write_text("x = 1\nimport no_such_package\n")
+    return here
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_answered_in_one_line(
+    mistake: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, parts = MISTAKES[mistake]
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    status, error = answer(command, capsys)
+    require_one_line(status, error, parts)
