@@ -232,3 +232,14 @@ def test_the_real_server():
     with SandboxFusionClient() as client:
         outcomes = client.judge_many([(ADD, ADDS), ("def add(a, b): return 3", ADDS), ("print('hello')", HELLO)])
     assert [outcome.verdict.value for outcome in outcomes] == ["passed", "wrong_answer", "passed"]
+
+
+def test_a_client_that_was_closed_can_be_opened_again():
+    client = SandboxFusionClient("http://127.0.0.1:9", num_tries=1)
+    client.close()
+    with pytest.raises(RuntimeError):
+        client.submit("def f(): return 1", AssertTests("assert f() == 1"))
+    client.reopen()
+    (outcome,) = client.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
+    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE, "asked, and nobody was there"
+    client.close()

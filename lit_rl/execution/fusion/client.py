@@ -60,7 +60,8 @@ class SandboxFusionClient(ProgramRunner):
         self._wall_factor = wall_factor
         self._num_tries = num_tries
         self._request_seconds = request_seconds
-        self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="sandbox-fusion")
+        self._concurrency = concurrency
+        self._pool = self._new_pool()
         self._pending = threading.BoundedSemaphore(4 * concurrency)
         self._closing = threading.Event()
 
@@ -98,6 +99,15 @@ class SandboxFusionClient(ProgramRunner):
         """Give up retries, wait for requests on their way, end the threads."""
         self._closing.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def reopen(self) -> None:
+        """Take requests again after ``close``."""
+        if self._closing.is_set():
+            self._closing.clear()
+            self._pool = self._new_pool()
+
+    def _new_pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
         try:
