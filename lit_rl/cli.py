@@ -7,8 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import yaml
 from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning_utilities.core.enums import StrEnum
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
@@ -27,6 +29,9 @@ DEBUG_VARIABLE = "LIT_RL_DEBUG"
 AROUND_A_RUN = "check-data | configs | export | report"
 """The verbs of :mod:`lit_rl.commands`, for the help."""
 
+
+# A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
+yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
 
 _INTERRUPTED = (
     "interrupted; what was not saved is lost, the same command goes on from the last checkpoint if there is one"

@@ -10,6 +10,9 @@ import pytest
 import yaml
 from mistakes import BASE, answer, require_one_line
 
+from lit_rl.__main__ import main
+from lit_rl.models.export import read_checkpoint
+
 OWN = '''
 import math
 
@@ -181,3 +184,17 @@ def test_a_mistake_is_answered_in_one_line(
     monkeypatch.syspath_prepend(str(folder))
     status, error = answer(command, capsys)
     require_one_line(status, error, parts)
+
+
+def test_a_timer_does_not_keep_a_configuration_from_being_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A default of its arguments is a member of an enumeration; the checkpoint holds the configuration."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    timer = {"class_path": "lightning.pytorch.callbacks.Timer", "init_args": {"duration": "00:01:00:00"}}
+    saves = {"class_path": "Checkpointing", "init_args": {"folder": "timed"}}
+    options = ["--trainer.callbacks", json.dumps([timer, saves]), "--model.sandbox", "own_runner.Nothing"]
+    main(["fit", "--config", "base.yaml", *options])
+    config = yaml.safe_load(read_checkpoint(folder / "timed" / "last.ckpt")["config"])
+    assert config["trainer"]["callbacks"][0]["init_args"]["interval"] == "step"
