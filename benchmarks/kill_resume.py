@@ -14,7 +14,6 @@ Prints a line per run, writes JSON, and ends with ``resumed identical N/20``.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import multiprocessing as mp
@@ -118,8 +117,10 @@ class Run:
         """SIGKILL to every rank and what it started; whether all were alive."""
         alive = all(process.is_alive() for process in self.processes)
         for process in self.processes:
-            with contextlib.suppress(ProcessLookupError):
+            try:
                 os.killpg(process.pid or 0, signal.SIGKILL)
+            except ProcessLookupError:  # it ended, or did not come to make its group yet
+                process.kill()
         self.join()
         return alive
 
