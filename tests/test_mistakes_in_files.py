@@ -142,7 +142,8 @@ def write_configurations(here: Path) -> None:
     other, sft = copy.deepcopy(BASE), copy.deepcopy(BASE)
     other["model"]["init_args"]["policy"]["init_args"]["config"]["vocab_size"] = 999
     policy = BASE["model"]["init_args"]["policy"]
-    sft["model"] = {"class_path": "lit_rl.modules.SFT", "init_args": {"policy": policy, "max_updates": 1}}
+    sft_arguments = {"policy": policy, "max_updates": 1, "sandbox": "lit_rl.execution.Sandbox"}
+    sft["model"] = {"class_path": "lit_rl.modules.SFT", "init_args": sft_arguments}
     for name, config in (("base", BASE), ("other", other), ("sft", sft)):
         (here / f"{name}.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     (here / "list.yaml").write_text("- a\n")
