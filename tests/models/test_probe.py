@@ -72,8 +72,14 @@ def test_an_attention_that_the_family_lacks_is_answered_in_one_line(byte_tokeniz
 @pytest.mark.parametrize("family", ["codegen", "qwen2"])
 def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> None:
     config = TINY_QWEN2 if family == "qwen2" else GPT2 | {"model_type": "codegen", "rotary_dim": 4, "n_ctx": 128}
-    built(byte_tokenizer, config, dtype=dtype).load()
-    built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2)).load()
+    for policy in (
+        built(byte_tokenizer, config, dtype=dtype),
+        built(byte_tokenizer, config, dtype=dtype, lora=LoRA(rank=2)),
+    ):
+        policy.load()
+        assert {p.dtype for p in policy.parameters() if not p.requires_grad or policy.lora is None} == {
+            getattr(torch, dtype)
+        }
 
 
 def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:

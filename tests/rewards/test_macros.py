@@ -111,4 +111,6 @@ def test_macros_in_strings_and_comments_stay() -> None:
 )
 def test_repeated_patterns_are_read_in_linear_work(unit: bytes) -> None:
     """A hundred thousand bytes of each: work that grows with the square would take hours here."""
-    list(without_macros(unit * (100_000 // len(unit))))
+    source = unit * (100_000 // len(unit))
+    only_macros = unit.strip() == b"AAA"
+    assert {len(masked) for masked in without_macros(source)} == (set() if only_macros else {len(source)})
