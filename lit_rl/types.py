@@ -31,6 +31,8 @@ class Problem:
         task_id: unique within its task; also the name of the problem's random stream.
         prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template.
         check: how a program is judged.
+        public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
+            turns comes from this check and never from the hidden tests of ``check``; ``None`` if the task shows none.
         program_prefix: source put before the completion to make the whole program: the prompt in completion
             form, where the policy goes on writing it; imports and helpers that tests need in instruct form.
         starter_code: what the answer must build on, for display and for prompts.
@@ -49,6 +51,7 @@ class Problem:
     stop_strings: tuple[str, ...] = ()
     extraction: Extraction = "answer"
     fields: Mapping[str, Any] = field(default_factory=dict)
+    public_check: Check | None = None
 
     @property
     def continues_program(self) -> bool:
