@@ -10,12 +10,12 @@ from statistics import median
 from typing import Any
 
 import lightning.pytorch as pl
-import torch.distributed as dist
 from torch import Tensor
 
 from lit_rl.execution.outcome import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rollout import Evaluated, Rollout
+from lit_rl.training.ranks import gather_over_ranks
 
 _ALWAYS = (
     "num_problems",
@@ -196,12 +196,8 @@ def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:
 
 def _gather(tallies: dict[tuple[int, str], _Tally]) -> dict[tuple[int, str], _Tally]:
     """The tallies of all ranks, put together."""
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return tallies
-    gathered: list[dict[tuple[int, str], _Tally]] = [{} for _ in range(dist.get_world_size())]
-    dist.all_gather_object(gathered, tallies)
     merged: dict[tuple[int, str], _Tally] = {}
-    for of_rank in gathered:
+    for of_rank in gather_over_ranks(tallies):
         for key, tally in of_rank.items():
             merged.setdefault(key, _Tally()).merge(tally)
     return merged

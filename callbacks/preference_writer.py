@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import lightning.pytorch as pl
-import torch.distributed as dist
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
+from lit_rl.training.ranks import gather_over_ranks
 
 Place = tuple[int, int, int]
 """Batch, place in the batch of its rank, rank: the order of the problems, whatever the number of ranks."""
@@ -68,11 +68,7 @@ class PreferenceWriter(pl.Callback):
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Put the pairs of all ranks together and write them."""
-        parts = [self._pairs]
-        if dist.is_available() and dist.is_initialized():
-            parts = [{} for _ in range(dist.get_world_size())]
-            dist.all_gather_object(parts, self._pairs)
-        of_problems = {place: pairs for part in parts for place, pairs in part.items()}
+        of_problems = {place: pairs for part in gather_over_ranks(self._pairs) for place, pairs in part.items()}
         if trainer.is_global_zero:
             pairs = [pair for place in sorted(of_problems) for pair in of_problems[place]]
             write_pairs(self.path, pairs)

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
+
+from lit_rl.training.ranks import gather_over_ranks
 
 
 def random_states() -> list[dict[str, Any]]:
     """One state per rank, the same list on every rank; all ranks call."""
-    mine = _state()
-    if not (dist.is_available() and dist.is_initialized()):
-        return [mine]
-    states: list[dict[str, Any]] = [{} for _ in range(dist.get_world_size())]
-    dist.all_gather_object(states, mine)
-    return states
+    return gather_over_ranks(_state())
 
 
 def restore(state: dict[str, Any]) -> None:

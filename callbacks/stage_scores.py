@@ -6,10 +6,10 @@ from concurrent.futures import Future
 from typing import Any
 
 import lightning.pytorch as pl
-import torch.distributed as dist
 
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rollout import Evaluated
+from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Problem
 
 _Sums = dict[str, tuple[float, int]]
@@ -85,12 +85,8 @@ class StageScores(pl.Callback):
 
 
 def _gather(sums: _Sums) -> _Sums:
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
-        return sums
-    gathered: list[_Sums] = [{} for _ in range(dist.get_world_size())]
-    dist.all_gather_object(gathered, sums)
     merged: _Sums = {}
-    for of_rank in gathered:
+    for of_rank in gather_over_ranks(sums):
         for name, (total, count) in of_rank.items():
             before = merged.get(name, (0.0, 0))
             merged[name] = (before[0] + total, before[1] + count)

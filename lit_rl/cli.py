@@ -18,11 +18,11 @@ from lit_rl.config_files import check_file, check_groups, files_of
 from lit_rl.data.base import TaskDataModule
 from lit_rl.execution import SandboxError
 from lit_rl.messages import explain, fail
-from lit_rl.models.phase import where
 from lit_rl.modules.base import PolicyModule
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, quiet
+from lit_rl.training.phases import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 

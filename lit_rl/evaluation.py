@@ -13,10 +13,10 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.pass_at_k import pass_at_k
-from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout import Rollout, collect
+from lit_rl.training.modes import evaluating
 from lit_rl.types import Problem, Sampling
 
 

@@ -12,7 +12,7 @@ import torch
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.models.checkpoint_files import require_checkpoint
-from lit_rl.models.strategy import check_strategy
+from lit_rl.training.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     # Rollouts differ in length; a step is a rollout, and each one is worth a point on the curves.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from lit_rl.engines.base import Engine
-from lit_rl.models.modes import evaluating
-from lit_rl.models.phase import phase
 from lit_rl.models.policy import OnFinished, Policy
-from lit_rl.models.sharding import unsharded
 from lit_rl.models.streams import StreamKey
+from lit_rl.training.modes import evaluating
+from lit_rl.training.phases import phase
+from lit_rl.training.sharding import unsharded
 from lit_rl.types import Completions, PromptBatch, Sampling
 
 

@@ -14,17 +14,18 @@ from torch import Tensor, nn
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import POLICY, REFERENCE, LoRA, copy_adapter, using_adapter
 from lit_rl.models.family import counts_pads, most_positions, text_config
-from lit_rl.models.loading import load_model, load_tokenizer, lora_config, torch_dtype, warn_of_another_tokenizer
+from lit_rl.models.loading import load_model, load_tokenizer, lora_config, warn_of_another_tokenizer
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
 from lit_rl.models.prompting import eos_token_ids, pad_left, pad_right, prompt_token_ids
 from lit_rl.models.sampling import SampledRow, sample_rows
-from lit_rl.models.sharding import compute_again, gathered, layers_of
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.streams import StreamKey
 from lit_rl.models.text import CompletionText
+from lit_rl.training.dtypes import torch_dtype
+from lit_rl.training.sharding import compute_again, gathered, layers_of
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling, StopReason
 
 

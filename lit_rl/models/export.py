@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from lit_rl.models.adapters import CRITIC, POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.checkpoint_files import read_file
-from lit_rl.models.strategy import META_FILE
+from lit_rl.training.strategy import META_FILE
 
 _PREFIX = "state_dict."
 

@@ -27,24 +27,13 @@ from lit_rl.models.sources import (
     tokenizer_home,
     without_retries,
 )
+from lit_rl.training.dtypes import torch_dtype
 
 if TYPE_CHECKING:
     from lit_rl.models.causal_lm import CausalLM
 
 
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """The dtype of a name.
-
-    Raises:
-        ValueError: torch has none of this name.
-    """
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
-    return found
 
 
 def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:

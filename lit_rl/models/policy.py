@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.execution.checks import ReferenceText
-from lit_rl.models.modes import evaluating
 from lit_rl.models.streams import StreamKey
+from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling
 
 OnFinished = Callable[[int, str], None]

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.family import UnsupportedModelError, text_config
-from lit_rl.models.modes import evaluating
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
 from lit_rl.models.sampling import Batch
+from lit_rl.training.modes import evaluating
 
 _PROMPT_TOKENS = (3, 11)
 """A row behind eight pads and one without any."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.family import UnsupportedModelError, decoder_of, text_config
-from lit_rl.models.modes import evaluating
+from lit_rl.training.modes import evaluating
 
 
 def project(model: Any, hidden: Tensor) -> Tensor:

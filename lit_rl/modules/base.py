@@ -24,9 +24,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.export import read_checkpoint
 from lit_rl.models.masters import build_optimizer, take_gradients
-from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
-from lit_rl.models.strategy import check_strategy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.epochs import settle_progress
 from lit_rl.modules.finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
@@ -34,6 +32,8 @@ from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
 from lit_rl.rollout import Evaluated, Rollout, collect, require_infrastructure
 from lit_rl.signatures import show_all_arguments
+from lit_rl.training.modes import evaluating
+from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem, Sampling
 
 LARGEST_FAILED_SHARE = 0.1

@@ -21,12 +21,12 @@ from torch import Tensor
 from lit_rl.data.preferences import pair_of
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.preference_losses import PreferenceLoss, implicit_rewards, preference_loss
-from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.modules.options import TextOptions
-from lit_rl.modules.reduction import max_over_ranks
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import Evaluated
+from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Problem
 
 

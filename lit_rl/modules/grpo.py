@@ -27,11 +27,11 @@ from lit_rl.functional.kl import kl_penalised_rewards
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.options import RolloutOptions
-from lit_rl.modules.reduction import Means, max_over_ranks, sum_over_ranks
 from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import Means, max_over_ranks, sum_over_ranks
 from lit_rl.types import Experience, Problem, Sampling
 
 Baseline = Literal["group_mean", "leave_one_out", "batch_mean", "none", "max_rewards"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lit_rl.execution.outcome import Verdict
 from lit_rl.functional.advantages import degenerate_groups
-from lit_rl.modules.reduction import Means
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import Means
 
 _SHORT = {
     Verdict.TIMED_OUT: "timeout",

@@ -28,14 +28,14 @@ from lit_rl.functional.returns import Truncation, gae, treat_truncation
 from lit_rl.functional.value_losses import clipped_value_loss, explained_variance
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
-from lit_rl.models.strategy import allow_unused_parameters
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
-from lit_rl.modules.reduction import Means, sum_over_ranks
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import Means, sum_over_ranks
+from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Sampling
 
 

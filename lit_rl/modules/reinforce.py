@@ -25,10 +25,10 @@ from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
-from lit_rl.modules.reduction import sum_over_ranks
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience, Sampling
 
 Deltas = Literal["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]

@@ -21,8 +21,8 @@ from torch.nn.functional import pad
 from lit_rl.execution.outcome import Verdict
 from lit_rl.functional.advantages import degenerate_groups
 from lit_rl.models.streams import StreamKey
-from lit_rl.modules.reduction import gather_over_ranks
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Completions, Problem
 
 

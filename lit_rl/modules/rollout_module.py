@@ -19,7 +19,6 @@ from torch import Tensor
 
 from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate, loss_denominator
-from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
@@ -27,9 +26,10 @@ from lit_rl.modules.finite import Evidence, evidence_of_experience
 from lit_rl.modules.metrics import rollout_metrics
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import PolicyOptions
-from lit_rl.modules.reduction import Means, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
+from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import Means, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 MOST_ROLLOUTS_WITHOUT_REWARD = 5

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from lit_rl.bounds import require_at_least
-from lit_rl.models.modes import evaluating
 from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_completions
 from lit_rl.modules.options import PolicyOptions
-from lit_rl.modules.reduction import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.rollout import Evaluated
+from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]

@@ -15,8 +15,8 @@ from modules.conftest import Words
 
 import lit_rl.modules.rollout_module as rollout_module
 from lit_rl.models import FSDP2Strategy, OwnTrunk
-from lit_rl.models.sharding import unsharded
 from lit_rl.modules import GRPO, PPO
+from lit_rl.training.sharding import unsharded
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> float:

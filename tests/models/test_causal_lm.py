@@ -13,8 +13,8 @@ from conftest import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.modes import evaluating
 from lit_rl.models.streams import StreamKey
+from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions, Problem, Sampling, StopReason
 
 KEY = StreamKey(seed=3, purpose="test", rollout=0)

@@ -16,9 +16,9 @@ from models.families import FAMILIES, QUICK, REFUSED, SHORT, config_of
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.models.modes import evaluating
 from lit_rl.models.packing import check_packing
 from lit_rl.models.streams import StreamKey
+from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"

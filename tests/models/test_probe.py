@@ -85,8 +85,8 @@ def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> No
 def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:
     """A finished row stays in the batch for some steps: its positions must not run past the table's end."""
     from lit_rl.execution import TokenTarget
-    from lit_rl.models.modes import evaluating
     from lit_rl.models.streams import StreamKey
+    from lit_rl.training.modes import evaluating
     from lit_rl.types import Problem, Sampling
 
     policy = built(byte_tokenizer)

@@ -14,9 +14,9 @@ from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models import OwnTrunk
 from lit_rl.modules import PPO, RolloutModule
 from lit_rl.modules.metrics import rollout_metrics
-from lit_rl.modules.reduction import Means
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE

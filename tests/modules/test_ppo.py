@@ -12,8 +12,8 @@ from conftest import TINY_QWEN2
 from modules.conftest import EvenBytes, SaveAt, fit
 
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
-from lit_rl.models.modes import evaluating
 from lit_rl.modules import PPO, Objective, RolloutModule
+from lit_rl.training.modes import evaluating
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch.distributed as dist
 
+from lit_rl.training.ranks import world_size
+
 _phases: list[str] = []
 
 
@@ -21,7 +23,7 @@ def phase(name: str) -> Iterator[None]:
 
 def where() -> str:
     """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+    if world_size() == 1:
         return ""
     doing = f", while {_phases[-1]}" if _phases else ""
-    return f"rank {dist.get_rank()} of {dist.get_world_size()}{doing}"
+    return f"rank {dist.get_rank()} of {world_size()}{doing}"

@@ -23,9 +23,9 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.optim import Optimizer
 
-from lit_rl.models.loading import torch_dtype
-from lit_rl.models.phase import where
-from lit_rl.models.sharding import layers_of, shard
+from lit_rl.training.dtypes import torch_dtype
+from lit_rl.training.phases import where
+from lit_rl.training.sharding import layers_of, shard
 
 META_FILE = "meta.pt"
 

@@ -1,4 +1,4 @@
-"""Sums over ranks: one small all-reduce, the same on one process."""
+"""Sums, maxima and gathers over ranks; on one process they give back what they got."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Means:
         return {n: float(s / c) for n, s, c in zip(names, sums, counts, strict=True) if c > 0}
 
 
-def gather_over_ranks(values: list[Gathered]) -> list[list[Gathered]]:
-    """A short list of plain values from each rank, in the order of the ranks."""
+def gather_over_ranks(value: Gathered) -> list[Gathered]:
+    """A small plain value from each rank, in the order of the ranks; every rank calls."""
     if world_size() == 1:
-        return [values]
-    gathered: list[list[Gathered]] = [[] for _ in range(world_size())]
-    dist.all_gather_object(gathered, values)
+        return [value]
+    gathered = [value] * world_size()
+    dist.all_gather_object(gathered, value)
     return gathered
 
 
