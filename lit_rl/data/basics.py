@@ -8,8 +8,9 @@ from typing import Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.basics_cases import MAX_PUBLIC_CASES
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import problems_of
+from lit_rl.data.basics_problems import Rendering, problems_of
 from lit_rl.data.options import TaskOptions
 from lit_rl.types import Problem
 
@@ -28,10 +29,14 @@ class Basics(TaskDataModule):
         num_validation_problems: how many to measure on, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
         draw_seed: which problems are drawn; apart from ``seed``, so that runs of other seeds are measured on the same.
+        num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
+            always shows in those that stay hidden, and where possible in the public ones too.
+        show_public_cases: show the public cases in the docstring, as examples.
         **options: as for every task, see :class:`TaskDataModule`.
 
     Raises:
-        ValueError: a share outside [0, 1], or more problems than a family has distinct programs.
+        ValueError: a share outside [0, 1], more public cases than a problem can spare, or more problems than a
+            family has distinct programs.
 
     Example:
         >>> problem = Basics(num_train_problems=26).problems("train")[0]
@@ -51,6 +56,8 @@ class Basics(TaskDataModule):
         num_validation_problems: int = 520,
         bug_share: float = 0.6,
         draw_seed: int = 0,
+        num_public_cases: int = 0,
+        show_public_cases: bool = False,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -58,10 +65,17 @@ class Basics(TaskDataModule):
             raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
         if families not in ("trained", "held_out"):
             raise ValueError(f"families are trained or held_out, got {families!r}")
+        if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
+            raise ValueError(
+                f"num_public_cases must be 0 to {MAX_PUBLIC_CASES}, got {num_public_cases}: "
+                "at least half of the 8 cases stay hidden"
+            )
+        if show_public_cases and num_public_cases == 0:
+            raise ValueError("show_public_cases needs cases to show, got num_public_cases=0: set it to 1 or more")
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.bug_share = bug_share
+        self.rendering = Rendering(bug_share, num_public_cases, show_public_cases)
         self.draw_seed = draw_seed
         if families == "held_out":
             self.name = "basics_held_out"
@@ -80,7 +94,7 @@ class Basics(TaskDataModule):
         rank_zero_info(
             f"{self.name}: {len(problems)} training problems of {len(TRAINED)} families; {bugs} "
             f"demonstrations ({bugs / max(len(problems), 1):.1%}) carry their family's bug "
-            f"(bug_share {self.bug_share})"
+            f"(bug_share {self.rendering.bug_share})"
         )
         return problems
 
@@ -93,7 +107,7 @@ class Basics(TaskDataModule):
                 total // len(families) + (place < total % len(families)),
                 seed=self.draw_seed,
                 split=split,
-                bug_share=self.bug_share,
+                rendering=self.rendering,
             )
             for place, family in enumerate(families)
         ]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
-from lit_rl.data.basics_problems import Arguments, Slots
+from lit_rl.data.basics_cases import Arguments
+from lit_rl.data.basics_problems import Slots
 
 WORDS = ("red", "blue", "pear", "lime", "cat", "dog", "ink", "tea")
 SIGNS = ("-", "+", "*", "/", "=", "#", "~", "!", "&", "@")

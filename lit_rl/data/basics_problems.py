@@ -15,13 +15,12 @@ from random import Random
 from typing import Any
 
 from lit_rl.data.base import Split
+from lit_rl.data.basics_cases import Arguments, divided_cases, examples_text
 from lit_rl.execution.checks import CallTests
 from lit_rl.types import Problem
 
-Arguments = tuple[Any, ...]
 Slots = Mapping[str, Any]
 
-NUM_CASES = 8
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
 # So many draws in a row without a new program: the family has no more.
@@ -133,7 +132,24 @@ def split_of(reference: str) -> Split:
     return "validation" if unit_hash("split", normalised(reference)) < VALIDATION_SHARE else "train"
 
 
-def problems_of(family: Family, count: int, *, seed: int, split: Split | None, bug_share: float) -> Iterator[Problem]:
+@dataclass(frozen=True)
+class Rendering:
+    """How draws become problems.
+
+    Args:
+        bug_share: share of problems whose demonstration carries the family's bug.
+        num_public_cases: cases that go into the public check, 0 to :data:`~lit_rl.data.basics_cases.MAX_PUBLIC_CASES`.
+        show_public_cases: whether the docstring shows them as examples.
+    """
+
+    bug_share: float
+    num_public_cases: int = 0
+    show_public_cases: bool = False
+
+
+def problems_of(
+    family: Family, count: int, *, seed: int, split: Split | None, rendering: Rendering
+) -> Iterator[Problem]:
     """Distinct problems of one family.
 
     Args:
@@ -141,7 +157,7 @@ def problems_of(family: Family, count: int, *, seed: int, split: Split | None, b
         count: how many.
         seed: which of the family's functions come, and in which order.
         split: only reference programs of this split; ``None`` takes both.
-        bug_share: share of problems whose demonstration carries the family's bug.
+        rendering: what a problem carries and shows.
 
     Raises:
         ValueError: the family has fewer distinct programs than asked for.
@@ -157,7 +173,7 @@ def problems_of(family: Family, count: int, *, seed: int, split: Split | None, b
             continue
         misses = 0
         seen.add(reference)
-        yield build_problem(drawn, bug_share)
+        yield build_problem(drawn, rendering)
     if len(seen) < count:
         raise ValueError(
             f"family {family.name} has only {len(seen)} distinct {split or 'reference'} programs, "
@@ -165,8 +181,8 @@ def problems_of(family: Family, count: int, *, seed: int, split: Split | None, b
         )
 
 
-def build_problem(drawn: Draw, bug_share: float) -> Problem:
-    """The problem of a draw: prompt, hidden test cases, reference and demonstration.
+def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
+    """The problem of a draw: prompt, test cases, reference and demonstration.
 
     ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug) and
     ``demonstration_has_bug``.
@@ -177,12 +193,19 @@ def build_problem(drawn: Draw, bug_share: float) -> Problem:
     identity = hashlib.sha256(f"{family.name}\x00{reference}".encode()).hexdigest()[:12]
     rng = Random(identity)
     function, wording = rng.choice(family.functions), rng.choice(family.wordings)
-    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{drawn.render(wording)}"""\n'
-    has_bug = unit_hash("demonstration", identity) < bug_share
+    has_bug = unit_hash("demonstration", identity) < rendering.bug_share
+    cases = divided_cases(
+        lambda: family.inputs(rng, drawn.slots), reference, drawn.program(bug), rendering.num_public_cases
+    )
+    assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
+    public, hidden = cases
+    examples = examples_text(function, public) if rendering.show_public_cases else ""
+    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{drawn.render(wording)}{examples}"""\n'
     return Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
-        check=CallTests(_cases(drawn, rng, reference, drawn.program(bug)), function, CASE_SECONDS),
+        check=CallTests(hidden, function, CASE_SECONDS),
+        public_check=CallTests(public, function, CASE_SECONDS) if public else None,
         program_prefix=prompt,
         reference=f"{prompt}{body}\n",
         fields={
@@ -192,28 +215,3 @@ def build_problem(drawn: Draw, bug_share: float) -> Problem:
             "bug": bug,
         },
     )
-
-
-def _cases(drawn: Draw, rng: Random, reference: str, buggy: str) -> tuple[tuple[Arguments, Any], ...]:
-    """Cases on which the bug shows and no constant answer passes; both programs are our own source."""
-    right, wrong = _function(reference), _function(buggy)
-    for _ in range(100):
-        inputs = drawn.family.inputs(rng, drawn.slots)[:NUM_CASES]
-        cases = tuple((arguments, right(*arguments)) for arguments in inputs)
-        answers = {repr(expected) for _, expected in cases}
-        if len(answers) > 1 and any(_differs(wrong, *case) for case in cases):
-            return cases
-    raise AssertionError(f"family {drawn.family.name}: no inputs tell the bug from the reference")
-
-
-def _function(source: str) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {}
-    exec(source, namespace)
-    return namespace["f"]  # type: ignore[no-any-return]
-
-
-def _differs(function: Callable[..., Any], arguments: Arguments, expected: Any) -> bool:
-    try:
-        return repr(function(*arguments)) != repr(expected)
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import hashlib
 import logging
 import pickle
@@ -13,7 +14,8 @@ import pytest
 
 from lit_rl.data.basics import Basics
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import normalised, problems_of
+from lit_rl.data.basics_problems import Rendering, normalised, problems_of
+from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
 
@@ -124,7 +126,7 @@ def test_more_problems_than_a_family_has_programs_is_an_error_that_says_so() -> 
     family = next(family for family in TRAINED if family.name == "replace_sign")
     # 10 signs, 9 others, 6 names: 540 programs, and about a fifth of them for validation.
     with pytest.raises(ValueError, match=r"replace_sign has only \d\d+ distinct validation programs, got a request"):
-        list(problems_of(family, 540, seed=0, split="validation", bug_share=0.6))
+        list(problems_of(family, 540, seed=0, split="validation", rendering=Rendering(bug_share=0.6)))
 
 
 def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
@@ -132,6 +134,74 @@ def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
         Basics(bug_share=60)
     with pytest.raises(ValueError, match="families are trained or held_out, got 'heldout'"):
         Basics(families="heldout")  # type: ignore[arg-type]
+
+
+def test_default_problems_are_those_of_before_public_cases() -> None:
+    problems = Basics(num_train_problems=520).problems("train")
+    parts = [(p.task_id, p.prompt, p.check, p.program_prefix, p.reference, p.fields) for p in problems]
+    assert hashlib.sha256(repr(parts).encode()).hexdigest() == (
+        "a8e6043fd75e3462112900d32f8c5a6aaafb80e8ea5e4240e75902771a61cd8f"
+    )
+    assert {problem.public_check for problem in problems} == {None}
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_public_and_hidden_cases_are_the_problems_cases_divided(count: int) -> None:
+    """No call stands on both sides, the programs stay, and hidden cases still tell the bug from the reference."""
+    for families, split in (("trained", "train"), ("held_out", "validation")):
+        sizes = {"num_train_problems": 520, "num_validation_problems": 60}
+        whole = Basics(families=families, **sizes).problems(split)
+        divided = Basics(families=families, num_public_cases=count, **sizes).problems(split)
+        assert [(p.task_id, p.prompt, p.reference, p.fields) for p in whole] == [
+            (p.task_id, p.prompt, p.reference, p.fields) for p in divided
+        ]
+        for problem in divided:
+            public, hidden = problem.public_check, problem.check
+            assert public is not None and public.num_tests == count
+            assert public.entry_point == hidden.entry_point
+            shown = {repr(arguments) for arguments, _ in public.cases}
+            assert len(shown) == count and not shown & {repr(arguments) for arguments, _ in hidden.cases}
+            assert len({repr(expected) for _, expected in hidden.cases}) > 1
+
+
+def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidden_ones() -> None:
+    problems = Basics(num_train_problems=52, num_public_cases=2).problems("train")
+    bugs = [f"{problem.prompt}{problem.fields['bug']}\n" for problem in problems]
+    with Sandbox(num_workers=1) as sandbox:
+        right = sandbox.judge_many([(str(p.reference), p.public_check) for p in problems])
+        hidden = sandbox.judge_many([(bug, p.check) for bug, p in zip(bugs, problems, strict=True)])
+        public = sandbox.judge_many([(bug, p.public_check) for bug, p in zip(bugs, problems, strict=True)])
+    assert all(outcome.passed for outcome in right)
+    assert not any(outcome.passed for outcome in hidden)
+    # Three families of 26 have one case that shows the bug, which stays hidden.
+    assert sum(not outcome.passed for outcome in public) >= 0.8 * len(public)
+
+
+def test_public_cases_can_stand_in_the_prompt_as_examples() -> None:
+    sizes = {"num_train_problems": 260, "num_public_cases": 2}
+    plain, shown = (Basics(show_public_cases=show, **sizes).problems("train") for show in (False, True))
+    for before, after in zip(plain, shown, strict=True):
+        assert (before.task_id, before.check, before.public_check, before.fields) == (
+            after.task_id, after.check, after.public_check, after.fields,
+        )  # fmt: skip
+        space: dict = {}
+        exec(str(after.reference), space)  # our own source
+        function = space[after.check.entry_point]
+        (found,) = doctest.DocTestFinder(recurse=False).find(function, "f", globs=space, module=False)
+        assert [eval(f"({e.source.split('(', 1)[1].rstrip()[:-1]},)") for e in found.examples] == [
+            arguments for arguments, _ in after.public_check.cases
+        ]
+        assert [eval(e.want) for e in found.examples] == [expected for _, expected in after.public_check.cases]
+        assert str(after.prompt) in str(after.reference) and after.prompt.startswith(before.prompt.split('"""')[0])
+
+
+def test_public_cases_that_cannot_be_spared_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match="num_public_cases must be 0 to 4, got 5: at least half of the 8 cases stay hidden"
+    ):
+        Basics(num_public_cases=5)
+    with pytest.raises(ValueError, match="show_public_cases needs cases to show, got num_public_cases=0"):
+        Basics(show_public_cases=True)
 
 
 def test_the_task_has_no_test_split() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from lit_rl.data.basics_cases import NUM_CASES
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import NUM_CASES, Draw, Family, build_problem, draw, normalised, split_of
+from lit_rl.data.basics_problems import Draw, Family, Rendering, build_problem, draw, normalised, split_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
@@ -93,7 +94,7 @@ ORACLES: dict[str, Callable[..., Any]] = {
 
 def drawn(family: Family, count: int) -> list[tuple[Draw, Problem]]:
     draws = [draw(family, Random(f"test {family.name} {i}")) for i in range(count)]
-    return [(d, build_problem(d, 0.6)) for d in draws]
+    return [(d, build_problem(d, Rendering(bug_share=0.6))) for d in draws]
 
 
 def function_of(source: str, name: str) -> Callable[..., Any]:

@@ -1,0 +1,81 @@
+"""Test cases of the embedded task's problems: drawn, checked against the bug, divided into public and hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import Any
+
+Arguments = tuple[Any, ...]
+Case = tuple[Arguments, Any]
+
+NUM_CASES = 8
+# Half of the cases stay hidden: fewer would let wrong programs pass.
+MAX_PUBLIC_CASES = NUM_CASES // 2
+
+
+def divided_cases(
+    draw_inputs: Callable[[], list[Arguments]], reference: str, buggy: str, num_public: int
+) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
+    """Public and hidden cases of a problem.
+
+    Args:
+        draw_inputs: draws arguments of calls; asked again where they do not tell the two programs apart.
+        reference: the right program, our own source.
+        buggy: the same with the bug.
+        num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
+
+    Returns:
+        ``None`` if no inputs of 100 draws tell the bug from the reference.
+    """
+    right, wrong = _function(reference), _function(buggy)
+    for _ in range(100):
+        inputs = draw_inputs()[:NUM_CASES]
+        cases = tuple((arguments, right(*arguments)) for arguments in inputs)
+        shows_bug = [_differs(wrong, *case) for case in cases]
+        if parts := _divide(cases, shows_bug, num_public):
+            return parts
+    return None
+
+
+def _divide(
+    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int
+) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
+    """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
+
+    Returns:
+        ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
+    """
+    arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
+    distinct = [place for place in range(len(cases)) if arguments.index(arguments[place]) == place]
+    found = None
+    for public in combinations(distinct, num_public):
+        shown = {arguments[place] for place in public}
+        hidden = [place for place in range(len(cases)) if arguments[place] not in shown]
+        if len({answers[place] for place in hidden}) > 1 and any(shows_bug[place] for place in hidden):
+            found = found or (public, hidden)
+            if any(shows_bug[place] for place in public):
+                found = public, hidden
+                break
+    if found is None:
+        return None
+    return tuple(cases[place] for place in found[0]), tuple(cases[place] for place in found[1])
+
+
+def examples_text(function: str, cases: Sequence[Case]) -> str:
+    """The rest of a docstring that shows calls with their values."""
+    calls = (f"    >>> {function}({', '.join(map(repr, given))})\n    {expected!r}\n" for given, expected in cases)
+    return f"\n{''.join(calls)}    " if cases else ""
+
+
+def _function(source: str) -> Callable[..., Any]:
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    return namespace["f"]  # type: ignore[no-any-return]
+
+
+def _differs(function: Callable[..., Any], arguments: Arguments, expected: Any) -> bool:
+    try:
+        return repr(function(*arguments)) != repr(expected)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return True
