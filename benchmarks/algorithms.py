@@ -268,7 +268,7 @@ def run(name: str, seed: int, folder: Path, options: argparse.Namespace) -> Resu
         seed=seed,
         greedy=metrics["val/greedy/pass@1"],
         sampled=metrics["val/sampled/pass@1"],
-        mean_length=metrics["val/greedy/mean_length"],
+        mean_length=metrics["val/greedy/completion/length"],
         rollouts_to_wanted=rollouts,
         seconds_to_wanted=None if seconds is None else seconds + before.seconds,
         seconds=spent.seconds,

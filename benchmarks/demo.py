@@ -30,8 +30,8 @@ SHOWN = (
     "basics/sampled/pass@1",
     "basics_held_out/greedy/pass@1",
     "basics_held_out/sampled/pass@1",
-    "basics/greedy/mean_length",
-    "basics/sampled/mean_length",
+    "basics/greedy/completion/length",
+    "basics/sampled/completion/length",
 )
 
 

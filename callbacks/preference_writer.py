@@ -58,7 +58,7 @@ class PreferenceWriter(pl.Callback):
         """Make the pairs of a batch."""
         evaluated: Evaluated = outputs
         completions = evaluated.rollouts["predict"].completions
-        rewards = evaluated.rewards["predict"].tolist()
+        rewards = evaluated.rewards["predict"].known_rewards().tolist()
         group = completions.group_size
         for number, problem in enumerate(batch):
             rows = slice(number * group, (number + 1) * group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Any
 
 import lightning.pytorch as pl
@@ -22,8 +21,8 @@ class StageScores(pl.Callback):
     ``val/<sampling>/<score>`` for the others, where ``<score>`` is one of the check's stages, such as
     ``compilation``, ``execution``, ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A
     completion without a program scores 0; one that could not be judged for our own reasons is left out. Beside them
-    ``val/empty/<score>`` has what filling in nothing earns, judged once per problem: a score below it is worse than
-    silence.
+    ``val/empty/<score>`` has what filling in nothing earns, which the module finds out once per problem: a score below
+    it is worse than silence.
 
     Args:
         prefix: first part of the metrics' names.
@@ -32,7 +31,6 @@ class StageScores(pl.Callback):
     def __init__(self, prefix: str = "val") -> None:
         self.prefix = prefix
         self._sums: _Sums = {}
-        self._empty: dict[str, Future[Outcome]] = {}
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last evaluation."""
@@ -56,8 +54,8 @@ class StageScores(pl.Callback):
                 if judgement.problem.check.stages:
                     self._add("" if place == 0 else f"{name}/", judgement.problem, judgement.outcome)
         for problem in batch:
-            if problem.check.stages:
-                self._add("empty/", problem, self._empty_outcome(pl_module, problem))
+            if problem.task_id in evaluated.silence:
+                self._add("empty/", problem, evaluated.silence[problem.task_id])
 
     on_test_batch_end = on_validation_batch_end
 
@@ -74,14 +72,6 @@ class StageScores(pl.Callback):
         for stage in problem.check.stages:
             total, count = self._sums.get(start + stage, (0.0, 0))
             self._sums[start + stage] = (total + outcome.scores.get(stage, 0.0), count + 1)
-
-    def _empty_outcome(self, pl_module: Any, problem: Problem) -> Outcome:
-        if problem.task_id not in self._empty:
-            self._empty[problem.task_id] = pl_module.runner.submit("", problem.check)
-        outcome = self._empty[problem.task_id].result()
-        if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-            del self._empty[problem.task_id]  # asked again at the next evaluation
-        return outcome
 
 
 def _gather(sums: _Sums) -> _Sums:

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from lit_rl.engines.base import Engine
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program import Wanted
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.rewards.base import RewardOutput
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling
 
 
@@ -40,14 +39,17 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a validation batch produced, by the name of the sampling: rollouts, rewards [N], terms [N] by name.
+    """What a validation batch produced.
 
-    A reward or term is NaN where there is none: what should have judged the row failed, or cannot judge its problem.
+    Args:
+        rollouts: by the name of the sampling.
+        rewards: of the same rows, by the same names; none if the module has no reward terms.
+        silence: what the empty program came to, by task id, for problems whose checks have stages.
     """
 
     rollouts: Mapping[str, Rollout]
-    rewards: Mapping[str, Tensor]
-    terms: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    rewards: Mapping[str, RewardOutput] = field(default_factory=dict)
+    silence: Mapping[str, Outcome] = field(default_factory=dict)
 
 
 def collect(

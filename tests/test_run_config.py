@@ -169,7 +169,7 @@ def test_every_configuration_can_be_made_shorter_or_longer(
 def trained(write: Callable[..., str]) -> str:
     """The configuration of a run of four rollouts that has ended; rollout 2 or 4 is the best."""
     config = sorting(Path.cwd())
-    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward"
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     path = write(config)
     lit_rl.cli.main(["fit", "--config", path])
     return path
@@ -350,14 +350,14 @@ def test_a_prediction_that_nobody_writes_is_refused(
     ("trainer", "told"),
     [
         ({"val_check_interval": 9}, "validation every 9 rollouts, and the run has 4: it runs once, at the end"),
-        ({"limit_val_batches": 0}, "monitor val/greedy/reward needs validation, and there is none"),
+        ({"limit_val_batches": 0}, "monitor val/greedy/reward/mean needs validation, and there is none"),
     ],
 )
 def test_validation_that_never_comes_is_told(
     write: Callable[..., str], tmp_path: Path, trainer: dict[str, Any], told: str
 ) -> None:
     config = sorting(tmp_path)
-    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward"
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     config["trainer"] |= trainer
     with pytest.warns(UserWarning, match=told):
         lit_rl.cli.main(["fit", "--config", write(config)])
@@ -367,14 +367,14 @@ def test_a_monitor_that_nobody_logs_is_told_with_the_nearest_name_before_the_run
     write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = sorting(tmp_path)
-    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/gredy/reward"
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/gredy/reward/mean"
 
     def stop(self: Any) -> None:
         raise ValueError("loaded")
 
     monkeypatch.setattr("lit_rl.models.SortingPolicy.load", stop)
     with (
-        pytest.warns(UserWarning, match="monitor val/gredy/reward .* did you mean val/greedy/reward"),
+        pytest.warns(UserWarning, match="monitor val/gredy/reward/mean .* did you mean val/greedy/reward/mean"),
         pytest.raises(SystemExit),
     ):
         lit_rl.cli.main(["fit", "--config", write(config)])

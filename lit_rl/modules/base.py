@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ from lit_rl.bounds import require_above
 from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
+from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.export import read_checkpoint
 from lit_rl.models.masters import build_optimizer, take_gradients
@@ -102,6 +104,7 @@ class PolicyModule(pl.LightningModule):
         self.engine = engine or InProcess()
         self.seed = seed or 0
         self.runner: ProgramRunner | None = None
+        self._silence: dict[str, Future[Outcome]] = {}
         self._runs_longer = False  # the sandbox was running when it was handed in, and stays open
         self.run_folder = Path()
 
@@ -330,17 +333,30 @@ class PolicyModule(pl.LightningModule):
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
         """Sample, run, and hand the result to whoever counts; every rank takes part, also with no problem."""
-        rollouts, rewards, terms = {}, {}, {}
+        rollouts, rewards = {}, {}
         with torch.no_grad(), evaluating(self.policy):
             for name, sampling in self.validation_sampling.items():
                 # The same random numbers at each evaluation: curves then differ by the policy alone.
                 key = StreamKey(self.seed, f"validation/{name}", 0)
-                rollout = self.collect(batch, sampling, key)
-                rollouts[name] = rollout
+                rollout = rollouts[name] = self.collect(batch, sampling, key)
                 if self.rewards is not None:
-                    output = self.rewards(rollout.completions, rollout.judgements)
-                    rewards[name], terms[name] = output.known_rewards(), output.term_values
-        return Evaluated(rollouts, rewards, terms)
+                    rewards[name] = self.rewards(rollout.completions, rollout.judgements)
+        return Evaluated(rollouts, rewards, self.silence_of(batch))
+
+    def silence_of(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
+        """Judge the empty program under checks with stages, once per problem: what writing nothing would earn.
+
+        Failures of ours are left out, and judged again when the problem comes again.
+        """
+        staged = [problem for problem in problems if problem.check.stages]
+        for problem in staged:
+            if problem.task_id not in self._silence and self.runner is not None:
+                self._silence[problem.task_id] = self.runner.submit("", problem.check)
+        outcomes = {p.task_id: self._silence[p.task_id].result() for p in staged if p.task_id in self._silence}
+        lost = [name for name, one in outcomes.items() if one.verdict is Verdict.INFRASTRUCTURE_FAILURE]
+        for name in lost:
+            del self._silence[name], outcomes[name]
+        return outcomes
 
     def test_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
@@ -359,8 +375,7 @@ class PolicyModule(pl.LightningModule):
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.collect(batch, self.predict_sampling, StreamKey(self.seed, "predict", 0))
         require_infrastructure(rollout, LARGEST_FAILED_SHARE)
-        scored = self.rewards(rollout.completions, rollout.judgements)
-        return Evaluated({"predict": rollout}, {"predict": scored.known_rewards()})
+        return Evaluated({"predict": rollout}, {"predict": self.rewards(rollout.completions, rollout.judgements)})
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions and run their programs."""

@@ -110,5 +110,5 @@ class DPO(TextModule):
         """Run what the policy writes; pairs have no program to judge, only texts."""
         tasks = [problem for problem in batch if "pair" not in problem.fields]
         if not max_over_ranks(len(tasks), self.device):  # all ranks sample, or none
-            return Evaluated({}, {})
+            return Evaluated({})
         return super().evaluate(tasks, batch_idx, dataloader_idx)

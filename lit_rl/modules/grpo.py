@@ -88,7 +88,6 @@ class GRPO(RolloutModule):
         self.token_weights = token_weights
         self.mask_truncated = mask_truncated
         self.max_resamples = max_resamples
-        self.resampled = Means()
 
     def on_train_start(self) -> None:
         """Check whether there are other problems to draw from.
@@ -106,13 +105,11 @@ class GRPO(RolloutModule):
     def collect_training(self, batch: Sequence[Problem]) -> Rollout:
         """Sample and judge; while some rank has one-sided groups, sample other problems in their place."""
         rollout = super().collect_training(batch)
-        self.resampled = Means()
         if not self.max_resamples:
             return rollout
         loader: Any = self.trainer.train_dataloader
         purpose = StreamKey(self.seed, "resample", self.rollout_step)
         fresh = FreshProblems(loader.problems, batch, purpose, self.trainer.global_rank)
-        replaced: set[int] = set()
         for attempt in range(self.max_resamples):
             groups = one_sided_groups(rollout)
             problems = fresh.take(len(groups))
@@ -122,14 +119,16 @@ class GRPO(RolloutModule):
             key = StreamKey(self.seed, f"resample/{attempt}", self.rollout_step)
             groups = groups[: len(problems)]
             rollout = replace_groups(rollout, groups, self.collect(problems, self.sampling, key))
-            replaced.update(groups)
-        self.resampled.add_sum("group/resampled_fraction", len(replaced), len(batch))
         return rollout
 
-    def log_rollout(self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout) -> None:
-        """Add how many groups were replaced."""
-        means.merge(self.resampled)
-        super().log_rollout(means, rollout_seconds, update_seconds, rollout)
+    def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
+        """Log the share of groups that were replaced: those that now answer another problem."""
+        means = Means()
+        if self.max_resamples:
+            now = rollout.completions.problems[:: rollout.completions.group_size]
+            replaced = sum(one.task_id != before.task_id for one, before in zip(now, batch, strict=True))
+            means.add_sum("group/resampled_fraction", replaced, len(batch))
+        return means
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""

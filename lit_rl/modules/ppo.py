@@ -15,6 +15,7 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -36,7 +37,7 @@ from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
-from lit_rl.types import Completions, Experience, Sampling
+from lit_rl.types import Completions, Experience, Problem, Sampling
 
 
 class PPO(RolloutModule):
@@ -113,7 +114,6 @@ class PPO(RolloutModule):
         self.truncation: Truncation = truncation
         self.target_kl, self.kl_horizon = target_kl, kl_horizon
         self.kl_coef = objective.kl_coef
-        self.extra = Means()
 
     # -- experience ----------------------------------------------------------------------------------------
 
@@ -135,10 +135,6 @@ class PPO(RolloutModule):
             gae_lambda=self.gae_lambda,
             bootstrap_values=bootstrap,
         )
-        self.extra = Means()
-        variance = explained_variance(values, returns, mask, sum_over_ranks=sum_over_ranks)
-        self.extra.add({"critic/explained_variance": variance})
-        self.extra.add_sum("critic/value_mean", values[mask].sum(), mask.sum())
         if self.whiten_advantages:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return replace(
@@ -247,12 +243,17 @@ class PPO(RolloutModule):
         """Policy and critic are clipped apart."""
         return self.critic_gradient_clip_norm if group == "critic" else self.gradient_clip_norm
 
-    def log_rollout(self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout) -> None:
-        """Add what is known of the critic."""
-        means.merge(self.extra)
+    def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
+        """Log the critic's values and the KL coefficient."""
+        values, returns, mask = experience.old_values, experience.returns, experience.loss_mask
+        assert values is not None and returns is not None
+        means = Means()
+        variance = explained_variance(values, returns, mask, sum_over_ranks=sum_over_ranks)
+        means.add({"critic/explained_variance": variance})
+        means.add_sum("critic/value_mean", values[mask].sum(), mask.sum())
         if self.objective.kl_coef:
             means.add({"policy/kl_coef": self.kl_coef})
-        super().log_rollout(means, rollout_seconds, update_seconds, rollout)
+        return means
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The KL coefficient moves, so it is state."""

@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from lit_rl.bounds import require_above, require_at_least, require_share
+from lit_rl.functional.advantages import degenerate_groups
 from lit_rl.functional.masking import AggregateMode, aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_experience
-from lit_rl.modules.metrics import rollout_metrics
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import PolicyOptions
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
+from lit_rl.summary import summarise
 from lit_rl.training.modes import evaluating
 from lit_rl.training.ranks import Means, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -133,6 +134,16 @@ class RolloutModule(PolicyModule):
             return experience.row_mask
         return experience.row_mask & (experience.advantages != 0).any(-1)
 
+    def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
+        """What this algorithm logs of a rollout, beside what every one logs; all ranks call it together.
+
+        Args:
+            batch: B problems that the rollout was asked for.
+            rollout: N judged completions.
+            experience: what was made of them.
+        """
+        return Means()
+
     # -- the road ------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
@@ -148,7 +159,9 @@ class RolloutModule(PolicyModule):
                 experience = self.make_experience(rollout, rewards)
             means = self.update(experience)
         self.finish_rollout()
-        rollout_metrics(means, rollout, rewards)
+        means.merge(summarise(rollout, rewards))
+        means.merge(degenerate_share(rollout, rewards))
+        means.merge(self.algorithm_metrics(batch, rollout, experience))
         self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
 
     def collect_training(self, batch: Sequence[Problem]) -> Rollout:
@@ -390,6 +403,17 @@ class RolloutModule(PolicyModule):
             )
         super().on_load_checkpoint(checkpoint)
         self.rollout_step = checkpoint.get("rollout_step", 0)
+
+
+def degenerate_share(rollout: Rollout, rewards: RewardOutput) -> Means:
+    """The share of groups whose judged rows all have the same reward: they teach nothing."""
+    means = Means()
+    group_size = rollout.completions.group_size
+    if group_size > 1:
+        rewards_BG, valid_BG = rewards.rewards.view(-1, group_size), rewards.valid.view(-1, group_size)
+        equal = degenerate_groups(rewards_BG, valid_BG) if len(valid_BG) else valid_BG
+        means.add_sum("group/zero_advantage_fraction", equal.sum(), len(equal))
+    return means
 
 
 def idle(experience: Experience) -> Experience:

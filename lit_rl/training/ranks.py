@@ -69,6 +69,10 @@ class Means:
         sums, counts = sum_over_ranks(both)
         return {n: float(s / c) for n, s, c in zip(names, sums, counts, strict=True) if c > 0}
 
+    def local(self) -> dict[str, float]:
+        """Means of what this object was given, without asking other ranks."""
+        return {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
+
 
 def gather_over_ranks(value: Gathered) -> list[Gathered]:
     """A small plain value from each rank, in the order of the ranks; every rank calls."""

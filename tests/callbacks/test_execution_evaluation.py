@@ -10,6 +10,7 @@ import torch
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
@@ -61,10 +62,10 @@ def evaluate(
     callback.setup(trainer, module, "validate")
     callback.on_validation_epoch_start(trainer, module)
     for i, batch in enumerate(batches):
-        terms = {"sampled": {"even": torch.tensor([1.0, float("nan")])}}
-        lost = torch.tensor([judgement.outcome.verdict is LOST for judgement in batch.judgements])
-        rewards = torch.ones(len(batch.judgements)).masked_fill(lost, float("nan"))
-        evaluated = Evaluated({"sampled": batch}, {"sampled": rewards}, terms)
+        valid = torch.tensor([judgement.outcome.verdict is not LOST for judgement in batch.judgements])
+        even, credit = torch.tensor([1.0, float("nan")]), torch.zeros(len(valid), 1)
+        rewards = RewardOutput(valid.float(), valid, credit, credit, term_values={"even": even}, reasons={})
+        evaluated = Evaluated({"sampled": batch}, {"sampled": rewards})
         callback.on_validation_batch_end(trainer, module, evaluated, None, i, i % len(tasks))
     callback.on_validation_epoch_end(trainer, module)
     return module.logged
@@ -76,7 +77,7 @@ def test_pass_at_k_is_unbiased_over_problems() -> None:
     assert logged["val/sampled/pass@1"] == pytest.approx((1 / 4 + 0) / 2)
     assert logged["val/sampled/pass@2"] == pytest.approx((1 / 2 + 0) / 2)
     assert logged["val/sampled/num_problems"] == 2
-    assert logged["val/sampled/verdict/passed"] == 1
+    assert logged["val/sampled/verdict/passed_fraction"] == 1 / 8
 
 
 def test_batches_add_up_as_counts_not_as_means() -> None:
@@ -89,22 +90,22 @@ def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:
     """Item 58: b is 1 of 1 that could be judged; c could not be judged at all and is left out."""
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [W, W], "b": [P, LOST], "c": [LOST, LOST]}), num_samples=2)
     assert logged["val/sampled/pass@1"] == pytest.approx((0 + 1) / 2)
-    assert logged["val/sampled/verdict/infrastructure_failure"] == 3
-    assert logged["val/sampled/reward"] == 1, "the mean of the three rows that have a reward"
+    assert logged["val/sampled/verdict/infrastructure_failure_fraction"] == 3 / 6
+    assert logged["val/sampled/reward/mean"] == 1, "the mean of the three rows that have a reward"
 
 
 def test_without_a_reward_none_is_logged() -> None:
     """SFT has no reward terms: a 0 in the curves would be a number that nothing gave."""
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [LOST], "b": [LOST]}), num_samples=1)
-    assert not {"val/sampled/reward", "val/sampled/pass@1"} & logged.keys()
-    assert logged["val/sampled/verdict/infrastructure_failure"] == 2
+    assert not {"val/sampled/reward/mean", "val/sampled/pass@1"} & logged.keys()
+    assert logged["val/sampled/verdict/infrastructure_failure_fraction"] == 1
 
 
 def test_lengths_formats_and_terms() -> None:
     logged = evaluate(ExecutionEvaluation(), rollout({"a": [P], "b": [W]}, fenced=False), num_samples=1)
-    assert logged["val/sampled/mean_length"] == (1 + 2) / 2
-    assert logged["val/sampled/format_rate"] == 0
-    assert logged["val/sampled/program_rate"] == 1
+    assert logged["val/sampled/completion/length"] == (1 + 2) / 2
+    assert logged["val/sampled/completion/format_rate"] == 0
+    assert logged["val/sampled/completion/program_rate"] == 1
     assert logged["val/sampled/median_program_bytes"] == 3
     assert logged["val/sampled/reward/even"] == 1, "a term's mean is over the rows where it has a value"
 
@@ -130,7 +131,7 @@ def test_completions_are_written_with_verdict_and_step_and_stop_at_the_limit() -
     callback.on_validation_epoch_start(trainer, module)  # type: ignore[arg-type]
     for names in ("ab", "cd"):
         batch = rollout({name: [P, W] for name in names})
-        evaluated = Evaluated({"sampled": batch}, {})
+        evaluated = Evaluated({"sampled": batch})
         callback.on_validation_batch_end(trainer, module, evaluated, [None] * 2, 0)  # type: ignore[arg-type]
     assert [name for name, _, _ in written] == [f"completions/sampled/{p}/0" for p in "abc"]
     assert all(step == 7 for _, _, step in written)

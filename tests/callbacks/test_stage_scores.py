@@ -13,7 +13,7 @@ from lit_rl.callbacks.stage_scores import StageScores
 from lit_rl.data.code_completion import CodeCompletion
 from lit_rl.data.sorting import Sorting
 from lit_rl.execution import Outcome, Sandbox, Verdict
-from lit_rl.models import CausalLM
+from lit_rl.models import CausalLM, SortingPolicy
 from lit_rl.modules import GRPO
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rollout import Evaluated, Rollout
@@ -40,12 +40,13 @@ class Runner:
         return future
 
 
-@dataclass
-class Module:
-    """What the callback uses of a module."""
+class Module(GRPO):
+    """Keeps what is logged."""
 
-    runner: Runner = field(default_factory=Runner)
-    logged: dict[str, float] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__(SortingPolicy(), rewards=[EvenReward()])
+        self.runner = Runner()
+        self.logged: dict[str, float] = {}
 
     def log(self, name: str, value: float) -> None:
         self.logged[name] = value
@@ -58,7 +59,10 @@ def evaluate(callback, module, batches):
             name: Rollout(None, tuple(Judgement(problems[i % len(problems)], None, o) for i, o in enumerate(row)))
             for name, row in outcomes.items()
         }
-        callback.on_validation_batch_end(None, module, Evaluated(rollouts, {}), problems, index)
+        evaluated = Evaluated(rollouts, silence=module.silence_of(problems))
+        given = len(module.runner.given)
+        callback.on_validation_batch_end(None, module, evaluated, problems, index)
+        assert len(module.runner.given) == given, "a callback watches: it runs no program"
     callback.on_validation_epoch_end(None, module)
     return module.logged
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import fit
+from modules.conftest import EvenBytes, fit
 
+from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models import OwnTrunk
-from lit_rl.modules import PPO, RolloutModule
-from lit_rl.modules.metrics import rollout_metrics
+from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.modules.rollout_module import degenerate_share
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.training.ranks import Means
+from lit_rl.summary import SUMMARY_NAMES, summarise
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -34,11 +35,12 @@ def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
     judgements = tuple(Judgement(problem, None, Outcome(verdict)) for verdict in verdicts)
     rewards = torch.tensor([float(verdict is P) for verdict in verdicts])
     valid = torch.tensor([verdict is not LOST for verdict in verdicts])
-    means = Means()
     credit = rewards[:, None]
     output = RewardOutput(rewards, valid, credit=credit, decided=credit, term_values={}, reasons={})
-    rollout_metrics(means, Rollout(completions, judgements), output)
-    return means.reduce(torch.device("cpu"))
+    rollout = Rollout(completions, judgements)
+    means = summarise(rollout, output)
+    means.merge(degenerate_share(rollout, output))
+    return means.local()
 
 
 def test_a_group_whose_judged_rows_are_equal_has_no_advantage() -> None:
@@ -51,8 +53,20 @@ def test_the_pass_rate_is_that_of_the_programs_that_were_judged() -> None:
     """Item 58: 2 of 3; the fractions by verdict are of all rows."""
     logged = metrics_of([[P, LOST], [W, P]])
     assert logged["execution/pass_rate"] == pytest.approx(2 / 3)
-    assert logged["execution/passed_fraction"] == 2 / 4
-    assert logged["execution/infrastructure_failure_fraction"] == 1 / 4
+    assert logged["verdict/passed_fraction"] == 2 / 4
+    assert logged["verdict/infrastructure_failure_fraction"] == 1 / 4
+
+
+def test_training_and_validation_call_the_same_facts_by_the_same_names(
+    make_module: Callable[..., RolloutModule], tmp_path: Path
+) -> None:
+    """All that is known of a rollout before its update, but for what compares completions of one group."""
+    module = make_module(GRPO, rewards=[EvenBytes()], max_rollouts=1)
+    metrics = fit(module, tmp_path, callbacks=[ExecutionEvaluation()], limit_val_batches=1.0).callback_metrics
+    validated = {name.removeprefix("val/greedy/") for name in metrics if name.startswith("val/greedy/")}
+    trained = {name for name in metrics if name.startswith(("reward/", "execution/", "verdict/", "completion/"))}
+    assert trained == validated - {"pass@1", "num_problems", "median_program_bytes"}
+    assert trained == {*SUMMARY_NAMES, "reward/mean", "reward/even", "reward/invalid_fraction"}
 
 
 @pytest.mark.parametrize("microbatch_size", [None, 2])

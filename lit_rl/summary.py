@@ -1,0 +1,68 @@
+"""What is worth knowing of a rollout, by the same names and formulas in training and in validation."""
+
+from __future__ import annotations
+
+from lit_rl.execution.outcome import Verdict
+from lit_rl.rewards.base import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import Means
+from lit_rl.types import Completions
+
+SUMMARY_NAMES = (
+    "execution/pass_rate",
+    *(f"verdict/{verdict}_fraction" for verdict in Verdict),
+    "completion/length",
+    "completion/truncated_fraction",
+    "completion/program_rate",
+    "completion/format_rate",
+)
+"""Metrics that every rollout has, whatever its rewards."""
+
+
+def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
+    """Sum up a rollout, as means that add up over batches and ranks.
+
+    Args:
+        rollout: N judged completions.
+        rewards: of the same rows; ``None`` if the module has no reward terms.
+
+    Returns:
+        ``execution/pass_rate`` of the completions that could be judged; of all completions
+        ``verdict/<verdict>_fraction``, ``completion/length`` (tokens), ``completion/truncated_fraction``,
+        ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); with
+        rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
+        ``reward/invalid_fraction``.
+    """
+    means = Means()
+    _add_verdicts(means, rollout)
+    _add_completions(means, rollout.completions)
+    if rewards is not None:
+        _add_rewards(means, rewards)
+    return means
+
+
+def _add_verdicts(means: Means, rollout: Rollout) -> None:
+    rows = len(rollout.judgements)
+    verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
+    for verdict in Verdict:
+        means.add_sum(f"verdict/{verdict}_fraction", verdicts.count(verdict), rows)
+    judged = rows - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+    means.add_sum("execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
+    programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
+    means.add_sum("completion/program_rate", len(programs), rows)
+    means.add_sum("completion/format_rate", sum(program.fenced for program in programs), rows)
+
+
+def _add_completions(means: Means, completions: Completions) -> None:
+    rows = len(completions)
+    means.add_sum("completion/length", completions.lengths.sum(), rows)
+    means.add_sum("completion/truncated_fraction", completions.truncated.sum(), rows)
+
+
+def _add_rewards(means: Means, rewards: RewardOutput) -> None:
+    valid = rewards.valid
+    means.add_sum("reward/mean", rewards.rewards[valid].sum(), valid.sum())
+    means.add_sum("reward/invalid_fraction", (~valid).sum(), len(valid))
+    for name, values in rewards.term_values.items():
+        known = ~values.isnan()
+        means.add_sum(f"reward/{name}", values[known].sum(), known.sum())
