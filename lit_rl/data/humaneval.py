@@ -12,10 +12,17 @@ from lit_rl.data.mbpp_plus import comparing_test, plain_test
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.execution.checks import AssertTests
+from lit_rl.data.shown_examples import shown_examples
+from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
 TRAIN_SHARE = 0.8  # 131 of 164
+
+EXAMPLE_TOLERANCE = 1e-6
+"""Floats count as equal to those of a docstring's example within this."""
+
+WRONG_EXAMPLES = frozenset(f"HumanEval/{number}" for number in (47, 116, 130, 148))
+"""Rows whose docstrings show examples that their references, and their tests, contradict."""
 
 
 class HumanEval(TaskDataModule):
@@ -35,7 +42,9 @@ class HumanEval(TaskDataModule):
     the prompt as it is, which also begins the program; stop strings ``\nclass``, ``\ndef``, ``\n#``,
     ``\nif``, ``\nprint``. Instruct form: a chat message; the program is the fenced block of the answer, put
     after the prompt's imports and helper functions, which the tests use. ``reference`` is the whole program:
-    prompt and canonical solution. Problems carry ``entry_point`` and ``statement`` in ``fields``.
+    prompt and canonical solution. ``public_check`` holds the examples of the docstring that can be read as calls with
+    values (146 of the 164 rows have some, see :func:`~lit_rl.data.shown_examples.shown_examples`). Problems carry
+    ``entry_point`` and ``statement`` in ``fields``.
 
     Args:
         path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
@@ -107,12 +116,32 @@ class HumanEval(TaskDataModule):
             task_id=row.text("task_id"),
             prompt=function_prompt(prompt, self.form, self.few_shot),
             check=AssertTests(_test(row), entry_point, self.timeout_seconds),
+            public_check=self._public_check(row),
             program_prefix=before_function(prompt, entry_point) if instruct else prompt,
             starter_code=prompt,
             reference=prompt + row.text("canonical_solution"),
             stop_strings=() if instruct else FUNCTION_STOPS,
             fields={"entry_point": entry_point, "statement": prompt},
         )
+
+    def _public_check(self, row: Row) -> CallTests | None:
+        """The examples of the docstring, if there are any that can be trusted."""
+        prompt, entry_point = row.text("prompt"), row.text("entry_point")
+        if row.text("task_id") in WRONG_EXAMPLES:
+            return None
+        shown = prompt.removeprefix(before_function(prompt, entry_point)).rstrip()
+        shown = shown.removesuffix('"""').removesuffix("'''")
+        examples = shown_examples(shown, entry_point, _parameters(prompt, entry_point))
+        cases = tuple((example.arguments, example.expected) for example in examples)
+        return CallTests(cases, entry_point, self.timeout_seconds, EXAMPLE_TOLERANCE) if cases else None
+
+
+def _parameters(prompt: str, entry_point: str) -> list[str]:
+    """The names of the function's positional parameters."""
+    for node in ast.parse(f"{prompt}\n    pass\n").body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry_point:
+            return [argument.arg for argument in node.args.args]
+    return []
 
 
 def _test(row: Row) -> str:

@@ -8,7 +8,7 @@ import pytest
 from lit_rl.data.humaneval import HumanEval, before_function
 from lit_rl.data.prompts import SOLVED_FUNCTIONS
 from lit_rl.data.rows import RowError
-from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.sandbox import Sandbox
 
 
@@ -190,3 +190,36 @@ def test_inputs_of_humaneval_plus_that_are_no_arguments_name_the_row(tmp_path):
     file.write_text(json.dumps(plus_row(plus_input=[1])) + "\n")
     with pytest.raises(RowError, match=r"row 1, field 'plus_input': needs lists of arguments, got 1"):
         HumanEval(str(file)).problems("test")
+
+
+def test_examples_of_the_docstring_are_the_public_check_in_both_forms(tmp_path):
+    prompt = f"import math\n\n\ndef half(x):\n    return x / 2\n\n\n{EXAMPLES}"
+    (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"prompt": prompt}) + "\n" + json.dumps(row(1)))
+    for form in ("completion", "instruct"):
+        shown, bare = HumanEval(str(tmp_path / "own.jsonl"), form=form).problems("test")
+        assert shown.public_check == CallTests((((0,), 0), ((1,), 1), ((-3,), -3)), "add_0", 10.0, 1e-6)
+        assert shown.check == AssertTests(row(0)["test"], "add_0", 10.0)
+        assert bare.public_check is None, "nothing is shown"
+
+
+EXAMPLES = """\
+def add_0(x):
+    '''Adds; half(4) == 2.
+    half(6) == 3
+    >>> add_0(0)
+    0
+    add_0(1) ➞ 1
+    For x = -3 the output should be -3'''
+"""
+
+
+def test_146_real_rows_have_examples_and_each_reference_passes_its_own(real_data):
+    """Of the 150 with examples, four contradict their references; 14 show none as calls with literals."""
+    problems = HumanEval(str(real_data / "humaneval" / "HumanEval.jsonl.gz")).problems("validation")
+    shown = [problem for problem in problems if problem.public_check is not None]
+    assert (len(shown), sum(problem.public_check.num_tests for problem in shown)) == (146, 420)
+    with Sandbox(num_workers=2) as sandbox:
+        outcomes = sandbox.judge_many([(problem.reference, problem.public_check) for problem in shown])
+    assert [p.task_id for p, outcome in zip(shown, outcomes, strict=True) if not outcome.passed] == []
+    wrong = {f"HumanEval/{number}" for number in (47, 116, 130, 148)}
+    assert not wrong & {problem.task_id for problem in shown}
