@@ -49,6 +49,25 @@ ABS = "class Y:\n    def __abs__(self): return Z()"
 ROUND = "class Z:\n    def __round__(self, n=None): return 0"
 
 FORGED = {
+    "decorator_that_drops_a_test": (
+        "def f(test): return lambda: None",
+        "@f\ndef test_a():\n    assert f(1) == 2\ndef test_b():\n    assert callable(f)\n",
+    ),
+    "block_that_drops_an_assert": (
+        "class f:\n    def __init__(self, x): pass\n    def __enter__(self): pass\n    def __exit__(self, *_): return True\n"
+        "def g(x): raise ValueError",
+        "assert callable(f)\nwith f(1):\n    y = g(1)\n    assert y == 2\n",
+    ),
+    "attributes_that_are_none": (
+        raising("builtins:ValueError").replace('"line": None', '"line": None, "attributes": 5'),
+        "for x in (1, 2):\n    try:\n        f(x)\n    except ValueError:\n        pass\n    assert True\n",
+    ),
+    "attributes_in_place_of_methods": (
+        raising("builtins:ValueError").replace(
+            '"line": None', '"line": None, "attributes": ["d", "args", 5, "with_traceback", 5, "__notes__", 5]'
+        ),
+        "for x in (1, 2):\n    try:\n        f(x)\n        e = None\n    except ValueError as error:\n        e = error\n    assert e.args == 5 or e.with_traceback == 5 or e.__notes__ == 5\n",
+    ),
     "fault_of_the_tests": (raising("lit_rl.execution.grading.names:FaultOfTests"), LOOP),
     "cannot_cross": (raising("lit_rl.execution.wire.link:CannotCross"), LOOP),
     "skip_by_another_module": (
@@ -174,6 +193,14 @@ HONEST = {
     "a_mock_that_is_called": (
         "def f(m):\n    m(3)\n    m.seen = 4",
         "from unittest.mock import MagicMock\nfor x in (1, 2):\n    m = MagicMock()\n    f(m)\n    m.assert_called_once_with(3)\n    assert m.seen == 4\n",
+    ),
+    "position_of_a_library_exception": (
+        "import json\ndef f(x): return json.loads(x)",
+        "import json\nfor x in ('{\"a\"',):\n    try:\n        f(x)\n        assert False\n    except json.JSONDecodeError as e:\n        assert (e.pos, e.doc, e.lineno, e.colno, e.msg[:9]) == (4, x, 1, 5, 'Expecting')\n",
+    ),
+    "file_of_a_system_error": (
+        "def f(x): return open(x)",
+        "for x in ('no such file',):\n    try:\n        f(x)\n        assert False\n    except OSError as e:\n        assert (e.filename, e.errno) == (x, 2)\n",
     ),
     "exceptions_of_the_library": (
         "import json\ndef f(x): return json.loads(x)",

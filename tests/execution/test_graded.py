@@ -184,7 +184,6 @@ FAULTY = {
     "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
     "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
     "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
-    "undefined_value": ("for x in (1, 2):\n    assert f(x) == expected", "expected"),
     "value_error": ("assert f(1) == 2\nx = int('one')\nassert f(x) == 2", "line 2"),
     "value_error_in_a_helper": (
         "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
@@ -317,9 +316,21 @@ def test_check_data_names_the_row_and_the_line_of_faulty_tests(sandbox):
 
     program = "def f(x): return x + 1"
     tests = {"own/good": LOOPED, "own/import": "import nothing_of_this_name\n" + LOOPED, "own/empty": "x = f(1)"}
+    tests["own/name"] = LOOPED + "\nassert f(1) == expected"
     problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=program) for name, test in tests.items()]
     lines = report(run_references(sandbox, problems)).split("\n")
-    assert lines[0] == "1 of 3 references pass"
+    assert lines[0] == "1 of 4 references pass"
     (missing,) = [line for line in lines if "own/import: infrastructure_failure" in line]
     assert "nothing_of_this_name" in missing and "line 1" in missing
     assert any("own/empty: infrastructure_failure" in line and "assert nothing" in line for line in lines)
+    (nameless,) = [line for line in lines if "own/name: exception" in line]
+    assert "the tests use expected, which" in nameless
+
+
+def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
+    test = "for x in (1, 2, 3):\n    assert f(x) == x + 1\nassert f(4) == 0"
+    assert judged(sandbox, "def f(x): return x + 1", test).cases == ("passed",) * 3 + ("wrong_answer",)
+    assert judged(sandbox, "def f(x): return x + 1", test.replace("0", "5")).cases == ("passed",) * 4
+    assert judged(sandbox, "def f(x): return 1 // (3 - x) and x + 1", LOOPED.replace("(1, 2)", "(2, 3)")).cases[
+        -1:
+    ] == ("exception",)

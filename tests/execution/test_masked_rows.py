@@ -86,10 +86,58 @@ OF_THE_PROGRAM = {
         "async def f(x): raise ValueError",
         "import asyncio\nasync def main():\n    async with asyncio.TaskGroup() as g:\n        g.create_task(f(1))\nasyncio.run(main())\nfor x in (1, 2):\n    assert f(x) == x\n",
     ),
+    "function_that_is_only_handed_on": ("g = 1", "for x in (1, 2):\n    assert list(map(f, [x])) == [x + 1]\n"),
+    "constant_that_was_removed": ("def f(x): return x", "for x in (1, 2):\n    assert f(x) == limit\n"),
+    "name_that_nobody_defines": ("def f(x): return x + 1", LOOP + "limit = undefined_limit + 1\n" + LOOP),
+    "rows_of_the_program": ("ROWS = []\ndef f(x): return 0", "for x in ROWS:\n    assert f(x) == 1\n"),
+    "sets_of_arguments": (
+        "def f(x): return [1]",
+        "import pytest\n@pytest.mark.parametrize('a, b', f(3))\ndef test_a(a, b):\n    assert a == b\n",
+    ),
+    "number_in_place_of_arguments": (
+        "def f(x): return 5",
+        "import pytest\n@pytest.mark.parametrize('a', f(3))\ndef test_a(a):\n    assert a == 2\n",
+    ),
+    "decorator": ("def f(test): return 5", "@f\ndef test_a():\n    assert f(1) == 2\n"),
+    "decorator_of_a_method": (
+        "def f(test): return 5",
+        "class TestA:\n    @f\n    def test_a(self):\n        assert f(1) == 2\n",
+    ),
+    "decorator_that_gives_another_function": (
+        "kept = []\ndef f(test):\n    kept.append(test)\n    return kept[0]",
+        "def other(q): pass\nf(other)\n@f\ndef test_a():\n    assert f(1) == 2\n",
+    ),
+    "class_in_place_of_tests": (
+        "class M(type):\n    def __call__(cls): return 5\nclass P(metaclass=M): pass",
+        "class TestA(P):\n    def test_a(self):\n        assert P() == 2\n",
+    ),
+    "test_bound_anew": ("def f(x): return 'x'", "def test_a():\n    assert f(1) == 2\ntest_a = f(1)\n"),
+    "group_that_is_full": (
+        "def f(x): return 10**8",
+        "for x in (1, 2):\n    assert [0] * f(x) == [0] * x\n",
+    ),
+    "end_of_the_tests_process": (
+        "def f(x): return 3",
+        "import os\nfor x in (1, 2):\n    if f(x) != x + 1:\n        os._exit(f(x))\n    assert f(x) == x + 1\n",
+    ),
+    "memory_of_many_sets": (
+        "def f(n): return [set() for _ in range(n)]",
+        "kept = []\nfor i in range(16):\n    kept.append(f(20000))\nrows = [0] * 10**8\nassert f(1) == 2\n",
+    ),
+    "memory_that_was_never_touched": (
+        "def f(n): return n",
+        "for x in (1,):\n    kept = bytearray(f(400 << 20))\nrows = [0] * 6 * 10**7\nassert f(1) == 2\n",
+    ),
 }
 OF_THE_TESTS = {
-    "missing_name": "limit = undefined_limit + 1\n" + LOOP,
-    "missing_name_between": LOOP + "limit = undefined_limit + 1\n" + LOOP,
+    "arguments_of_the_tests": "import pytest\n@pytest.mark.parametrize('a, b', [1])\ndef test_a(a, b):\n    assert f(a) == b\n"
+    + LOOP,
+    "group_that_is_full": "rows = [0] * 10**8\n" + LOOP,
+    "end_of_the_process": "import os\nos._exit(3)\n" + LOOP,
+    "fixture": LOOP + "def test_a(tmp_path):\n    assert f(1) == 2\n",
+    "class_with_arguments": LOOP
+    + "class TestA:\n    def __init__(self, x): pass\n    def test_a(self):\n        assert f(1) == 2\n",
+    "check_without_a_parameter": "f(1)\ndef check():\n    assert f(1) == 2\n",
     "wrong_number": LOOP + "n = int('x')\n" + LOOP,
     "argument_that_is_missing": "def g(x):\n    return int('x')\nassert g(1) == 1\n" + LOOP,
     "file_that_never_was": "with open('/no/such/file') as h:\n    rows = h.read()\n" + LOOP,
@@ -100,18 +148,34 @@ OF_THE_TESTS = {
 
 @pytest.fixture(scope="module")
 def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
+    with Sandbox(num_workers=2, packages=("pytest",)) as sandbox:
         yield sandbox
 
 
 @pytest.mark.parametrize("name", OF_THE_PROGRAM)
 def test_the_program_is_judged_where_it_has_a_say(sandbox, name):
     program, test = OF_THE_PROGRAM[name]
-    outcome = sandbox.submit(program, AssertTests(test, None)).result(60)
+    outcome = sandbox.submit(program, AssertTests(test, None, timeout_seconds=20)).result(60)
     assert outcome.verdict in ("wrong_answer", "exception", "out_of_memory"), outcome
 
 
 @pytest.mark.parametrize("name", OF_THE_TESTS)
 def test_the_tests_are_at_fault_where_it_has_none(sandbox, name):
-    outcome = sandbox.submit("def f(x): return x + 1", AssertTests(OF_THE_TESTS[name], None)).result(60)
+    outcome = sandbox.submit(
+        "def f(x): return x + 1", AssertTests(OF_THE_TESTS[name], "f" if "def check" in OF_THE_TESTS[name] else None)
+    ).result(60)
     assert outcome.verdict == "infrastructure_failure", outcome
+
+
+def test_a_name_that_nobody_defines_is_told(sandbox):
+    outcome = sandbox.submit("def f(x): return x", AssertTests("for x in (1, 2):\n    assert f(x) == limit\n")).result(
+        60
+    )
+    assert (outcome.verdict, outcome.exception_type) == ("exception", "NameError")
+    assert outcome.stderr == "NameError: the tests use limit, which neither they nor the program define"
+
+
+def test_a_name_that_the_program_looks_for_in_vain_is_not_the_tests(sandbox):
+    test = "for x in (1, 2):\n    y = f(x)\n    assert y == 1\n"
+    outcome = sandbox.submit("def f(x): return missing", AssertTests(test)).result(60)
+    assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "NameError", 1)

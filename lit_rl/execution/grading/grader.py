@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from lit_rl.execution.grading.memory import has_grown, peak_bytes
 from lit_rl.execution.grading.names import FaultOfTests, namespace_of
-from lit_rl.execution.grading.test_functions import run_tests
+from lit_rl.execution.grading.test_functions import run_test
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.program_messages import bounded_description
@@ -46,8 +47,7 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
         found = {"kind": "fault", "message": program.fault}
     if "error" in found:
         found["error"] = bounded_description(found["error"])
-    counts = {"num_passed": sum(places.values()), "num_bytes": program.num_bytes, "secret": job["secret"]}
-    _write(result, json.dumps(found | counts).encode() + b"\n")
+    _write(result, json.dumps(found | {"num_passed": sum(places.values()), "secret": job["secret"]}).encode() + b"\n")
     return STATUSES[found["kind"]]
 
 
@@ -64,6 +64,9 @@ def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, i
         places[place] = places.get(place, 0) + 1
 
     wanted = frozenset((*job["names"], *job["modules"]))
+    peak = peak_bytes()
+    kinds: dict[str, Any] = {}
+    line = None  # of the definition that is run
     try:
         kinds = program.hello(wanted)
         namespace = namespace_of(job, kinds, program)
@@ -71,14 +74,20 @@ def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, i
         exec(marshal.loads(job["code"]), namespace)
         check = namespace.get("check")
         if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
+            line = job["check_line"]
             check(namespace["candidate"])
-        run_tests(job["runs"], namespace)
+        for kind, name, defined_at in job["runs"]:
+            line = defined_at
+            run_test(kind, name, namespace)
     except ProgramEnded:
         return {"kind": "ended", "error": program.last_error}
     except FaultOfTests as fault:
         return {"kind": "fault", "message": str(fault)}
     except BaseException as error:
-        return _of_error(error, job, program, kinds)
+        found = _of_error(error, job, program, kinds, line)
+        if isinstance(error, MemoryError):  # here, because the traceback keeps what the tests held
+            found["grown"] = has_grown(peak)
+        return found
     return _of_counts(job, program, places)
 
 
@@ -88,13 +97,23 @@ def _of_counts(job: dict[str, Any], program: TestsSide, places: dict[int, int]) 
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
     if places:
         return {"kind": "passed"}
-    if program.num_requests:
+    if program.is_used:
         return {"kind": "failed", "message": "AssertionError: no assert of the tests ran"}
     return {"kind": "fault", "message": "the tests neither used the program nor asserted anything"}
 
 
-def _of_error(error: BaseException, job: dict[str, Any], program: TestsSide, kinds: dict[str, Any]) -> dict[str, Any]:
-    """Whose error it is: the program's, a test's that failed, or perhaps of the tests themselves."""
+def _of_error(
+    error: BaseException, job: dict[str, Any], program: TestsSide, kinds: dict[str, Any], line: int | None
+) -> dict[str, Any]:
+    """Whose error it is: the program's, a test's that failed, or perhaps of the tests themselves.
+
+    Args:
+        error: what ended the tests.
+        job: the grader's.
+        program: the connection.
+        kinds: what the program told of the names that the tests use.
+        line: of the definition that was run; an error outside of the tests' lines belongs to it.
+    """
     for cause in _behind(error):
         if any(cause is raised for raised in program.errors):
             return {"kind": "raised", "error": program.description_of(cause)}
@@ -102,12 +121,12 @@ def _of_error(error: BaseException, job: dict[str, Any], program: TestsSide, kin
     if isinstance(error, AssertionError):
         return {"kind": "failed", "message": message}
     if isinstance(error, NameError) and error.name in job["names"] and error.name not in kinds:
-        if error.name in job["values"]:
-            message = f"NameError: neither the tests nor the program define {error.name}"
-            return {"kind": "fault", "message": message}
-        return {"kind": "raised", "error": {"types": ["NameError"], "message": message, "line": None}}
+        # Whether the tests forgot to define it cannot be known: a name that is missing is the program's to define.
+        message = f"NameError: the tests use {error.name}, which neither they nor the program define"
+        return {"kind": "raised", "message": message, "error": {"types": ["NameError"], "message": "", "line": None}}
     asked = program.is_used or _is_of_the_folder(error)
-    return {"kind": "error", "message": message, "line": _line(error), "asked": asked, "using": program.is_using}
+    line = _line(error) or line
+    return {"kind": "error", "message": message, "line": line, "asked": asked, "using": program.is_using}
 
 
 def _is_of_the_folder(error: BaseException) -> bool:

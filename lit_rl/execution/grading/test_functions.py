@@ -7,23 +7,25 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lit_rl.execution.grading.names import FaultOfTests
 
-
-def run_tests(runs: Iterable[tuple[str, str]], namespace: dict[str, Any]) -> None:
+def run_test(kind: str, name: str, namespace: dict[str, Any]) -> None:
     """Run what the tests define but do not call.
 
+    Args:
+        kind: ``unittest`` or ``class`` for a class, ``function`` for a function.
+        name: of it.
+        namespace: of the tests.
+
     Raises:
-        FaultOfTests: for a function that needs more than pytest's ``parametrize`` gives.
+        TypeError: for a function that needs more than pytest's ``parametrize`` gives.
         BaseException: that of the first test which fails.
     """
-    for kind, name in runs:
-        if kind == "unittest":
-            _run_case(namespace[name])
-        elif kind == "class":
-            _run_class(namespace[name], namespace)
-        else:
-            _run_function(namespace[name], name, namespace)
+    if kind == "unittest":
+        _run_case(namespace[name])
+    elif kind == "class":
+        _run_class(namespace[name], namespace)
+    else:
+        _run_function(namespace[name], name, namespace)
 
 
 def _run_case(case: Any) -> None:
@@ -83,7 +85,7 @@ def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, 
         if missing == ["candidate"] and "candidate" in namespace:
             given = {**given, "candidate": namespace["candidate"]}
         elif missing:
-            raise FaultOfTests(f"{name} of the tests needs {', '.join(missing)}: fixtures are not supported")
+            raise TypeError(f"{name} of the tests needs {', '.join(missing)}: fixtures are not supported")
         result = function(**given)
         if inspect.iscoroutine(result):
             import asyncio

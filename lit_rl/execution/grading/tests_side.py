@@ -77,7 +77,6 @@ class TestsSide(Link):
         self._derived: set[type] = set()
         self.named: set[type] = set()
         self.ended = False
-        self.num_requests = 0
         self.is_used = self.is_using = False
         self.fault: str | None = None
         self.errors: list[BaseException] = []
@@ -110,7 +109,6 @@ class TestsSide(Link):
         if self.ended:
             raise ProgramEnded
         with self._lock:
-            self.num_requests += 1
             self.is_used = True
             try:
                 result = super().request(operation, target, args, kwargs or {})

@@ -6,21 +6,20 @@ import hashlib
 import os
 import signal
 import socket
+from dataclasses import replace
 from typing import Any
 
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.child_files import Child, read_whole
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.prepared_tests import FaultyTests, lines_of_the_tests, prepare_tests
+from lit_rl.execution.judging.prepared_tests import FaultyTests, PreparedTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
 
 _SECRET_BYTES = 16
-# A grader out of memory is the program's doing if the program sent it at least this share of it.
-_SHARE_OF_MEMORY = 16
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
@@ -29,8 +28,21 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         prepared = prepare_tests(check.test, check.entry_point)
     except FaultyTests as fault:
         return _failure(str(fault))
-    options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
     secret = os.urandom(_SECRET_BYTES).hex()
+    outcome, broken = _run(client, program, check, prepared, secret)
+    if broken is None:
+        return outcome
+    # Whose doing it was is not known, so the tests run once more, up to their first use of an empty program.
+    alone, also_broken = _run(client, "", check, prepared, secret)
+    theirs = also_broken is not None or alone.verdict is Verdict.INFRASTRUCTURE_FAILURE
+    return _failure(f"{broken}, and does so with an empty program") if theirs else outcome
+
+
+def _run(
+    client: ZygoteClient, program: str, check: AssertTests, prepared: PreparedTests, secret: str
+) -> tuple[Outcome, str | None]:
+    """The outcome of a program, and how the grader ended if it did by itself, before it told a result."""
+    options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
     # The same for the same test, and made of what the program's process never sees.
     digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
     tests = {
@@ -54,7 +66,8 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         assert report is not None
         ended = how_it_ended(client, served, report, 1)
         result = result_of(read_whole(grader.stdout), report.children[0].status, secret)
-        return _Grading(client, check, served, report, ended).outcome(result)
+        grading = _Grading(client, check, served, report, ended)
+        return grading.outcome(result), grading.broken
 
 
 def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
@@ -86,6 +99,7 @@ class _Grading:
         self._served = served
         self._report = report
         self._ended = ended
+        self.broken: str | None = None
 
     def outcome(self, result: dict[str, Any] | None) -> Outcome:
         """The verdict: of a limit that was reached, else of what the grader told."""
@@ -104,7 +118,8 @@ class _Grading:
             name = str(result["message"]).partition(":")[0]
             return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
         if error is not None:
-            return self._made(verdict_of_error(error), error, result)
+            outcome = self._made(verdict_of_error(error), error, result)
+            return replace(outcome, stderr=outcome.stderr + str(result["message"]))
         verdict = self._ended or Verdict.EXCEPTION
         return self._made(verdict, ended_early(self._report.children[1].status), result)
 
@@ -113,9 +128,11 @@ class _Grading:
         name, line = str(result["message"]).partition(":")[0], result["line"]
         own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
         if name == "MemoryError":
-            much = result["num_bytes"] * _SHARE_OF_MEMORY >= self._client.settings.memory_bytes
-            # ``range(10**12)`` takes few bytes to send, and ``list(f(1))`` of it all there are.
-            if result["asked"] and (much or result["using"] or not own):
+            # ``range(10**12)`` takes few bytes to send, and ``list(f(1))`` of it all there are. Without a line it was
+            # the program's answer to the question which names it has.
+            if (result["grown"] and (result["asked"] or line is None)) or (
+                result["asked"] and (result["using"] or not own)
+            ):
                 return self._made(Verdict.OUT_OF_MEMORY, {"types": [name], "line": None}, result)
             return _failure(f"the tests ran out of memory in line {line}")
         if own or line is None or not result["asked"]:
@@ -124,12 +141,14 @@ class _Grading:
         return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
 
     def _without_result(self) -> Outcome:
-        """The grader ended by itself, which nothing that the program may do can cause."""
+        """The grader ended by itself: killed when its group was full of memory, say."""
         status = self._report.children[0].status
         if status & 0x7F == signal.SIGXCPU:
             return self._made(Verdict.TIMED_OUT, None, None)
         how = f"signal {status & 0x7F}" if status & 0x7F else f"status {status >> 8}"
-        return _failure(f"the grader ended with {how} before it told a result")
+        self.broken = f"the tests' process ends with {how}"
+        verdict = Verdict.OUT_OF_MEMORY if status & 0x7F == signal.SIGKILL else Verdict.EXCEPTION
+        return self._made(verdict, None, None)
 
     def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
         num_passed = int(result["num_passed"]) if result else 0

@@ -104,15 +104,3 @@ def foreign_modules(
         elif name in _COMPARING and name in otherwise and len(names) > 1:
             found[name] = (f"{_COMPARING[name]}.{name}", ())
     return found
-
-
-def bare_values(tree: ast.Module, names: frozenset[str], entry_point: str | None) -> tuple[str, ...]:
-    """Names in small letters that are neither called nor asked for attributes: no functions of the program."""
-    nodes = list(ast.walk(tree))
-    used = {part.id for node in nodes if (part := _base(node)) is not None}
-    return tuple(sorted(name for name in names - used - {entry_point} if name.islower()))
-
-
-def _base(node: ast.AST) -> ast.Name | None:
-    part = node.func if isinstance(node, ast.Call) else node.value if isinstance(node, ast.Attribute) else None
-    return part if isinstance(part, ast.Name) else None

@@ -28,7 +28,9 @@ def own_lines(tree: ast.Module, names: Iterable[str]) -> tuple[int, ...]:
     own: set[int] = set()
     others: set[int] = set()
     for statement, first, last, parts in _spans(tree):
-        lines = others if statement in steering or any(_uses(part, touched) for part in parts) else own
+        renamed = getattr(statement, "name", None) in touched  # another object may be run under the name
+        theirs = renamed or statement in steering or any(_uses(part, touched) for part in parts)
+        lines = others if theirs else own
         lines.update(range(first, last + 1))
     return tuple(sorted(own - others))
 
@@ -123,9 +125,26 @@ def _spans(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, int, list[ast.AST]
         if not body:
             yield node, node.lineno, node.end_lineno or node.lineno, [node]
             continue
-        blocks = ("body", "orelse", "finalbody", "handlers")
-        parts = [part for name, part in ast.iter_fields(node) if name not in blocks for part in _nodes(part)]
-        yield node, node.lineno, max(node.lineno, body[0].lineno - 1), parts
+        yield node, _first_line(node), max(node.lineno, _first_line(body[0]) - 1), list(_head(node))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *[part.lineno for part in decorators]])
+
+
+def _head(node: ast.stmt) -> Iterator[ast.AST]:
+    """What stands before the body; of a class also what is run to make it."""
+    blocks = ("body", "orelse", "finalbody", "handlers")
+    for name, part in ast.iter_fields(node):
+        if name not in blocks:
+            yield from _nodes(part)
+    if isinstance(node, ast.ClassDef):
+        for statement in node.body:
+            if getattr(statement, "body", None):
+                yield from _head(statement)
+            else:
+                yield statement
 
 
 def _nodes(part: object) -> list[ast.AST]:

@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, statements
-from lit_rl.execution.judging.names_in_tests import bare_values, foreign_modules, program_names
+from lit_rl.execution.judging.names_in_tests import foreign_modules, program_names
 from lit_rl.execution.judging.own_lines import own_lines
 
-Runs = tuple[tuple[str, str], ...]
+Runs = tuple[tuple[str, str, int], ...]
 
 
 class FaultyTests(ValueError):
@@ -27,17 +27,17 @@ class PreparedTests(NamedTuple):
         names: names that mean the program's.
         modules: names that mean modules though the tests do not import them, each with its module and the
             attributes that are used.
-        values: of ``names``, those used as plain values only.
         calls_check: whether the tests call their function ``check`` themselves.
+        check_line: where they define it.
         required: places of those asserts that no condition guards.
-        runs: what is to be run after the definitions: test functions and classes, each with its kind.
+        runs: what is to be run after the definitions: kind, name and line of test functions and classes.
     """
 
     code: bytes
     names: tuple[str, ...]
     modules: dict[str, tuple[str, tuple[str, ...]]]
-    values: tuple[str, ...]
     calls_check: bool
+    check_line: int | None
     required: tuple[int, ...]
     runs: Runs
 
@@ -57,20 +57,25 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         calls_check = any(_is_call_of_check(node) for node in statements(tree))
         runs = tuple(_runs(tree))
         _require_asserts(tree, names, entry_point, calls_check, runs)
+        functions = {name for kind, name, _ in runs if kind == "function"}
         evidence = Evidence()
         counted = evidence.visit(tree)
         for node in tree.body:
-            certain = ("function", getattr(node, "name", "")) in runs or (getattr(node, "name", "") == "check")
-            if isinstance(node, ast.FunctionDef) and certain:
+            if isinstance(node, ast.FunctionDef) and (node.name in functions or node.name == "check"):
                 evidence.require(node)
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
     except FaultyTests:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FaultyTests(f"the test code of this problem does not compile: {error}") from None
-    values = bare_values(tree, names, entry_point)
     return PreparedTests(
-        marshal.dumps(code), tuple(sorted(names)), modules, values, calls_check, tuple(evidence.required), runs
+        marshal.dumps(code),
+        tuple(sorted(names)),
+        modules,
+        calls_check,
+        _line_of_check(tree),
+        tuple(evidence.required),
+        runs,
     )
 
 
@@ -106,7 +111,7 @@ def _require_asserts(
 
 def _reached(tree: ast.Module, entry_point: str | None, calls_check: bool, runs: Runs) -> Iterator[ast.stmt]:
     """Statements of the tests that are run, or defined and used by name."""
-    run = {name for _, name in runs} | ({"check"} if entry_point is not None or calls_check else set())
+    run = {name for _, name, _ in runs} | ({"check"} if entry_point is not None or calls_check else set())
     used = _used_names(tree)
     for node in tree.body:
         is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -114,17 +119,17 @@ def _reached(tree: ast.Module, entry_point: str | None, calls_check: bool, runs:
             yield node
 
 
-def _runs(tree: ast.Module) -> Iterator[tuple[str, str]]:
+def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
     """Test functions and test classes that the tests themselves do not call."""
     used = _used_names(tree)
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
-            yield "unittest", node.name
+            yield "unittest", node.name, node.lineno
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test") and node.name not in used:
             if any(isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in node.body):
-                yield "class", node.name
+                yield "class", node.name, node.lineno
         elif _is_test_function(node) and getattr(node, "name", "") not in used:
-            yield "function", getattr(node, "name", "")
+            yield "function", getattr(node, "name", ""), node.lineno
 
 
 def _is_test_function(node: ast.stmt) -> bool:
@@ -154,3 +159,8 @@ def _plain(field: list[Any]) -> list[ast.AST]:
 def _is_call_of_check(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
+
+
+def _line_of_check(tree: ast.Module) -> int | None:
+    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    return lines[-1] if lines else None

@@ -16,6 +16,7 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import parse
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.error_attributes import attributes_of, set_attributes
 from lit_rl.execution.wire.held import OPERATIONS, Held, steers
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
@@ -54,7 +55,6 @@ class Link(ABC):
         self._numbers: dict[int, int] = {}  # by ``id`` of the stand-in, which ``_standins`` keeps alive
         self._ahead: dict[int, tuple[int, list[Any]]] = {}
         self._late: dict[int, BaseException] = {}
-        self.num_bytes = 0
 
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -139,7 +139,6 @@ class Link(ABC):
         """
         try:
             line = self.channel.receive()
-            self.num_bytes += len(line)
             message = parse(line)
             if not (isinstance(message, list) and message and isinstance(message[0], str)):
                 raise BadMessage("no message")
@@ -280,9 +279,12 @@ class Link(ABC):
         try:
             text = str(error)[:_LONGEST_TEXT]
             tree = plain.to_tree(tuple(error.args), self.hold)
+            known = attributes_of(error)
         except BaseException:
-            text, tree = description["message"], ["t"]
+            text, tree, known = description["message"], ["t"], {}
         description.update(args=tree, text=text)
+        if known:
+            description["attributes"] = self.tree(known)
         description["number"], description["class"] = self.hold(error)[1], self.hold(type(error))[1]
         cause = error.__cause__
         if cause is not None and depth < _DEEPEST_CAUSE:
@@ -334,4 +336,6 @@ class Link(ABC):
         error.args = args
         if "_text_" in vars(kind):
             error.__dict__.update(_place_=(self, description["number"]), _text_=text)
+        elif "attributes" in description:
+            set_attributes(error, self.value(description["attributes"]))
         return error

@@ -27,7 +27,7 @@ _LAST_LINE = 10**9
 _MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
     "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
-    "num_bytes": 0, "using": False,
+    "using": False, "grown": False,
 }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def read_result(line: bytes) -> dict[str, Any]:
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
         ``line`` (of the tests, or ``None``), ``asked`` (whether anything of the program had reached them),
-        ``using`` (whether it used an object of theirs), ``num_passed`` and ``num_bytes`` (that the program sent).
+        ``using`` (whether it used an object of theirs), ``num_passed``, and of a grader out of memory ``grown``.
 
     Raises:
         NotPlain: if it is none.

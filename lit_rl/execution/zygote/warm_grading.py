@@ -50,8 +50,8 @@ class _Line(Channel):
 def warm_grading() -> None:
     """Judge a small program by small tests some times."""
     code = marshal.dumps(compile(_TESTS, "<test>", "exec"))
-    job = {"code": code, "names": ("f",), "modules": {}, "values": (), "calls_check": False}
-    job |= {"required": (0,), "runs": (), "entry_point": None}
+    job = {"code": code, "names": ("f",), "modules": {}, "calls_check": False}
+    job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
     for _ in range(_TIMES):
         draw_anew(0)
         ours, theirs = _Line(), _Line()
