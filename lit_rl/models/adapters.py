@@ -7,6 +7,7 @@ choice of adapter changes, and it is restored on every way out.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.other import AuxiliaryTrainingWrapper
 from torch import nn
@@ -132,6 +134,53 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     if wrong:
         raise ValueError(other.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
     return model
+
+
+def lora_config(lora: LoRA, model: Any) -> Any:
+    """PEFT's configuration of an adapter for a model."""
+    from peft import LoraConfig
+
+    require_targets(lora, model)
+    left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+        exclude_modules=left_out or None,
+        task_type="CAUSAL_LM",
+    )
+
+
+def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
+    """Add an adapter beside the policy's, which stays the one in use.
+
+    Args:
+        model: inside PEFT.
+        name: of the new adapter.
+        seed: of its initial weights; the global random state is left as it was.
+        lora: its shape; ``None`` takes the policy adapter's.
+        trained: whether it learns.
+    """
+    config = copy.deepcopy(model.peft_config[POLICY]) if lora is None else lora_config(lora, model)
+    learning = {n for n, p in model.named_parameters() if p.requires_grad}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model.add_adapter(name, config)
+    for parameter_name, parameter in model.named_parameters():
+        new = f".{name}." in parameter_name
+        parameter.requires_grad_(trained if new else parameter_name in learning)
+
+
+def add_reference_adapter(model: Any, seed: int) -> None:
+    """Add a frozen adapter of the policy adapter's shape and copy the policy adapter into it."""
+    add_adapter(model, REFERENCE, seed, trained=False)
+    copy_adapter(model, POLICY, REFERENCE)
+
+
+def has_adapter(model: Any, name: str = POLICY) -> bool:
+    """Whether a model has an adapter of this name."""
+    return name in getattr(model, "peft_config", {})
 
 
 @contextmanager

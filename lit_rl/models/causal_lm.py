@@ -12,9 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
-from lit_rl.models.adapters import POLICY, REFERENCE, LoRA, copy_adapter, using_adapter
+from lit_rl.models.adapters import (
+    POLICY,
+    REFERENCE,
+    LoRA,
+    add_reference_adapter,
+    copy_adapter,
+    has_adapter,
+    using_adapter,
+)
 from lit_rl.models.family import counts_pads, most_positions, text_config
-from lit_rl.models.loading import load_model, load_tokenizer, lora_config, warn_of_another_tokenizer
+from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
+from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
 from lit_rl.models.probe import probe
@@ -103,7 +112,7 @@ class CausalLM(Policy):
         if self.model is not None:
             return
         self.load_tokenizer()
-        self.model = load_model(self)
+        self.model = load_model(self.model_spec(), self.tokenizer)
         if self.gradient_checkpointing:
             for layer in layers_of(self.model):
                 compute_again(layer)
@@ -115,6 +124,18 @@ class CausalLM(Policy):
         pad = self.tokenizer.pad_token_id
         self.pad_id = int(pad if pad is not None else min(self.eos_ids, default=0))
         self.text = CompletionText(self.tokenizer)
+
+    def model_spec(self) -> ModelSpec:
+        """What the model is built from."""
+        return ModelSpec(
+            source=self.source,
+            config=self.config,
+            lora=self.lora,
+            dtype=self.dtype,
+            attention=self.attention,
+            init_seed=self.init_seed,
+            quantization=self.quantization,
+        )
 
     def load_tokenizer(self) -> None:
         """Load the tokenizer alone, which is all that :meth:`encode` needs."""
@@ -231,7 +252,7 @@ class CausalLM(Policy):
     def reference(self) -> Iterator[Policy]:
         """Score as the reference: frozen copy, frozen starting adapter, or base without adapters."""
         with torch.no_grad():
-            if self.lora is None and not self._has_adapters():
+            if self.lora is None and not has_adapter(self.model):
                 if self.frozen_reference is None:
                     raise RuntimeError("no reference was prepared: call prepare_reference() after load()")
                 trained, self.model = self.model, self.frozen_reference
@@ -241,54 +262,32 @@ class CausalLM(Policy):
                 finally:
                     self.model = trained
             else:
-                with using_adapter(self.model, REFERENCE if self._has_adapters(REFERENCE) else None):
+                with using_adapter(self.model, REFERENCE if has_adapter(self.model, REFERENCE) else None):
                     yield self
 
     def prepare_reference(self) -> None:
         """Freeze the policy as it is now; with new adapters, switching them off gives the start."""
-        if self._has_adapters():
+        if has_adapter(self.model):
             return  # new adapters start as zero; a loaded adapter got its frozen twin when it was loaded
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
 
     def expect_refresh(self) -> None:
         """Give a reference that will move an adapter of its own; it starts as the policy does."""
-        if self._has_adapters() and not self._has_adapters(REFERENCE):
-            self.add_reference_adapter()
+        if has_adapter(self.model) and not has_adapter(self.model, REFERENCE):
+            add_reference_adapter(self.model, self.init_seed)
 
     def refresh_reference(self) -> None:
         """Copy the policy's present weights into the reference."""
         self.reference_was_refreshed = True
-        if not self._has_adapters():
+        if not has_adapter(self.model):
             with torch.no_grad():
                 for old, new in zip(self.frozen_reference.parameters(), self.model.parameters(), strict=True):
                     old.copy_(new)
             return
-        if not self._has_adapters(REFERENCE):
-            self.add_reference_adapter()
+        if not has_adapter(self.model, REFERENCE):
+            add_reference_adapter(self.model, self.init_seed)
         copy_adapter(self.model, POLICY, REFERENCE)
-
-    def add_reference_adapter(self) -> None:
-        """Add a frozen adapter of the policy adapter's shape and copy the policy adapter into it."""
-        self.add_adapter(REFERENCE, trained=False)
-        copy_adapter(self.model, POLICY, REFERENCE)
-
-    def add_adapter(self, name: str, lora: LoRA | None = None, *, trained: bool = True) -> None:
-        """Add an adapter beside the policy's, which stays the one in use.
-
-        Args:
-            name: of the new adapter.
-            lora: its shape; ``None`` takes the policy adapter's.
-            trained: whether it learns.
-        """
-        config = copy.deepcopy(self.model.peft_config[POLICY]) if lora is None else lora_config(lora, self.model)
-        learning = {n for n, p in self.model.named_parameters() if p.requires_grad}
-        with torch.random.fork_rng():
-            torch.manual_seed(self.init_seed)
-            self.model.add_adapter(name, config)
-        for parameter_name, parameter in self.model.named_parameters():
-            new = f".{name}." in parameter_name
-            parameter.requires_grad_(trained if new else parameter_name in learning)
 
     def keeps(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
@@ -296,8 +295,8 @@ class CausalLM(Policy):
 
     def make_room(self, names: Collection[str]) -> None:
         """Add what a checkpoint holds of refreshed references."""
-        if any(f".{REFERENCE}." in name for name in names) and not self._has_adapters(REFERENCE):
-            self.add_reference_adapter()
+        if any(f".{REFERENCE}." in name for name in names) and not has_adapter(self.model, REFERENCE):
+            add_reference_adapter(self.model, self.init_seed)
         if any(".frozen_reference." in f".{name}" for name in names):
             self.reference_was_refreshed = True
             self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
@@ -327,15 +326,12 @@ class CausalLM(Policy):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
         path = Path(folder)
-        if self._has_adapters():
+        if has_adapter(self.model):
             self.model.save_pretrained(path, selected_adapters=[POLICY])
         else:
             self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
         warn_of_another_tokenizer(path)
-
-    def _has_adapters(self, name: str = POLICY) -> bool:
-        return name in getattr(self.model, "peft_config", {})
 
 
 def sequence_hidden_states(model: Any, completions: Completions, pack_tokens: int | None = None) -> Tensor:

@@ -8,16 +8,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lit_rl.functional.logprobs import completion_positions
-from lit_rl.models.adapters import CRITIC, LoRA, using_adapter
+from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM, sequence_hidden_states
 from lit_rl.models.family import text_config
+from lit_rl.models.loading import load_model
 from lit_rl.models.policy import Policy
+from lit_rl.models.probe import probe
 from lit_rl.types import Completions
 
 
@@ -62,6 +65,18 @@ class ValueHead(nn.Linear):
         nn.init.zeros_(self.bias)
 
 
+class Trunk(nn.Module):
+    """A language model that is read for its hidden states alone.
+
+    Args:
+        model: a causal LM of transformers, inside PEFT or not.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+
 class OwnTrunk(Critic):
     """A critic with a language model of its own, which starts as a copy of ``model`` or of the policy's base.
 
@@ -76,7 +91,7 @@ class OwnTrunk(Critic):
         self.source = model
         self.lora = lora
         self.dtype = dtype
-        self.trunk: CausalLM | None = None
+        self.trunk: Trunk | None = None
         self.head: nn.Module = nn.Identity()
 
     def load(self, policy: Policy) -> None:
@@ -85,16 +100,13 @@ class OwnTrunk(Critic):
             return
         if not isinstance(policy, CausalLM):
             raise ValueError(f"OwnTrunk builds on a CausalLM policy, got {type(policy).__name__}: give its own critic")
-        self.trunk = CausalLM(
-            self.source or policy.source,
-            config=None if self.source else policy.config,
-            tokenizer=policy.tokenizer_source,
-            lora=self.lora,
-            dtype=self.dtype or policy.dtype,
-            attention=policy.attention,
-            init_seed=policy.init_seed,
-        )
-        self.trunk.load()
+        spec = replace(policy.model_spec(), lora=self.lora, dtype=self.dtype or policy.dtype, quantization=None)
+        if self.source is not None:
+            spec = replace(spec, source=self.source, config=None)
+        model = load_model(spec, policy.tokenizer)
+        if not next(model.parameters()).is_meta:
+            probe(model)
+        self.trunk = Trunk(model)
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
         output = self.trunk.model.get_output_embeddings().weight
         tied = output is self.trunk.model.get_input_embeddings().weight
@@ -139,7 +151,7 @@ class SharedBase(Critic):
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):
             raise ValueError("SharedBase needs a policy with adapters (lora); use OwnTrunk for a fully trained policy")
-        policy.add_adapter(CRITIC, self.lora)
+        add_adapter(policy.model, CRITIC, policy.init_seed, self.lora)
         self._policy = [policy]
         weight = policy.model.get_output_embeddings().weight
         dtype = torch.promote_types(weight.dtype, torch.float32)  # trained in float32 at least, also on a bfloat16 base

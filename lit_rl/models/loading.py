@@ -8,12 +8,13 @@ from contextlib import suppress
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from lit_rl.models.adapters import POLICY, LoRA, not_adaptable, read_adapter, require_targets
+from lit_rl.models.adapters import POLICY, add_reference_adapter, lora_config, read_adapter
 from lit_rl.models.family import plain_refusals
+from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
@@ -28,10 +29,6 @@ from lit_rl.models.sources import (
     without_retries,
 )
 from lit_rl.training.dtypes import torch_dtype
-
-if TYPE_CHECKING:
-    from lit_rl.models.causal_lm import CausalLM
-
 
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
@@ -62,10 +59,14 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
         return AutoTokenizer.from_pretrained(folder)
 
 
-def load_model(spec: CausalLM) -> Any:
+def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     """Build or load the model that ``spec`` describes, with adapters where it has them.
 
     The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
+
+    Args:
+        spec: what to build.
+        tokenizer: of the policy; gives a new model its vocabulary size and special tokens.
 
     Returns:
         a causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
@@ -73,7 +74,7 @@ def load_model(spec: CausalLM) -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
-            model = _from_config(spec)
+            model = _from_config(spec, tokenizer)
         else:
             source = resolve(str(spec.source))
             if (Path(source) / ADAPTER_CONFIG).exists():
@@ -82,10 +83,9 @@ def load_model(spec: CausalLM) -> Any:
         return _with_new_adapter(spec, model) if spec.lora is not None else model
 
 
-def _from_config(spec: CausalLM) -> Any:
+def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    tokenizer = spec.tokenizer
     fields = {
         "vocab_size": len(tokenizer),
         "bos_token_id": tokenizer.bos_token_id,
@@ -115,7 +115,7 @@ def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _from_pretrained(spec: CausalLM, source: str, key: str = MODEL_KEY) -> Any:
+def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     require_model(source, key)
@@ -158,7 +158,7 @@ def _four_bits(compute_dtype: torch.dtype) -> Any:
     )
 
 
-def _with_new_adapter(spec: CausalLM, model: Any) -> Any:
+def _with_new_adapter(spec: ModelSpec, model: Any) -> Any:
     """Add a fresh policy adapter: its second matrix is zero, so switching it off gives the start."""
     from peft import get_peft_model
 
@@ -166,23 +166,7 @@ def _with_new_adapter(spec: CausalLM, model: Any) -> Any:
     return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
 
 
-def lora_config(lora: LoRA, model: Any) -> Any:
-    """PEFT's configuration of an adapter for a model."""
-    from peft import LoraConfig
-
-    require_targets(lora, model)
-    left_out = not_adaptable(model) if lora.target_modules == "all-linear" else []
-    return LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.target_modules,
-        exclude_modules=left_out or None,
-        task_type="CAUSAL_LM",
-    )
-
-
-def _from_adapter(spec: CausalLM, source: str) -> Any:
+def _from_adapter(spec: ModelSpec, source: str) -> Any:
     """Continue a trained adapter. Its start is not the base, so a frozen twin of it is the reference."""
     from peft import PeftConfig, get_peft_model
 
@@ -199,8 +183,7 @@ def _from_adapter(spec: CausalLM, source: str) -> Any:
         model = get_peft_model(base, config, adapter_name=POLICY)
     else:
         model = read_adapter(base, home, source)
-    spec.model = model
-    spec.add_reference_adapter()
+    add_reference_adapter(model, spec.init_seed)
     return model
 
 
