@@ -104,14 +104,14 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "Lightning's own counters decide where an epoch ends",
-        "lit_rl/modules/base.py",
+        "lit_rl/modules/stored_module.py",
         "            settle_progress(self.trainer, checkpoint)\n",
         "            pass\n",
         "tests/callbacks/test_epoch_borders.py",
     ),
     Mutant(
         "the engine is not told of an update",
-        "lit_rl/modules/base.py",
+        "lit_rl/modules/optimized_module.py",
         "        self.engine.after_update(self.policy)\n",
         "",
         "tests/modules/test_updates.py",

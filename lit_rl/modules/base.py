@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import lightning.pytorch as pl
 import torch
-import yaml
-from jsonargparse import ArgumentParser
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
-from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.bounds import require_above
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.export import read_checkpoint
-from lit_rl.models.masters import build_optimizer, take_gradients
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
-from lit_rl.modules.epochs import settle_progress
-from lit_rl.modules.finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
+from lit_rl.modules.optimized_module import OptimizedModule
+from lit_rl.modules.requirements import require_no_programs, require_problems, settle_precision
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
 from lit_rl.rollout import Evaluated, Rollout, collect, require_infrastructure
@@ -51,7 +42,7 @@ class _TearDownOnException(pl.Callback):
         pl_module.teardown("exception")
 
 
-class PolicyModule(pl.LightningModule):
+class PolicyModule(OptimizedModule):
     """A policy with an optimizer, evaluated by running what it writes.
 
     Manual optimization: subclasses call :meth:`optimizer_step` once per update. One optimizer with parameter
@@ -91,8 +82,6 @@ class PolicyModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         require_above(0, gradient_clip_norm=gradient_clip_norm)
-        self.automatic_optimization = False
-        self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict looks closer
         self.policy = policy
         self.optimizer = optimizer
         self.lr_scheduler = lr_scheduler
@@ -122,67 +111,24 @@ class PolicyModule(pl.LightningModule):
             datamodule.keep_only(self.policy.fits)
 
     def setup(self, stage: str) -> None:
-        """Start the sandbox; look whether strategy, precision and rewards have what they need.
+        """Start the sandbox; check whether strategy, precision and rewards have what they need.
 
         Raises:
-            ValueError: a strategy or a precision that cannot work here.
+            ValueError: a strategy, a precision or a task that cannot work here, or no sandbox for its programs.
         """
         check_strategy(self.trainer.strategy)
         if stage == "fit":  # refuses a rate or a schedule that makes no sense while nothing is loaded yet
             self.optimizer_of(
                 [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
             )
-        self.require_problems(stage)
-        if getattr(self.trainer.precision_plugin, "scaler", None) is not None:
-            raise ValueError(
-                "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
-                "use bf16-mixed or 32-true"
-            )
-        # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
-        precision: Any = self.trainer.precision_plugin
-        precision.convert_input = unchanged
-        self.require_sandbox(stage)
+        require_problems(self.trainer, stage)
+        settle_precision(self.trainer)
+        if self.sandbox is None and self.runner is None:
+            require_no_programs(self, stage)
         if self.runner is None and self.sandbox is not None:
             self._take_runner(self.sandbox)
         if self.rewards is not None:
             self.rewards.setup()
-
-    def require_problems(self, stage: str) -> None:
-        """Check whether the task has what this stage is about.
-
-        Raises:
-            ValueError: it has not one problem for it.
-        """
-        splits: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
-        task: Any = getattr(self.trainer, "datamodule", None)
-        if not isinstance(task, TaskDataModule):
-            return
-        tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
-        if not any(of.problems(splits[stage]) for of in tasks):
-            verb = next(name for name in splits if name == stage)  # Lightning's stages are members of an enumeration
-            raise ValueError(f"{task.name} has no {splits[stage]} problems, so there is nothing to {verb}")
-
-    def require_sandbox(self, stage: str) -> None:
-        """Check whether there is a sandbox if the problems of this stage have programs to run.
-
-        Raises:
-            ValueError: there is none.
-        """
-        task: Any = getattr(self.trainer, "datamodule", None)
-        if self.sandbox is not None or self.runner is not None or not isinstance(task, TaskDataModule):
-            return
-        validates = stage == "validate" or (stage == "fit" and self.trainer.limit_val_batches)
-        problems = [p for of in task.validation_tasks or [task] for p in of.problems("validation")] if validates else []
-        if stage == "test":
-            problems += task.problems("test")
-        if stage == "predict" or (stage == "fit" and self.samples_to_train):
-            problems += task.problems("train")
-        if any(problem.check.runs_program for problem in problems):
-            raise ValueError(
-                f"{type(self).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
-                "model.sandbox, such as lit_rl.execution.Sandbox"
-                + ("" if self.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
-            )
 
     def _take_runner(self, sandbox: RunnerFactory | ProgramRunner) -> None:
         if isinstance(sandbox, ProgramRunner):
@@ -218,114 +164,6 @@ class PolicyModule(pl.LightningModule):
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         """Batches are problems, which are plain data."""
         return batch
-
-    # -- optimization --------------------------------------------------------------------------------------
-
-    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """What learns, by name: each group has its own gradient norm and can have its own learning rate."""
-        return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
-
-    def group_learning_rates(self) -> dict[str, float]:
-        """Learning rates of groups that do not take the optimizer's."""
-        return {}
-
-    def configure_optimizers(self) -> Any:
-        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
-        rates = self.group_learning_rates()
-        groups: list[dict[str, Any]] = [
-            {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
-            for name, group in self.parameter_groups().items()
-        ]
-        return self.optimizer_of(groups)
-
-    def optimizer_of(self, groups: list[dict[str, Any]]) -> Any:
-        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
-
-        Raises:
-            ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
-        """
-        optimizer = build_optimizer(self.optimizer, groups)
-        if self.lr_scheduler is None:
-            return optimizer
-        schedule = self.lr_scheduler(optimizer)
-        if not isinstance(schedule, ReduceLROnPlateau):
-            return {"optimizer": optimizer, "lr_scheduler": schedule}
-        monitor = getattr(schedule, "monitor", None)
-        if monitor is None:
-            raise ValueError(
-                "ReduceLROnPlateau needs a metric to look at: use lightning.pytorch.cli.ReduceLROnPlateau and set "
-                "its monitor, such as val/greedy/pass@1"
-            )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
-
-    def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
-        """Look whether each group's gradient is finite, clip it, step, clear it.
-
-        Returns:
-            norm of each group's gradient before clipping, by metric name.
-        """
-        optimizer: Any = self.optimizers()
-        take_gradients(optimizer.optimizer)
-        norms = {}
-        for group in optimizer.param_groups:
-            limit = self.clip_norm(group["name"])
-            norm: Any = torch.nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
-            value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
-            # Before clipping, which would spread one bad number over all gradients that are written down.
-            self.require_finite(f"gradient norm of the {group['name']}", value)
-            norms[f"{group['name']}/gradient_norm"] = value
-            if limit is not None:
-                torch.nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
-        optimizer.step()
-        optimizer.zero_grad()
-        self.engine.after_update(self.policy)
-        return norms
-
-    def clip_norm(self, group: str) -> float | None:
-        """Largest gradient norm of a parameter group."""
-        return self.gradient_clip_norm
-
-    def step_schedule(self) -> None:
-        """Move the learning rate one training step on; one that waits for a metric stays."""
-        schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
-        if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
-            schedule.step()
-
-    def step_plateau(self, metrics: Mapping[str, Any]) -> None:
-        """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
-        schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
-        if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
-            schedule.step(float(metrics[monitor]))
-
-    def on_validation_epoch_end(self) -> None:
-        """Show the schedule what validation measured, before a checkpoint holds its state."""
-        if self.trainer.state.fn == TrainerFn.FITTING:
-            measured = self.trainer.callback_metrics
-            self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
-
-    def require_finite(self, what: str, value: float) -> None:
-        """Stop the run if a quantity is no number, after writing down what the update was made of.
-
-        Raises:
-            NotFiniteError: it is NaN or infinite; the message names step, quantity, likely cause and the file.
-        """
-        if math.isfinite(value):
-            return
-        step, rank = self.trainer.global_step, self.trainer.global_rank
-        evidence = {"quantity": what, "value": value, "update": step} | self.evidence() | norms(self)
-        path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
-        raise NotFiniteError(
-            f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
-            + (
-                f"rows, rewards, log-probabilities and norms are in {path}"
-                if path
-                else f"{self.run_folder} took no file"
-            )
-        )
-
-    def evidence(self) -> Evidence:
-        """What the update at hand was made of, for :meth:`require_finite` to write down."""
-        return {}
 
     # -- evaluation ----------------------------------------------------------------------------------------
 
@@ -380,98 +218,3 @@ class PolicyModule(pl.LightningModule):
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions and run their programs."""
         return collect(self.policy, self.engine, self.runner, problems, sampling, key)
-
-    # -- checkpoints ---------------------------------------------------------------------------------------
-
-    @property
-    def is_fitting(self) -> bool:
-        """Whether a trainer trains this module now, rather than measuring it or being absent."""
-        return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Make a fit go on at the rollout after the checkpoint's, also at the end of an epoch."""
-        if self.is_fitting:
-            settle_progress(self.trainer, checkpoint)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
-        """All weights but frozen base weights, which the configuration can rebuild."""
-        state: dict[str, Any] = super().state_dict(*args, **kwargs)
-        frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
-        dropped = {name for name in frozen if not self.policy.keeps(name)}
-        # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
-        return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
-
-    @classmethod
-    def load_from_checkpoint(  # type: ignore[override]  # hyperparameters are the configuration that it holds
-        cls, checkpoint_path: str | Path, **arguments: Any
-    ) -> Self:
-        """Build a module with the weights of a checkpoint.
-
-        Args:
-            checkpoint_path: a file or a folder of shards.
-            **arguments: of the constructor; without any the module is built as the configuration in the
-                checkpoint says.
-
-        Raises:
-            ValueError: no arguments are given and the checkpoint holds no configuration, or it is of another model.
-        """
-        checkpoint = read_checkpoint(Path(checkpoint_path))
-        module = cls(**arguments) if arguments else cls._as_configured(checkpoint.get("config"), checkpoint_path)
-        module.load_weights()
-        module.on_load_checkpoint(checkpoint)
-        module.load_state_dict(checkpoint["state_dict"])
-        return module
-
-    @classmethod
-    def _as_configured(cls, config: str | None, path: str | Path) -> Self:
-        if not config:
-            raise ValueError(
-                f"{path} holds no configuration (it was not made by lit-rl fit): give {cls.__name__}'s arguments, "
-                "at least policy"
-            )
-        parser = ArgumentParser(exit_on_error=False)
-        parser.add_subclass_arguments(PolicyModule, "model")
-        parsed = parser.parse_object({"model": yaml.safe_load(config)["model"]})
-        module: Self = parser.instantiate_classes(parsed).model
-        return module
-
-    def load_weights(self) -> None:
-        """Load what the constructor left out; later calls do nothing."""
-        self.policy.load()
-
-    def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Make room for what a checkpoint holds, and look whether it is of this model.
-
-        Args:
-            shapes: of the checkpoint's weights, by name.
-
-        Raises:
-            ValueError: the checkpoint is of another model: names or shapes differ.
-        """
-        self.policy.make_room(shapes.keys())
-        own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
-        wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
-        if wrong:
-            raise ValueError(
-                f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, "
-                f"for example {sorted(wrong)[0]}; resume with the configuration it was made with"
-            )
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Load a checkpoint's weights.
-
-        Raises:
-            ValueError: the checkpoint is of another model: names or shapes differ.
-        """
-        self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
-        return super().load_state_dict(state_dict, strict=False, assign=assign)
-
-
-def unchanged(batch: Any) -> Any:
-    """The batch as it is."""
-    return batch
-
-
-def _and_owners(name: str) -> Iterator[str]:
-    """``a``, ``a.b``, ``a.b.c`` of the name ``a.b.c``."""
-    return accumulate(name.split("."), "{}.{}".format)
