@@ -39,6 +39,7 @@ class MBPPTask:
         shown: asserts that a prompt may show.
         program: the reference.
         test: source of the tests.
+        before_shown: source that the shown asserts need: imports and set-up of the row.
         entry_point: of the check: the function under test, where naming it helps; see :class:`AssertTests`.
         allow_objects: of the check: the tests build and change objects of the program's classes.
     """
@@ -48,6 +49,7 @@ class MBPPTask:
     shown: tuple[str, ...]
     program: str
     test: str
+    before_shown: tuple[str, ...] = ()
     entry_point: str | None = None
     allow_objects: bool = False
 
@@ -68,7 +70,8 @@ class MBPP(TaskDataModule):
     601-974. Instruct form: a chat message, the answer in one fenced block. Completion form: a docstring with
     task and tests, stopped by ``\nassert``, ``\nprint``, ``\nif`` or ``\n\"\"\"``; with examples, programs
     between ``[BEGIN]`` and ``[DONE]``, stopped by ``[DONE]``. Line ends of stored programs become ``\n``.
-    Problems carry ``entry_point`` (the function that the tests call) and ``statement`` in ``fields``.
+    ``public_check`` holds the asserts that the prompt shows. Problems carry ``entry_point`` (the function that the
+    tests call) and ``statement`` in ``fields``.
 
     Args:
         path: a file in one of the formats, or a hub data set such as ``google-research-datasets/mbpp`` or
@@ -150,15 +153,20 @@ class MBPP(TaskDataModule):
     def _problem(self, task: MBPPTask, examples: Sequence[MBPPTask]) -> Problem:
         # An example never explains itself.
         solved = [(e.text, e.shown[: self.shown_tests], e.program) for e in examples if e.number != task.number]
+        shown = task.shown[: self.shown_tests]
         stops = () if self.form == "instruct" else BLOCK_STOPS if solved else PROGRAM_STOPS
         return Problem(
             task_id=f"mbpp/{task.number}",
-            prompt=task_prompt(task.text, task.shown[: self.shown_tests], self.form, solved),
-            check=AssertTests(task.test, task.entry_point, self.timeout_seconds, allow_objects=task.allow_objects),
+            prompt=task_prompt(task.text, shown, self.form, solved),
+            check=self._check(task, task.test),
+            public_check=self._check(task, _lines(*task.before_shown, *shown)) if shown else None,
             reference=task.program,
             stop_strings=stops,
             fields={"entry_point": tested_function(task), "statement": task.text},
         )
+
+    def _check(self, task: MBPPTask, test: str) -> AssertTests:
+        return AssertTests(test, task.entry_point, self.timeout_seconds, allow_objects=task.allow_objects)
 
 
 class MBPPOptions(TaskOptions, total=False):
@@ -221,14 +229,15 @@ def parse_task(row: Row) -> MBPPTask:
     if "text" in row:
         setup = _unix(row.text("test_setup_code", default=""))
         test = _lines(setup, *shown)
-        return MBPPTask(number, row.text("text"), shown, program, test, allow_objects=_uses_classes(program, test))
-    imports, text = row.texts("test_imports"), row.text("prompt")
+        objects = _uses_classes(program, test)
+        return MBPPTask(number, row.text("text"), shown, program, test, (setup,), allow_objects=objects)
+    imports, text = tuple(row.texts("test_imports")), row.text("prompt")
     if "test" not in row:
-        return MBPPTask(number, text, shown, program, _lines(*imports, *shown))
+        return MBPPTask(number, text, shown, program, _lines(*imports, *shown), imports)
     function = called_function(program, "\n".join(shown))
     if function == "check":  # its tests are bare calls; a ``check`` of the tests' own would be called with it
         function = None
-    return MBPPTask(number, text, shown, program, _lines(*imports, plain_test(row.text("test"))), function)
+    return MBPPTask(number, text, shown, program, _lines(*imports, plain_test(row.text("test"))), imports, function)
 
 
 def _parse_plus(row: Row) -> MBPPTask:
@@ -239,7 +248,7 @@ def _parse_plus(row: Row) -> MBPPTask:
     text = "\n".join(line for line in lines if not line.startswith("assert"))
     shown = tuple(line for line in lines if line.startswith("assert"))
     test = reference_test(row, int(number))
-    return MBPPTask(int(number), text, shown, row.text("canonical_solution"), test, row.text("entry_point"))
+    return MBPPTask(int(number), text, shown, row.text("canonical_solution"), test, entry_point=row.text("entry_point"))
 
 
 def tested_function(task: MBPPTask) -> str | None:

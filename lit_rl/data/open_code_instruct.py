@@ -28,8 +28,9 @@ class OpenCodeInstruct(TaskDataModule):
 
     Filters: ``average_test_score`` and, if asked, the lowest of the judge's three scores. Rows without tests
     are left out. Prompt: the task and as many of its asserts as asked, since tasks rarely name the function.
-    ``reference`` is the fenced block of the stored solution. ``fields`` carry ``statement``, ``entry_point``
-    (the function of the reference that the asserts call) and ``domain``.
+    ``reference`` is the fenced block of the stored solution, ``public_check`` the shown asserts.
+    ``fields`` carry ``statement``, ``entry_point`` (the function of the reference that the asserts call) and
+    ``domain``.
 
     Args:
         path: a file, a folder of files, or the hub id; 6.9 GB in Parquet.
@@ -107,6 +108,7 @@ class OpenCodeInstruct(TaskDataModule):
             task_id=row.text("id"),
             prompt=chat(asked + (f" It has to pass tests such as:\n\n{fenced(shown)}" if shown else "")),
             check=AssertTests("\n".join(asserts) + "\n", timeout_seconds=self.timeout_seconds),
+            public_check=AssertTests(f"{shown}\n", timeout_seconds=self.timeout_seconds) if shown else None,
             reference=reference,
             fields={
                 "statement": task,

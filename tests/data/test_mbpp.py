@@ -8,6 +8,7 @@ import pytest
 
 from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
 from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.sandbox import Sandbox
 
 FULL = "mbpp/mbpp.jsonl.gz"
 SANITIZED = "mbpp/sanitized-mbpp.json.gz"
@@ -74,6 +75,35 @@ def test_instruct_form_shows_as_many_asserts_as_asked(path):
         MBPP(path, shown_tests=count).problems("test")[0].prompt[0]["content"].count("assert") for count in (0, 1, 3)
     ]
     assert shown == [0, 1, 3]
+
+
+def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
+    row = full(11) | {"test_setup_code": "one = 1"}
+    sanitized = {k: v for k, v in full(12).items() if k not in ("text", "test_setup_code", "challenge_test_list")}
+    sanitized |= {"prompt": "Add.", "test_imports": ["import math"], "source_file": "x"}
+    origin = sanitized | {"task_id": 13, "test": "def check(candidate):\n    assert add(5) == 18\n\ncheck(add)\n"}
+    path = write(tmp_path, row, sanitized, origin)
+    for count in (1, 2):
+        problems = MBPP(path, shown_tests=count).problems("test")
+        asserts = [[f"assert add({x}) == {x + number}\n" for x in range(count)] for number in (11, 12, 12)]
+        assert [problem.public_check.test for problem in problems] == [
+            "".join([before, *shown])
+            for before, shown in zip(("one = 1\n", "import math\n", "import math\n"), asserts, strict=True)
+        ]
+        for problem, shown in zip(problems, asserts, strict=True):
+            assert all(line.strip() in problem.prompt[0]["content"] for line in shown)
+            assert problem.public_check.num_tests == count
+    assert {problem.public_check for problem in MBPP(path, shown_tests=0).problems("test")} == {None}
+
+
+@pytest.mark.parametrize("file", [SANITIZED, ORIGIN, PLUS])
+def test_every_real_row_has_a_public_check_that_its_reference_passes(real_data, file):
+    """Of the full file 974 of 974, seen with 1 and with 3 asserts; it takes too long for each run."""
+    problems = MBPP(str(real_data / file), validation_split="all").problems("validation")
+    assert len(problems) == (427 if file == SANITIZED else 378)
+    with Sandbox(num_workers=2) as sandbox:
+        outcomes = sandbox.judge_many([(problem.reference, problem.public_check) for problem in problems])
+    assert [p.task_id for p, outcome in zip(problems, outcomes, strict=True) if not outcome.passed] == []
 
 
 def test_completion_form_is_a_docstring_that_quotes_cannot_end(tmp_path):

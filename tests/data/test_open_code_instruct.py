@@ -47,6 +47,7 @@ def ids(problems: list) -> list[int]:
 def test_a_row_becomes_a_problem_with_all_its_asserts_and_one_shown(tmp_path):
     (problem,) = OpenCodeInstruct(write(tmp_path, [row(4)])).problems("train")
     assert problem.check.test == "assert add(0) == 4\nassert add(1) == 5\nassert add(2) == 6\n"
+    assert problem.public_check.test == "assert add(0) == 4\n"
     assert problem.reference == "def add(x):\n    return x + 4\n"
     assert problem.prompt[0]["content"].count("assert") == 1
     assert problem.fields == {
@@ -54,6 +55,11 @@ def test_a_row_becomes_a_problem_with_all_its_asserts_and_one_shown(tmp_path):
         "entry_point": "add",
         "domain": "generic",
     }
+
+
+def test_a_prompt_without_asserts_has_no_public_check(tmp_path):
+    (problem,) = OpenCodeInstruct(write(tmp_path, [row(4)]), shown_tests=0).problems("train")
+    assert problem.public_check is None
 
 
 def test_rows_below_the_scores_and_rows_without_tests_are_left_out(tmp_path):
