@@ -13,7 +13,7 @@ from lit_rl.execution.checks import (
     TokenTarget,
 )
 from lit_rl.execution.fusion.client import SandboxFusionClient
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.sandbox import Sandbox
@@ -25,6 +25,7 @@ __all__ = [
     "CallTests",
     "Check",
     "ExtractedProgram",
+    "FailedCase",
     "InventedWorlds",
     "Outcome",
     "ProgramRunner",

@@ -26,6 +26,25 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
+class FailedCase:
+    """The first case that did not pass. Each text is at most 500 characters long, and empty where it is not known.
+
+    Texts are for readers and for feedback; no verdict depends on them. ``actual`` is the program's own word.
+
+    Args:
+        number: 1-based place among the cases, in the order in which they ran.
+        call: the call that was made, the standard input, or the source of the assert.
+        expected: the value that was to come back or the output; where an assert asks for something else, its source.
+        actual: the value that came back, or what was printed.
+    """
+
+    number: int
+    call: str = ""
+    expected: str = ""
+    actual: str = ""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How one program ended under one check.
 
@@ -42,6 +61,8 @@ class Outcome:
         robot_verdict: ``success``, ``completion_error``, ``robot_execution_error`` or ``python_error``
             (robot checks only).
         traces: one list of ``[kind, value1, value2]`` per robot test that was started.
+        exception_message: text of that exception, at most 500 characters of it, the program's own word.
+        failed_case: the first case that did not pass, if the program came as far as a case and that is known.
     """
 
     verdict: Verdict
@@ -55,6 +76,8 @@ class Outcome:
     wall_seconds: float = 0.0
     robot_verdict: str | None = None
     traces: tuple[tuple[Any, ...], ...] = ()
+    exception_message: str = ""
+    failed_case: FailedCase | None = None
 
     @property
     def passed(self) -> bool:

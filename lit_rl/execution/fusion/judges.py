@@ -8,7 +8,7 @@ from typing import Any
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.fusion.shim import LONGEST_ANSWER, shim, shim_input
-from lit_rl.execution.judging.answers import Answers, last_calls
+from lit_rl.execution.judging.answers import Answers, calls_of_asserts
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.asserts import plan_of
 from lit_rl.execution.judging.calls import calls_of
@@ -73,7 +73,7 @@ def _calls(check: CallTests) -> RemoteJudge:
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * max(1, len(calls))
         answers, ran = _answers(run, program, calls, seconds, check.in_place)
-        return _outcome(answers, answers.of_calls(check), range(len(calls)), ran)
+        return _outcome(answers, answers.of_calls(check), [(index,) for index in range(len(calls))], ran)
 
     return judge
 
@@ -89,7 +89,7 @@ def _asserts(check: AssertTests) -> RemoteJudge:
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
-        return _outcome(answers, answers.of_plan(plan), last_calls(plan), ran)
+        return _outcome(answers, answers.of_plan(plan), calls_of_asserts(plan), ran)
 
     return judge
 
@@ -112,8 +112,8 @@ def _answers(
     return Answers(content, len(calls), ended), ran
 
 
-def _outcome(answers: Answers, cases: Sequence[Verdict], last: Sequence[int], ran: RemoteRun) -> Outcome:
-    verdict, error = answers.overall(cases, last)
+def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:
+    verdict, error = answers.overall(cases, made)
     return with_cause(
         Outcome(verdict, tuple(cases), {}, "", printable(ran.stderr[-_TAIL:]), wall_seconds=ran.wall_seconds), error
     )

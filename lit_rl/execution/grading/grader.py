@@ -21,6 +21,7 @@ from lit_rl.execution.grading.test_functions import run_test
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.program_messages import bounded_description
+from lit_rl.execution.wire.value_text import value_text
 from lit_rl.execution.zygote.randomness import draw_anew
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
@@ -42,7 +43,7 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     found = result_of_tests(job, program, places)
     if program.ended:  # whatever the tests made of it
-        found = {"kind": "ended", "error": program.last_error}
+        found = {"kind": "ended", "error": program.last_error, "line": found.get("line")}
     elif program.fault is not None:
         found = {"kind": "fault", "message": program.fault}
     if "error" in found:
@@ -79,8 +80,8 @@ def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, i
         for kind, name, defined_at in job["runs"]:
             line = defined_at
             run_test(kind, name, namespace)
-    except ProgramEnded:
-        return {"kind": "ended", "error": program.last_error}
+    except ProgramEnded as error:
+        return {"kind": "ended", "error": program.last_error, "line": _line(error)}
     except FaultOfTests as fault:
         return {"kind": "fault", "message": str(fault)}
     except BaseException as error:
@@ -116,14 +117,16 @@ def _of_error(
     """
     for cause in _behind(error):
         if any(cause is raised for raised in program.errors):
-            return {"kind": "raised", "error": program.description_of(cause)}
+            return {"kind": "raised", "error": program.description_of(cause), "line": _line(error)}
     message = f"{type(error).__name__}: {text_of(error)}"[:500]
     if isinstance(error, AssertionError):
-        return {"kind": "failed", "message": message}
+        actual = value_text(program.last_result)
+        return {"kind": "failed", "message": message, "line": _line(error), "actual": actual}
     if isinstance(error, NameError) and error.name in job["names"] and error.name not in kinds:
         # Whether the tests forgot to define it cannot be known: a name that is missing is the program's to define.
         message = f"NameError: the tests use {error.name}, which neither they nor the program define"
-        return {"kind": "raised", "message": message, "error": {"types": ["NameError"], "message": "", "line": None}}
+        missing = {"types": ["NameError"], "message": "", "line": None}
+        return {"kind": "raised", "message": message, "error": missing, "line": _line(error)}
     asked = program.is_used or _is_of_the_folder(error)
     line = _line(error) or line
     return {"kind": "error", "message": message, "line": line, "asked": asked, "using": program.is_using}

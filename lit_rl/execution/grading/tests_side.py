@@ -64,6 +64,7 @@ class TestsSide(Link):
     Attributes:
         is_used: whether anything of the program has reached the tests.
         is_using: whether the program has used an object of the tests.
+        last_result: of the last request that had one.
     """
 
     __test__ = False
@@ -78,6 +79,7 @@ class TestsSide(Link):
         self.named: set[type] = set()
         self.ended = False
         self.is_used = self.is_using = False
+        self.last_result: Any = None
         self.fault: str | None = None
         self.errors: list[BaseException] = []
         self._descriptions: list[Any] = []
@@ -116,6 +118,7 @@ class TestsSide(Link):
                 raise self._end([]) from None
         if target in self._doubtful and not self._is_named(self._standins.get(target)):
             self._doubt(result)
+        self.last_result = result
         return result
 
     def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:

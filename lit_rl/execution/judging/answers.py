@@ -12,6 +12,9 @@ from lit_rl.execution.judging.verdicts import description_of, verdict_of_error
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.program_messages import Description, Lines
+from lit_rl.execution.wire.value_text import value_text
+
+_LONGEST_SHOWN = 1 << 20  # bytes of an answer that is read once more to be shown
 
 
 class Answers:
@@ -39,6 +42,19 @@ class Answers:
         """The exception that a call raised, or that ended the program before any."""
         line = self._lines.get(index + 1) if index >= 0 else None
         return self.start_error or (None if line is None else description_of(line))
+
+    def text(self, index: int) -> str:
+        """What a call returned, for a reader; empty if it returned nothing."""
+        line = self._lines.get(index + 1) if index >= 0 else None
+        if line is None or line.startswith(b"{"):
+            return ""
+        return value_text(self.value(index)) if len(line) <= _LONGEST_SHOWN else f"<a value of {len(line)} bytes>"
+
+    @property
+    def tell_the_case(self) -> bool:
+        """Whether calls were made, and what ended them is the doing of one, not of all together."""
+        started = bool(self._lines) and not self.start_error
+        return started and self._ended not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT)
 
     def missing(self, index: int) -> Verdict | None:
         """Why the value of a call is missing, or ``None`` if it is there."""
@@ -81,19 +97,19 @@ class Answers:
     def _case_holds(self, index: int, expected: Any, check: CallTests) -> bool:
         return matches(self.value(index), expected, check)
 
-    def overall(self, cases: Sequence[Verdict], last_call: Sequence[int]) -> tuple[Verdict, Description | None]:
+    def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it.
 
         Args:
             cases: verdict of each case.
-            last_call: position of each case's last call, -1 for none.
+            calls: positions of each case's calls, -1 alone for none.
         """
         bad = next((i for i, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
         if not cases:
             return self.missing(-1) or Verdict.PASSED, self.start_error
         if bad is None:
             return Verdict.PASSED, None
-        return cases[bad], self.error(last_call[bad])
+        return cases[bad], next(filter(None, map(self.error, calls[bad])), None)
 
 
 def _holds_object(value: Any) -> bool:
@@ -105,9 +121,9 @@ def _holds_object(value: Any) -> bool:
     return isinstance(value, plain.Opaque)
 
 
-def last_calls(plan: AssertPlan) -> list[int]:
-    """Position of the last call of each assert."""
-    return [assertion.calls[-1] if assertion.calls else -1 for assertion in plan.assertions]
+def calls_of_asserts(plan: AssertPlan) -> list[tuple[int, ...]]:
+    """Positions of the calls of each assert."""
+    return [assertion.calls or (-1,) for assertion in plan.assertions]
 
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:

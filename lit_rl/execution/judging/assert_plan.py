@@ -8,6 +8,7 @@ EvalPlus's tests are known. Tests that do more than that get a grader process in
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF
 from lit_rl.execution.judging.literal_expressions import PURE, NotLiteral, Template, template_of, value_of
 from lit_rl.execution.judging.literal_loops import rounds, targets
 from lit_rl.execution.judging.names_in_tests import program_names
+from lit_rl.execution.wire.value_text import lines_of, value_text
 
 # Imports of these do nothing but bind names, in every process.
 _QUIET_MODULES = frozenset(
@@ -63,6 +65,10 @@ class Expectation(Protocol):
         """Whether it holds for these results, by call position."""
         ...
 
+    def wanted(self, test: str) -> str:
+        """What is to come back, or else what is asserted, for a reader; ``test`` is the source of the tests."""
+        ...
+
 
 @dataclass(frozen=True)
 class Assertion:
@@ -71,19 +77,29 @@ class Assertion:
     Args:
         calls: positions in the plan's calls.
         code: compiled expression; the result of the assert's own call ``i`` is called ``_i`` in it.
-        line: where it stands in the test.
+        lines: the first and the last on which it stands in the test.
         values: of the test's own names.
+        other_side: what the result of its only call must be equal to, if that is all.
     """
 
     calls: tuple[int, ...]
     code: CodeType
-    line: int
+    lines: tuple[int, int]
     values: Mapping[str, Any] = field(default_factory=dict)
+    other_side: ast.expr | None = None
 
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the comparison is true for these results, by call position."""
         names = {f"_{place}": results[call] for place, call in enumerate(self.calls)}
         return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
+
+    def wanted(self, test: str) -> str:
+        """The value, or the source of the assert."""
+        if self.other_side is not None:
+            with contextlib.suppress(Exception):  # what the assert itself would raise
+                code = compile(ast.Expression(self.other_side), "<test>", "eval")
+                return value_text(eval(code, {"__builtins__": {}, **PURE, **CAREFUL}, dict(self.values)))
+        return lines_of(test, *self.lines)
 
 
 @dataclass(frozen=True)
@@ -107,6 +123,10 @@ class HelperAssertion:
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the helper is content with the result of its call."""
         return self.compare(results[self.calls[0]], self.expected, self.tolerance)
+
+    def wanted(self, test: str) -> str:
+        """The second argument."""
+        return value_text(self.expected)
 
 
 @dataclass(frozen=True)
@@ -236,7 +256,8 @@ class _Planner:
             self._templates[id(statement)] = template
         calls = tuple(self._add_call(name, node) for name, node in template.calls)
         values = {name: self._values[name] for name in template.names}
-        self._assertions.append(Assertion(calls, template.code, statement.lineno, values))
+        lines = statement.lineno, statement.end_lineno or statement.lineno
+        self._assertions.append(Assertion(calls, template.code, lines, values, template.wanted))
 
     def _helper_call(self, call: ast.Call) -> None:
         """``assertion(f(*inp), exp, 0)``."""

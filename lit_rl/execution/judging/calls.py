@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.execution.judging.answers import Answers, last_calls
+from lit_rl.execution.judging.answers import Answers, calls_of_asserts
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.child_files import Child, read_whole
+from lit_rl.execution.judging.failed_cases import failed_assert, failed_call
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
@@ -31,7 +33,8 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         cases = answers.of_plan(plan)
         if answers.failed_over_an_object(plan, cases):
             return None
-        return _outcome(answers, cases, last_calls(plan), child, report)
+        outcome = _outcome(answers, cases, calls_of_asserts(plan), child, report)
+        return _telling(outcome, lambda: failed_assert(answers, cases, plan, check.test))
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
@@ -42,7 +45,14 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)), answers=child.channel)
         answers = _answers(client, child, report, len(calls))
-        return _outcome(answers, answers.of_calls(check), range(len(calls)), child, report)
+        cases = answers.of_calls(check)
+        outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
+        return _telling(outcome, lambda: failed_call(answers, cases, calls, check))
+
+
+def _telling(outcome: Outcome, failed_case: Callable[[], FailedCase | None]) -> Outcome:
+    """An outcome with the case that failed, if one did."""
+    return outcome if outcome.passed else replace(outcome, failed_case=failed_case())
 
 
 def calls_of(check: CallTests) -> list[Call]:
@@ -82,8 +92,10 @@ def _answers(client: ZygoteClient, child: Child, report: JobReport, num_calls: i
     return Answers(read_whole(child.channel), num_calls, how_it_ended(client, child, report))
 
 
-def _outcome(answers: Answers, cases: list[Verdict], last: Sequence[int], child: Child, report: JobReport) -> Outcome:
-    verdict, error = answers.overall(cases, last)
+def _outcome(
+    answers: Answers, cases: list[Verdict], made: Sequence[Sequence[int]], child: Child, report: JobReport
+) -> Outcome:
+    verdict, error = answers.overall(cases, made)
     if verdict is Verdict.EXCEPTION and not error:
         error = ended_early(report.children[0].status)
     return outcome_of(verdict, cases, child, report, error)

@@ -58,6 +58,14 @@ def read_whole(descriptor: int) -> bytes:
     return os.pread(descriptor, size, 0) if size else b""
 
 
+def read_ends(descriptor: int, num_bytes: int) -> bytes:
+    """The first and the last bytes of it; all where it is not longer than both."""
+    size = os.fstat(descriptor).st_size
+    if size <= 2 * num_bytes:
+        return os.pread(descriptor, size, 0) if size else b""
+    return os.pread(descriptor, num_bytes, 0) + os.pread(descriptor, num_bytes, size - num_bytes)
+
+
 def read_tail(descriptor: int) -> str:
     """The last bytes of it, as text that is fit for a log."""
     size = os.fstat(descriptor).st_size

@@ -12,12 +12,13 @@ from typing import Any
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.child_files import Child, read_whole
+from lit_rl.execution.judging.failed_statements import failed_statement
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.prepared_tests import FaultyTests, PreparedTests, lines_of_the_tests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import read_result
+from lit_rl.execution.wire.program_messages import Description, read_result
 
 _SECRET_BYTES = 16
 
@@ -115,8 +116,7 @@ class _Grading:
         if kind == "error":
             return self._of_error(result)
         if kind == "failed":
-            name = str(result["message"]).partition(":")[0]
-            return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
+            return self._made(Verdict.WRONG_ANSWER, _error_of(result), result)
         if error is not None:
             outcome = self._made(verdict_of_error(error), error, result)
             return replace(outcome, stderr=outcome.stderr + str(result["message"]))
@@ -125,20 +125,20 @@ class _Grading:
 
     def _of_error(self, result: dict[str, Any]) -> Outcome:
         """An exception in test code that the program did not raise: of a wrong value, or of the tests."""
-        name, line = str(result["message"]).partition(":")[0], result["line"]
+        error, line = _error_of(result), result["line"]
         own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
-        if name == "MemoryError":
+        if error["types"] == ["MemoryError"]:
             # ``range(10**12)`` takes few bytes to send, and ``list(f(1))`` of it all there are. Without a line it was
             # the program's answer to the question which names it has.
             if (result["grown"] and (result["asked"] or line is None)) or (
                 result["asked"] and (result["using"] or not own)
             ):
-                return self._made(Verdict.OUT_OF_MEMORY, {"types": [name], "line": None}, result)
+                return self._made(Verdict.OUT_OF_MEMORY, error, result)
             return _failure(f"the tests ran out of memory in line {line}")
         if own or line is None or not result["asked"]:
             where = f" in line {line} of the tests" if line else " in the tests"
             return _failure(f"{result['message']}{where}")
-        return self._made(Verdict.WRONG_ANSWER, {"types": [name], "line": None}, result)
+        return self._made(Verdict.WRONG_ANSWER, error, result)
 
     def _without_result(self) -> Outcome:
         """The grader ended by itself: killed when its group was full of memory, say."""
@@ -153,7 +153,17 @@ class _Grading:
     def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
         num_passed = int(result["num_passed"]) if result else 0
         cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
-        return outcome_of(verdict, cases, self._served, self._report, error)
+        outcome = outcome_of(verdict, cases, self._served, self._report, error)
+        if verdict is Verdict.PASSED or result is None or result["line"] is None:
+            return outcome
+        failed = failed_statement(self._check, num_passed + 1, result["line"], result["actual"])
+        return replace(outcome, failed_case=failed)
+
+
+def _error_of(result: dict[str, Any]) -> Description:
+    """The exception of the tests that a result names."""
+    name, _, text = str(result["message"]).partition(": ")
+    return {"types": [name], "message": text, "line": None}
 
 
 def _failure(message: str) -> Outcome:

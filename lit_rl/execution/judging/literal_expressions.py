@@ -34,11 +34,13 @@ class Template:
         code: in which the result of call ``i`` is called ``_i``.
         calls: of the program: name and call.
         names: of values of the test that it uses.
+        wanted: what the result of the only call must be equal to, if that is all that is asserted.
     """
 
     code: CodeType
     calls: tuple[tuple[str, ast.Call], ...]
     names: frozenset[str]
+    wanted: ast.expr | None = None
 
 
 def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None], known: Container[str]) -> Template:
@@ -55,7 +57,17 @@ def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None],
     results = _Results(resolve, known)
     changed = ast.fix_missing_locations(results.visit(expression))
     code = compile(ast.Expression(changed), "<test>", "eval")
-    return Template(code, tuple(results.calls), frozenset(results.names))
+    wanted = _other_side(changed) if len(results.calls) == 1 else None
+    return Template(code, tuple(results.calls), frozenset(results.names), wanted)
+
+
+def _other_side(changed: ast.expr) -> ast.expr | None:
+    """What the result of a call is compared with in ``_0 == x``, ``x == _0`` or ``_0 is x``."""
+    if not isinstance(changed, ast.Compare) or len(changed.ops) != 1 or not isinstance(changed.ops[0], ast.Eq | ast.Is):
+        return None
+    sides = [changed.left, changed.comparators[0]]
+    others = [side for side in sides if not (isinstance(side, ast.Name) and side.id == "_0")]
+    return others[0] if len(others) == 1 else None
 
 
 def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]) -> Any:

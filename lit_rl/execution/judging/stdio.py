@@ -12,6 +12,7 @@ from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.judging.child_files import Child, memfd, read_whole
 from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.compiled import CompilerFailed
+from lit_rl.execution.judging.failed_cases import failed_output
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import (
     description_of,
@@ -52,7 +53,8 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
         cases.append(last.verdict)
         cpu, wall = cpu + last.cpu_seconds, wall + last.wall_seconds
         if last.verdict is not Verdict.PASSED and first_bad is None:
-            first_bad = last
+            case = last.failed_case
+            first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
             break  # the first says all, or each further case would cost the whole limit again
     return replace(first_bad or last, cases=tuple(cases), cpu_seconds=cpu, wall_seconds=wall)
@@ -79,4 +81,7 @@ def _case(
         if ended is None:
             same = same_output(read_whole(child.stdout), expected, check)
             ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
-        return outcome_of(ended, [], child, report, error)
+        outcome = outcome_of(ended, [], child, report, error)
+        if ended in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
+            return outcome
+        return replace(outcome, failed_case=failed_output(stdin, expected, child.stdout))

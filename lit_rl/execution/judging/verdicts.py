@@ -72,8 +72,8 @@ def outcome_of(
 
 
 def with_cause(outcome: Outcome, error: Description | None) -> Outcome:
-    """An outcome that names the exception which explains it, and its line."""
+    """An outcome that names the exception which explains it, with its text and its line."""
     if not error or outcome.passed:
         return outcome
     name = printable_name(error["types"][0]) if error["types"] else None
-    return replace(outcome, exception_type=name, line=error["line"])
+    return replace(outcome, exception_type=name, line=error["line"], exception_message=error.get("message", ""))

@@ -27,7 +27,7 @@ _LAST_LINE = 10**9
 _MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
     "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
-    "using": False, "grown": False,
+    "using": False, "grown": False, "actual": "",
 }  # fmt: skip
 
 
@@ -79,7 +79,8 @@ def read_result(line: bytes) -> dict[str, Any]:
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
         ``line`` (of the tests, or ``None``), ``asked`` (whether anything of the program had reached them),
-        ``using`` (whether it used an object of theirs), ``num_passed``, and of a grader out of memory ``grown``.
+        ``using`` (whether it used an object of theirs), ``num_passed``, ``actual`` (what it answered last, for a
+        reader), and of a grader out of memory ``grown``.
 
     Raises:
         NotPlain: if it is none.
@@ -91,7 +92,8 @@ def read_result(line: bytes) -> dict[str, Any]:
     for name, default in _RESULT.items():
         if default is not None and type(result[name]) is not type(default):
             raise NotPlain(f"a result of a grader with another {name} than it has")
-    result["message"] = printable(result["message"][:LONGEST_MESSAGE])
+    for text in ("message", "actual"):
+        result[text] = printable(result[text][:LONGEST_MESSAGE])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
     result["line"] = _line(result["line"])
     result["num_passed"] = max(0, min(result["num_passed"], _MOST_PASSED))

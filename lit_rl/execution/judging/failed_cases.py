@@ -1,0 +1,68 @@
+"""The first case that did not pass, as a reader is shown it. Computed only where a program has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lit_rl.execution.checks import CallTests
+from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.child_files import read_ends
+from lit_rl.execution.judging.comparing import Expected
+from lit_rl.execution.outcome import FailedCase, Verdict
+from lit_rl.execution.wire.value_text import LONGEST_SHOWN, call_text, shortened, value_text
+
+_MOST_CALLS = 10
+_MOST_PRINTED = 4 * LONGEST_SHOWN  # bytes at each end; a character has up to four
+
+
+def failed_call(
+    answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
+) -> FailedCase | None:
+    """The first case whose call did not give what it should.
+
+    Args:
+        answers: of the program.
+        cases: verdict of each case.
+        calls: that were asked for, one a case.
+        check: with what each must give.
+    """
+    place = _first_failed(answers, cases)
+    if place is None:
+        return None
+    return FailedCase(place + 1, _shown(calls[place]), value_text(check.cases[place][1]), answers.text(place))
+
+
+def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
+    """The first assert of a plan that does not hold; ``test`` is the source that the plan was made of."""
+    place = _first_failed(answers, cases)
+    if place is None:
+        return None
+    assertion = plan.assertions[place]
+    made = assertion.calls[:_MOST_CALLS]
+    call = "; ".join(_shown(plan.calls[index]) for index in made)
+    actual = "; ".join(filter(None, map(answers.text, made)))
+    return FailedCase(place + 1, shortened(call), assertion.wanted(test), shortened(actual))
+
+
+def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
+    """A case whose output is not the expected one; the only one of its process, and so number 1.
+
+    Args:
+        stdin: what the program read.
+        expected: output, or several that are accepted, of which the first is shown.
+        stdout: descriptor of what the program printed.
+    """
+    accepted = expected if isinstance(expected, str) else expected[0]
+    printed = read_ends(stdout, _MOST_PRINTED).decode("utf-8", "replace")
+    return FailedCase(1, shortened(stdin), shortened(accepted), shortened(printed))
+
+
+def _first_failed(answers: Answers, cases: Sequence[Verdict]) -> int | None:
+    if not answers.tell_the_case:
+        return None
+    return next((place for place, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+
+
+def _shown(call: Call) -> str:
+    return call_text(call.name, call.args, dict(call.kwargs))

@@ -1,0 +1,179 @@
+"""Values and texts as a reader is shown them: within a length, the same in each run, without asking the value.
+
+What is written depends on the value alone: no address, no order of a set. The work follows what is shown, not the
+size of the value.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+from typing import Any
+
+from lit_rl.execution.wire.neutral_values import Array, FieldTuple, Opaque
+from lit_rl.execution.wire.printable import printable
+
+LONGEST_SHOWN = 500
+"""Characters of one value or text."""
+
+_CUT = " ... "
+# As much is written before the middle is cut out; of what is longer, the beginning is shown.
+_MOST_WRITTEN = 4 * LONGEST_SHOWN
+_LARGEST_SET = 1000
+_MOST_PIECES_OF_AN_ITEM = 100
+_LARGEST_INT_BITS = 4096
+_DEEPEST = 100
+_WRITTEN_AS_THEY_ARE = (bool, complex, float, range, type, type(None), type(...), type(NotImplemented))
+_MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions", "pathlib"))
+
+
+def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
+    """A text that is fit for a log; of one that is longer, the beginning and the end.
+
+    Example:
+        >>> shortened("0123456789" * 3, 15)
+        '01234 ... 56789'
+    """
+    if len(text) > longest:
+        kept = longest - len(_CUT)
+        text = text[: kept - kept // 2] + _CUT + text[len(text) - kept // 2 :]
+    return printable(text)
+
+
+def value_text(value: Any) -> str:
+    """A value as Python writes it, shortened; empty for one that cannot be written.
+
+    Args:
+        value: of the types that ``plain`` reads, at any depth; of another, the type is named.
+
+    Example:
+        >>> value_text({"b": {3, 1, 2}})
+        "{'b': {1, 2, 3}}"
+    """
+    pieces, length = [], 0
+    try:
+        for piece in _pieces(value, _DEEPEST):
+            pieces.append(piece)
+            length += len(piece)
+            if length > _MOST_WRITTEN:
+                return _beginning("".join(pieces), value)
+    except Exception:  # whatever a value of a test's own class does; a text never decides anything
+        return ""
+    return shortened("".join(pieces))
+
+
+def call_text(name: str, args: Collection[Any], kwargs: dict[str, Any]) -> str:
+    """A call as Python writes it, shortened."""
+    parts = [value_text(value) for value in islice(args, LONGEST_SHOWN)]
+    parts += [f"{key}={value_text(value)}" for key, value in islice(kwargs.items(), LONGEST_SHOWN)]
+    return shortened(f"{name}({', '.join(parts)})")
+
+
+def lines_of(source: str, first: int, last: int) -> str:
+    """Some lines of a source, by their 1-based numbers, shortened; without the indentation of the first."""
+    return shortened("\n".join(source.split("\n")[first - 1 : last]).strip())
+
+
+def _beginning(text: str, value: Any) -> str:
+    size = f" ({len(value)} items)" if isinstance(value, Collection) and not isinstance(value, str | bytes) else ""
+    return printable(text[: LONGEST_SHOWN - len(_CUT) - len(size)]) + _CUT.rstrip() + size
+
+
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    """The text of a value, a little at a time."""
+    if not depth:
+        yield "..."
+    elif isinstance(value, _WRITTEN_AS_THEY_ARE):
+        yield repr(value)
+    elif isinstance(value, int):
+        yield int.__repr__(value) if value.bit_length() <= _LARGEST_INT_BITS else shortened(hex(value))
+    elif isinstance(value, str | bytes | bytearray):
+        yield repr(_middle_cut(value))
+    elif isinstance(value, FieldTuple):
+        yield from _items(f"{value._type_name}(", value._asdict().items(), ")", depth, _field)
+    else:
+        yield from _container(value, depth)
+
+
+def _container(value: Any, depth: int) -> Iterator[str]:
+    for kind, opening, closing in _SEQUENCES:
+        if isinstance(value, kind):
+            if kind is tuple and len(value) == 1:
+                closing = ",)"
+            yield from _items(opening, value, closing, depth, _pieces)
+            return
+    if isinstance(value, set | frozenset):
+        yield from _set(value, depth)
+    elif isinstance(value, dict):
+        name = "" if type(value) is dict else type(value).__name__
+        yield from _items(f"{name}({{" if name else "{", value.items(), "})" if name else "}", depth, _pair)
+    elif isinstance(value, Array) or type(value).__module__ in ("numpy", "array"):
+        yield "array("
+        yield from _pieces(value.tolist(), depth - 1)
+        yield ")"
+    elif type(value).__module__.partition(".")[0] in _MODULES_WRITTEN_AS_THEY_ARE:
+        yield shortened(repr(value))
+    else:
+        yield f"<{value.type_name if isinstance(value, Opaque) else type(value).__name__} object>"
+
+
+def _items(
+    opening: str, items: Any, closing: str, depth: int, write: Callable[[Any, int], Iterator[str]]
+) -> Iterator[str]:
+    yield opening
+    for place, item in enumerate(items):
+        if place:
+            yield ", "
+        yield from write(item, depth - 1)
+    yield closing
+
+
+def _pair(pair: tuple[Any, Any], depth: int) -> Iterator[str]:
+    yield from _pieces(pair[0], depth)
+    yield ": "
+    yield from _pieces(pair[1], depth)
+
+
+def _field(pair: tuple[str, Any], depth: int) -> Iterator[str]:
+    yield f"{pair[0]}="
+    yield from _pieces(pair[1], depth)
+
+
+def _set(value: Collection[Any], depth: int) -> Iterator[str]:
+    """In an order of its own: that of a set of texts is another in each process."""
+    name = type(value).__name__
+    if len(value) > _LARGEST_SET:
+        yield f"<{name} of {len(value)} items>"
+        return
+    kinds = {type(item) for item in value}
+    if kinds <= {int, bool} or kinds in ({str}, {float}):
+        ordered: list[Any] = [*_pieces_of_each(sorted(value), depth)]
+    else:
+        ordered = sorted(_pieces_of_each(value, depth))
+    opening, closing = (
+        ("{", "}") if isinstance(value, set) and value else (f"{name}({{", "})") if value else (name, "()")
+    )
+    yield f"{opening}{', '.join(ordered)}{closing}"
+
+
+def _pieces_of_each(items: Collection[Any], depth: int) -> Iterator[str]:
+    return ("".join(islice(_pieces(item, depth - 1), _MOST_PIECES_OF_AN_ITEM)) for item in items)
+
+
+def _middle_cut(text: Any) -> Any:
+    """A text or bytes before they are written, so that none is written whole that is too long."""
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    half, cut = LONGEST_SHOWN // 2, _CUT if isinstance(text, str) else _CUT.encode()
+    return text[:half] + cut + text[-half:]
+
+
+_SEQUENCES: tuple[tuple[Any, str, str], ...] = (
+    (list, "[", "]"),
+    (tuple, "(", ")"),
+    (deque, "deque([", "])"),
+    (type({}.keys()), "dict_keys([", "])"),
+    (type({}.values()), "dict_values([", "])"),
+    (type({}.items()), "dict_items([", "])"),
+)

@@ -1,0 +1,92 @@
+"""Values as readers are shown them."""
+
+import collections
+import datetime
+import decimal
+import fractions
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.value_text import LONGEST_SHOWN, call_text, lines_of, shortened, value_text
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+AS_PYTHON_WRITES = [
+    None, True, 3, -1.5, 2j, "it's", b"a\0", bytearray(b"x"), [], [1, [2]], (), (1,), (1, 2), {}, {"a": [1], 2: None},
+    set(), {1, 2}, frozenset({3}), range(3), range(1, 9, 2), float("inf"), int, ..., collections.deque([1]),
+    datetime.date(2020, 1, 2), decimal.Decimal("1.50"), fractions.Fraction(1, 3), {1: 2}.keys(), {1: 2}.values(),
+    "a\nb\ud800", [[[["deep"]]]], True, 10**400,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", AS_PYTHON_WRITES, ids=lambda value: repr(value)[:20])
+def test_a_value_is_written_as_python_writes_it(value):
+    assert value_text(value) == repr(value)
+    assert value_text(plain.loads(plain.dumps(value))) == repr(value)
+
+
+def test_values_of_the_library_are_named():
+    def crossed(value):
+        return value_text(plain.loads(plain.dumps(value)))
+
+    assert crossed(collections.Counter("aab")) == "Counter({'a': 2, 'b': 1})"
+    assert crossed(collections.OrderedDict(a=1)) == "OrderedDict({'a': 1})"
+    assert crossed(Point(1, [2])) == "Point(x=1, y=[2])"
+    assert crossed(object()) == "<object object>"
+    assert crossed(iter([1])) == "<list_iterator object>"
+    numpy = pytest.importorskip("numpy")
+    assert crossed(numpy.array([[1, 2]])) == "array([[1, 2]])"
+
+
+def test_a_set_is_written_the_same_in_each_process():
+    script = "from lit_rl.execution.wire.value_text import value_text\n"
+    script += (
+        "print(value_text({'b', 'a', 'c', (1, 'x'), frozenset('xyz')}), value_text({str(i) for i in range(2000)}))"
+    )
+    seen = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        seen.add(subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True).stdout)
+    assert seen == {"{'a', 'b', 'c', (1, 'x'), frozenset({'x', 'y', 'z'})} <set of 2000 items>\n"}
+
+
+def test_what_is_long_is_cut():
+    assert value_text(list(range(10**6))).endswith(" ... (1000000 items)")
+    text = value_text("a" * 10**6 + "b")
+    assert text.startswith("'aaa") and text.endswith("b'") and " ... " in text and len(text) <= LONGEST_SHOWN
+    text = value_text([1] * 300)
+    assert text.startswith("[1, 1") and text.endswith("1, 1]") and len(text) == LONGEST_SHOWN
+    assert shortened("x" * 501) != "x" * 501 == shortened("x" * 501, 501)
+    assert lines_of("a\n  b\n  c\nd", 2, 3) == "b\n  c"
+    assert call_text("f", [1, "a"], {"key": [2]}) == "f(1, 'a', key=[2])"
+    assert len(call_text("f", ["x" * 10**6] * 10**6, {})) == LONGEST_SHOWN
+
+
+def test_the_work_follows_what_is_shown():
+    cyclic = []
+    cyclic.append(cyclic)
+    wide = [[[0] * 1000] * 1000] * 1000  # a thousand million items
+    began = time.perf_counter()
+    for value in (cyclic, wide, {1: cyclic, 2: wide}, "x" * 10**8, range(10**12), 1 << 10**6, [1 << 10**5] * 1000):
+        assert len(value_text(value)) <= LONGEST_SHOWN
+    assert time.perf_counter() - began < 1.0
+
+
+class Raising:
+    def __getattribute__(self, name):
+        raise SystemError
+
+
+class RaisingList(list):
+    def __iter__(self):
+        raise RuntimeError
+
+
+def test_a_value_that_cannot_be_written_gives_no_text():
+    assert value_text(RaisingList([1])) == ""
+    assert value_text([Raising()]) in ("", "[<Raising object>]")
