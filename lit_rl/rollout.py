@@ -74,7 +74,7 @@ def collect(
         N completions and judgements, prompt-major.
     """
     judge = Judge(runner, [problem for problem in problems for _ in range(sampling.num_samples)])
-    completions = engine.generate(policy, policy.encode(problems), sampling, key, judge.start)
+    completions = engine.generate(policy, policy.codec.prompts(problems, policy.device), sampling, key, judge.start)
     return Rollout(completions, judge.finish(completions))
 
 

@@ -114,13 +114,13 @@ def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
 def test_equal_programs_of_one_problem_run_once_and_text_tasks_never(byte_tokenizer: str) -> None:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
-    policy.eos_ids = frozenset(range(258))  # every completion is one token, and that token is EOS
+    policy.codec.eos_ids = frozenset(range(258))  # every completion is one token, and that token is EOS
     runner = Recording()
     problems = [Problem("a", "a", CHECK, program_prefix="x = 1\n"), Problem("b", "b", TokenTarget())]
     rollout = collect(policy, InProcess(), runner, problems, Sampling(num_samples=3), StreamKey(0, "t", 0))
     assert runner.programs == []
     assert [j.outcome.verdict for j in rollout.judgements] == [Verdict.NO_PROGRAM] * 6
-    policy.eos_ids = frozenset()
+    policy.codec.eos_ids = frozenset()
     sampling = Sampling(num_samples=3, temperature=1e-6, max_tokens=4)
     rollout = collect(policy, InProcess(), runner, problems, sampling, StreamKey(0, "t", 0))
     assert len(set(rollout.completions.texts[:3])) == 1

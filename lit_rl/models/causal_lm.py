@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -21,21 +21,20 @@ from lit_rl.models.adapters import (
     has_adapter,
     using_adapter,
 )
-from lit_rl.models.family import counts_pads, most_positions, text_config
+from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
 from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
 from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import OnFinished, Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
-from lit_rl.models.prompting import eos_token_ids, pad_left, pad_right, prompt_token_ids
 from lit_rl.models.sampling import SampledRow, sample_rows
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.streams import StreamKey
-from lit_rl.models.text import CompletionText
+from lit_rl.models.text_codec import TextCodec
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.sharding import compute_again, gathered, layers_of
-from lit_rl.types import Completions, Problem, PromptBatch, Sampling, StopReason
+from lit_rl.types import Completions, PromptBatch, Sampling
 
 
 class CausalLM(Policy):
@@ -120,10 +119,12 @@ class CausalLM(Policy):
             (probe if self.probe else check_projection)(self.model)
             if self.pack_tokens is not None:
                 check_packing(self.model)
-        self.eos_ids = eos_token_ids(self.model, self.tokenizer)
-        pad = self.tokenizer.pad_token_id
-        self.pad_id = int(pad if pad is not None else min(self.eos_ids, default=0))
-        self.text = CompletionText(self.tokenizer)
+        self.codec = TextCodec(
+            self.tokenizer,
+            eos_token_ids(self.model, self.tokenizer),
+            most_positions(self.model) or 1 << 30,
+            counts_pads=counts_pads(self.model),
+        )
 
     def model_spec(self) -> ModelSpec:
         """What the model is built from."""
@@ -138,32 +139,12 @@ class CausalLM(Policy):
         )
 
     def load_tokenizer(self) -> None:
-        """Load the tokenizer alone, which is all that :meth:`encode` needs."""
+        """Load the tokenizer alone."""
         if self.tokenizer is None:
             key = MODEL_KEY if self.tokenizer_source == self.source else TOKENIZER_KEY
             self.tokenizer = load_tokenizer(str(self.tokenizer_source), key)
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.parameters()).device
-
-    @property
-    def max_positions(self) -> int:
-        """Prompt and completion tokens that the model can hold together."""
-        return most_positions(self.model) or 1 << 30
-
-    def fits(self, problem: Problem) -> bool:
-        """Whether the prompt leaves at least one of the model's positions to write in."""
-        return len(prompt_token_ids(self.tokenizer, problem)) < self.max_positions
-
-    def encode(self, problems: Sequence[Problem]) -> PromptBatch:
-        """Prompts as ids, padded on the left."""
-        rows = [prompt_token_ids(self.tokenizer, problem) for problem in problems]
-        ids, mask = pad_left(rows, self.pad_id, self.device)
-        return PromptBatch(tuple(problems), ids, mask)
 
     def sample(
         self, prompts: PromptBatch, sampling: Sampling, key: StreamKey, on_finished: OnFinished | None = None
@@ -176,7 +157,7 @@ class CausalLM(Policy):
         def finish(row: SampledRow) -> None:
             done[row.row] = row
             if on_finished is not None:
-                on_finished(row.row, self.text.decode(row.ids, row.reason, problems[row.row].stop_strings)[0])
+                on_finished(row.row, self.codec.decode(row.ids, row.reason, problems[row.row].stop_strings)[0])
 
         if problems:
             sample_rows(
@@ -185,43 +166,17 @@ class CausalLM(Policy):
                 prompts.prompt_mask,
                 sampling,
                 seeds=[key.seed_of(p.task_id, i % group) for i, p in enumerate(problems)],
-                eos_ids=self.eos_ids,
+                eos_ids=self.codec.eos_ids,
                 max_tokens=self._room(prompts, sampling),
-                stops=self.text.stop_test(problems),
+                stops=self.codec.stop_test(problems),
                 on_finished=finish,
             )
-        return self._completions(prompts, problems, [done[i] for i in range(len(problems))], group)
+        return self.codec.completions(prompts, [done[i] for i in range(len(problems))], group)
 
     def _room(self, prompts: PromptBatch, sampling: Sampling) -> list[int]:
         """Tokens each row may still write: the sampling limit, or what the positions leave."""
-        used = prompts.prompt_mask.sum(-1).tolist()
-        if counts_pads(self.model):
-            used = [prompts.prompt_ids.shape[1]] * len(used)
-        left = [max(1, self.max_positions - length) for length in used]
+        left = self.codec.room(prompts)
         return [min(sampling.max_tokens, room) for room in left for _ in range(sampling.num_samples)]
-
-    def _completions(
-        self, prompts: PromptBatch, problems: tuple[Problem, ...], rows: list[SampledRow], group: int
-    ) -> Completions:
-        ids = pad_right([row.ids for row in rows], self.pad_id, torch.long)
-        lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
-        decoded = [
-            self.text.decode(row.ids, row.reason, problem.stop_strings)
-            for row, problem in zip(rows, problems, strict=True)
-        ]
-        device = prompts.prompt_ids.device
-        return Completions(
-            problems=problems,
-            prompt_ids=prompts.prompt_ids.repeat_interleave(group, 0),
-            prompt_mask=prompts.prompt_mask.repeat_interleave(group, 0),
-            completion_ids=ids.to(device),
-            completion_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
-            sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
-            stop_reasons=tuple(row.reason for row in rows),
-            texts=tuple(text for text, _ in decoded),
-            token_bytes=tuple(spans for _, spans in decoded),
-            group_size=group,
-        )
 
     def forward(
         self,
@@ -300,28 +255,6 @@ class CausalLM(Policy):
         if any(".frozen_reference." in f".{name}" for name in names):
             self.reference_was_refreshed = True
             self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
-
-    def as_completions(self, problems: Sequence[Problem], texts: Sequence[str]) -> Completions:
-        """Given texts as if the policy had written them to their end: demonstrations and preference pairs.
-
-        Args:
-            problems: N problems.
-            texts: N completions, each ended by EOS here and cut at the model's positions.
-
-        Returns:
-            N completions; the sampler's log-probabilities are 0.
-        """
-        prompts = self.encode(problems)
-        eos = self.tokenizer.eos_token_id
-        ending = [] if eos is None else [int(eos)]
-        room = self._room(prompts, Sampling(max_tokens=1 << 30))
-        rows = [
-            SampledRow(i, ids[:limit], [0.0] * min(len(ids), limit), reason)
-            for i, (text, limit) in enumerate(zip(texts, room, strict=True))
-            for ids in [[*self.text.encode(text), *ending]]
-            for reason in [StopReason.EOS if ending and len(ids) <= limit else StopReason.LENGTH]
-        ]
-        return self._completions(prompts, tuple(problems), rows, 1)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""

@@ -97,3 +97,15 @@ def most_positions(model: Any) -> int | None:
 def counts_pads(model: Any) -> bool:
     """Whether a model has causal masks for as many columns as positions, so that left pads use some of them up."""
     return text_config(model).model_type in ("gpt_neo", "mpt")
+
+
+def eos_token_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every id that ends a completion: generation config, model config and tokenizer together."""
+    ids: set[int] = set()
+    for owner in (getattr(model, "generation_config", None), model.config, text_config(model), tokenizer):
+        value = getattr(owner, "eos_token_id", None)
+        if isinstance(value, int):
+            ids.add(value)
+        elif value is not None:
+            ids.update(int(one) for one in value)
+    return frozenset(ids)

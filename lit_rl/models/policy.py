@@ -1,4 +1,4 @@
-"""What a policy is: it reads problems, samples completions, and scores them.
+"""What a policy is: weights, and the log-probabilities that they give to completions.
 
 Causal language models (:mod:`lit_rl.models.causal_lm`) and toy models follow the same protocol, so the
 algorithms never ask which one they train.
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.execution.checks import ReferenceText
+from lit_rl.models.codec import Codec
 from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions, Problem, PromptBatch, Sampling
@@ -29,17 +30,17 @@ class Policy(nn.Module, ABC):
     the weights; :meth:`shard` places them on the ranks; then sampling and scoring.
     """
 
+    codec: Codec
+    """Between problems, ids and text; there after :meth:`load`."""
+
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
 
-    @abstractmethod
-    def encode(self, problems: Sequence[Problem]) -> PromptBatch:
-        """Turn problems into left-padded prompt ids on the policy's device."""
-
-    @abstractmethod
-    def fits(self, problem: Problem) -> bool:
-        """Whether the prompt leaves at least one of the policy's positions to write in."""
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
 
     @abstractmethod
     def sample(
@@ -127,4 +128,6 @@ class Policy(nn.Module, ABC):
             p if isinstance(p, Problem) else Problem(f"{i}", p, ReferenceText("")) for i, p in enumerate(prompts)
         ]
         with torch.no_grad(), evaluating(self):
-            return list(self.sample(self.encode(problems), sampling, StreamKey(seed, "complete", 0)).texts)
+            return list(
+                self.sample(self.codec.prompts(problems, self.device), sampling, StreamKey(seed, "complete", 0)).texts
+            )

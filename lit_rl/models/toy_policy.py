@@ -13,11 +13,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from lit_rl.models.number_codec import NumberCodec, Numbers, numbers_of
+from lit_rl.models.padding import pad_right
 from lit_rl.models.policy import OnFinished, Policy
-from lit_rl.models.prompting import pad_left, pad_right
-from lit_rl.models.sampling import choose_tokens
+from lit_rl.models.sampling import SampledRow, choose_tokens
 from lit_rl.models.streams import StreamKey, Uniforms
-from lit_rl.types import Completions, Problem, PromptBatch, Sampling, StopReason
+from lit_rl.types import Completions, PromptBatch, Sampling, StopReason
 
 
 class ToyPolicy(Policy):
@@ -34,6 +35,7 @@ class ToyPolicy(Policy):
         self.init_seed = init_seed or 0
         self.weights: nn.Module | None = None
         self.frozen_reference: nn.Module | None = None
+        self.codec = NumberCodec(self.reads)
 
     @abstractmethod
     def build(self, generator: torch.Generator) -> nn.Module:
@@ -47,24 +49,14 @@ class ToyPolicy(Policy):
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
         """Whether a completion has come to its end."""
 
+    @abstractmethod
+    def reads(self, numbers: Numbers) -> bool:
+        """Whether these numbers are a prompt that the policy was made for."""
+
     def load(self) -> None:
         """Build the weights."""
         if self.weights is None:
             self.weights = self.build(torch.Generator().manual_seed(self.init_seed))
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.parameters()).device
-
-    def fits(self, problem: Problem) -> bool:
-        """Whether the problem is one of numbers."""
-        return problem.check.numbers is not None
-
-    def encode(self, problems: Sequence[Problem]) -> PromptBatch:
-        """The numbers themselves as ids."""
-        ids, mask = pad_left([numbers_of(problem) for problem in problems], 0, self.device)
-        return PromptBatch(tuple(problems), ids, mask)
 
     def sample(
         self, prompts: PromptBatch, sampling: Sampling, key: StreamKey, on_finished: OnFinished | None = None
@@ -90,8 +82,9 @@ class ToyPolicy(Policy):
                     row.append(int(chosen[index]), float(scores[index]))
                     row.reason = self._reason(row, sampling.max_tokens)
                     if row.reason is not None and on_finished is not None:
-                        on_finished(index, row.text)
-        return _completions(prompts, problems, rows, group)
+                        on_finished(index, self.codec.decode(row.ids, row.reason, ())[0])
+        written = [SampledRow(i, r.ids, r.logprobs, r.reason or StopReason.LENGTH) for i, r in enumerate(rows)]
+        return self.codec.completions(prompts, written, group)
 
     def _reason(self, row: _Row, max_tokens: int) -> StopReason | None:
         if self.is_complete(row.prompt, row.ids):
@@ -153,45 +146,3 @@ class _Row:
     def append(self, token: int, logprob: float) -> None:
         self.ids.append(token)
         self.logprobs.append(logprob)
-
-    @property
-    def text(self) -> str:
-        return " ".join(map(str, self.ids))
-
-    @property
-    def token_bytes(self) -> tuple[tuple[int, int], ...]:
-        spans, start = [], 0
-        for token in self.ids:
-            spans.append((start, start + len(str(token))))
-            start += len(str(token)) + 1
-        return tuple(spans)
-
-
-def _completions(prompts: PromptBatch, problems: tuple[Problem, ...], rows: Sequence[_Row], group: int) -> Completions:
-    device = prompts.prompt_ids.device
-    ids = pad_right([row.ids for row in rows], 0, torch.long)
-    lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
-    return Completions(
-        problems=problems,
-        prompt_ids=prompts.prompt_ids.repeat_interleave(group, 0),
-        prompt_mask=prompts.prompt_mask.repeat_interleave(group, 0),
-        completion_ids=ids.to(device),
-        completion_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
-        sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
-        stop_reasons=tuple(row.reason or StopReason.LENGTH for row in rows),
-        texts=tuple(row.text for row in rows),
-        token_bytes=tuple(row.token_bytes for row in rows),
-        group_size=group,
-    )
-
-
-def numbers_of(problem: Problem) -> tuple[int, ...]:
-    """The numbers of a toy problem.
-
-    Raises:
-        ValueError: it has none.
-    """
-    numbers = problem.check.numbers
-    if numbers is None:
-        raise ValueError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
-    return numbers

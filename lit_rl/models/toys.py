@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.models.critic import Critic
+from lit_rl.models.number_codec import Numbers
 from lit_rl.models.policy import Policy
-from lit_rl.models.toy_policy import ToyPolicy, numbers_of
+from lit_rl.models.toy_policy import ToyPolicy
 from lit_rl.simulators.toys import APPROACH
-from lit_rl.types import Completions, Problem
+from lit_rl.types import Completions
 
 
 class SortingPolicy(ToyPolicy):
@@ -59,11 +60,8 @@ class SortingPolicy(ToyPolicy):
         weights["decode"] = torch.randn(self.length, size, size, generator=generator) / math.sqrt(size)
         return weights
 
-    def fits(self, problem: Problem) -> bool:
-        """Whether the prompt has the policy's length and numbers it knows."""
-        if not super().fits(problem):
-            return False
-        numbers = numbers_of(problem)
+    def reads(self, numbers: Numbers) -> bool:
+        """Whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
@@ -97,9 +95,9 @@ class CorridorPolicy(ToyPolicy):
         """A table [num_cells + 1, 2] of zeros; row 0, the goal, is never used."""
         return _table(self.num_cells, 2)
 
-    def fits(self, problem: Problem) -> bool:
+    def reads(self, numbers: Numbers) -> bool:
         """Whether the corridor is not longer than the table."""
-        return super().fits(problem) and numbers_of(problem)[0] <= self.num_cells
+        return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
         """[N, T, 2]: the row of the distance before each action."""

@@ -108,7 +108,7 @@ class PolicyModule(OptimizedModule):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.policy.fits)
+            datamodule.keep_only(self.policy.codec.fits)
 
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need.

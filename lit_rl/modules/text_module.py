@@ -32,7 +32,7 @@ class TextModule(PolicyModule):
     """Learns from given texts; a subclass says which texts and what their loss is.
 
     Args:
-        policy: what is trained; needs ``as_completions`` (causal language models have it).
+        policy: what is trained.
         microbatch_size: problems per forward and backward on one rank; ``None`` for the batch at once. Changes
             memory and speed, never the gradient.
         max_updates: the run ends after so many updates; ``None`` leaves it to the trainer.
@@ -109,9 +109,8 @@ class TextModule(PolicyModule):
         texts = [self.texts(problem) for problem in problems]
         group = len(texts[0])
         repeated = [problem for problem in problems for _ in range(group)]
-        policy: Any = self.policy
-        completions: Completions = policy.as_completions(repeated, [text for of_one in texts for text in of_one])
-        return completions, group
+        given = [text for of_one in texts for text in of_one]
+        return self.policy.codec.as_completions(repeated, given, self.policy.device), group
 
     def pieces(self, completions: Completions, group: int) -> list[Completions]:
         """Micro-batches: problems of similar length together, so that little is padding."""

@@ -26,7 +26,7 @@ class Brief(CausalLM):
 
     def load(self) -> None:
         super().load()
-        self.eos_ids = frozenset(range(0, 256, 5))
+        self.codec.eos_ids = frozenset(range(0, 256, 5))
 
 
 class SomeMissing(EvenBytes):

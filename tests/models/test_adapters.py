@@ -35,7 +35,7 @@ def folder(byte_tokenizer: str, tmp_path: Path) -> Path:
 
 
 def rows(policy: CausalLM) -> Completions:
-    return policy.as_completions([Problem("a", "abc", TokenTarget())], ["xyz"])
+    return policy.codec.as_completions([Problem("a", "abc", TokenTarget())], ["xyz"])
 
 
 def move(policy: CausalLM) -> None:

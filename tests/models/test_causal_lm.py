@@ -45,14 +45,14 @@ def problems(*prompts: str, stop_strings: tuple[str, ...] = ()) -> list[Problem]
 
 def sample(policy: CausalLM, prompts: list[Problem], **sampling: object) -> Completions:
     with evaluating(policy):
-        return policy.sample(policy.encode(prompts), Sampling(**sampling), KEY)  # type: ignore[arg-type]
+        return policy.sample(policy.codec.prompts(prompts), Sampling(**sampling), KEY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ends_early", [False, True])
 def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM, ends_early: bool) -> None:
     """Items 7, 12, 35: the shift, left padding and the temperature are the same in both, also as rows drop out."""
     if ends_early:
-        tiny_policy.eos_ids = frozenset(range(0, 256, 7))
+        tiny_policy.codec.eos_ids = frozenset(range(0, 256, 7))
     done = sample(tiny_policy, problems("a", "hello there", "def"), num_samples=4, temperature=0.5, max_tokens=20)
     assert (len(set(done.lengths.tolist())) > 3) is ends_early
     with torch.no_grad(), evaluating(tiny_policy):
@@ -63,7 +63,7 @@ def test_sampler_and_training_forward_agree_on_logprobs(tiny_policy: CausalLM, e
 def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
     """Item 12."""
     done = sample(tiny_policy, problems("hello"), num_samples=2, max_tokens=5)
-    pads = torch.full((2, 5), tiny_policy.pad_id)
+    pads = torch.full((2, 5), tiny_policy.codec.pad_id)
     padded = replace(
         done,
         prompt_ids=torch.cat([pads, done.prompt_ids], 1),
@@ -81,7 +81,7 @@ def test_a_rows_samples_do_not_depend_on_its_company(tiny_policy: CausalLM) -> N
 
 
 def test_greedy_equals_generate_of_transformers(tiny_policy: CausalLM) -> None:
-    prompts = tiny_policy.encode(problems("def f(x):", "a"))
+    prompts = tiny_policy.codec.prompts(problems("def f(x):", "a"))
     done = sample(tiny_policy, list(prompts.problems), temperature=0.0, max_tokens=10)
     with evaluating(tiny_policy):
         expected = tiny_policy.model.generate(
@@ -109,7 +109,7 @@ def force(policy: CausalLM, *ids: int) -> None:
 
 def test_several_eos_ids_all_end_a_completion_and_the_mask_covers_them(tiny_policy: CausalLM) -> None:
     """Items 8, 10."""
-    tiny_policy.eos_ids = frozenset({256, 65})
+    tiny_policy.codec.eos_ids = frozenset({256, 65})
     force(tiny_policy, 70, 71, 65, 72)
     done = sample(tiny_policy, problems("p"), temperature=1.0, max_tokens=8)
     assert done.completion_ids[0, :3].tolist() == [70, 71, 65]
@@ -119,7 +119,7 @@ def test_several_eos_ids_all_end_a_completion_and_the_mask_covers_them(tiny_poli
 
 def test_pad_equal_to_eos_keeps_the_eos_in_the_mask(tiny_policy: CausalLM) -> None:
     """Item 9: the mask ends after the first EOS by position, whatever id pads."""
-    tiny_policy.pad_id = 256
+    tiny_policy.codec.pad_id = 256
     force(tiny_policy, 70, 256)
     done = sample(tiny_policy, problems("p"), max_tokens=8)
     assert done.completion_mask.sum().item() == 2
@@ -149,7 +149,7 @@ def test_a_stop_string_cuts_the_text_but_keeps_the_ids(tiny_policy: CausalLM) ->
 
 def test_given_texts_round_trip_and_end_with_eos(tiny_policy: CausalLM) -> None:
     texts = ["    return 1\n", "é\r\n"]
-    done = tiny_policy.as_completions(problems("a", "bb"), texts)
+    done = tiny_policy.codec.as_completions(problems("a", "bb"), texts)
     assert list(done.texts) == texts
     assert [int(done.completion_ids[i, n - 1]) for i, n in enumerate(done.lengths.tolist())] == [256, 256]
 
@@ -225,8 +225,8 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
 
 
 def test_a_prompt_must_leave_a_position_and_completions_end_with_the_positions(tiny_policy: CausalLM) -> None:
-    assert tiny_policy.fits(problems("x" * 127)[0])
-    assert not tiny_policy.fits(problems("x" * 128)[0])
+    assert tiny_policy.codec.fits(problems("x" * 127)[0])
+    assert not tiny_policy.codec.fits(problems("x" * 128)[0])
     done = sample(tiny_policy, problems("x" * 125, "x"), max_tokens=6)
     assert done.lengths[0] <= 3
     assert done.completion_ids.shape[1] <= 6

@@ -15,7 +15,7 @@ def test_a_value_is_read_before_its_token_and_the_tail_after_the_last_one(byte_t
     """Item 26: hidden state s of row i is the number 100 i + s, and the head hands it on."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
-    rows = policy.as_completions([Problem(p, p, TokenTarget()) for p in ("abc", "a")], ["xyzw", "x"])
+    rows = policy.codec.as_completions([Problem(p, p, TokenTarget()) for p in ("abc", "a")], ["xyzw", "x"])
     num_prompt, num_tokens = rows.prompt_ids.shape[1], rows.completion_ids.shape[1]
     assert (num_prompt, num_tokens, rows.lengths.tolist()) == (3, 5, [5, 2])
     state = 100 * torch.arange(2)[:, None] + torch.arange(num_prompt + num_tokens)

@@ -49,7 +49,7 @@ def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
 
 
 def require_greedy_is_generate(policy: CausalLM) -> None:
-    prompts = policy.encode(problems("def f(x):", "a", "hello"))
+    prompts = policy.codec.prompts(problems("def f(x):", "a", "hello"))
     ours = policy.sample(prompts, Sampling(temperature=0.0, max_tokens=20), StreamKey(3, "test", 0))
     theirs = policy.model.generate(
         input_ids=prompts.prompt_ids, attention_mask=prompts.prompt_mask.long(), max_new_tokens=20, do_sample=False
@@ -60,8 +60,8 @@ def require_greedy_is_generate(policy: CausalLM) -> None:
 
 def sampled(policy: CausalLM) -> Completions:
     """Rows behind different pads that end at different times, so that the batch becomes smaller on its way."""
-    policy.eos_ids = frozenset(range(0, 256, 9))
-    prompts = policy.encode(problems("a", "hello there", "xyz"))
+    policy.codec.eos_ids = frozenset(range(0, 256, 9))
+    prompts = policy.codec.prompts(problems("a", "hello there", "xyz"))
     done = policy.sample(prompts, Sampling(num_samples=4, temperature=0.5, max_tokens=24), StreamKey(3, "test", 0))
     assert done.lengths.min() < 0.5 * done.lengths.max()
     return done

@@ -40,7 +40,7 @@ def test_the_default_chunk_follows_the_vocabulary(byte_tokenizer: str, monkeypat
         from lit_rl.execution import TokenTarget
         from lit_rl.types import Problem
 
-        policy.logprobs(policy.as_completions([Problem("a", "a", TokenTarget())], ["b"]))
+        policy.logprobs(policy.codec.as_completions([Problem("a", "a", TokenTarget())], ["b"]))
     assert seen == [4096, 441, 7]
 
 

@@ -91,9 +91,9 @@ def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: s
 
     policy = built(byte_tokenizer)
     policy.load()
-    policy.eos_ids = frozenset()
+    policy.codec.eos_ids = frozenset()
     prompts = [Problem(p, p, TokenTarget()) for p in ("x" * 120, *(f"abc{i}" for i in range(5)))]
     with torch.no_grad(), evaluating(policy):
-        done = policy.sample(policy.encode(prompts), Sampling(max_tokens=124), StreamKey(0, "test", 0))
+        done = policy.sample(policy.codec.prompts(prompts), Sampling(max_tokens=124), StreamKey(0, "test", 0))
         assert done.lengths.tolist() == [8] + [124] * 5
         assert torch.allclose(policy.logprobs(done), done.sampler_logprobs, atol=1e-5)

@@ -13,7 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import choose_tokens
 from lit_rl.models.streams import Uniforms
-from lit_rl.models.text import CompletionText
+from lit_rl.models.text_codec import TextCodec
 from lit_rl.types import Problem, Sampling, StopReason
 
 PROBABILITIES = (0.05, 0.5, 0.15, 0.3)
@@ -60,7 +60,7 @@ def test_stop_strings_of_any_length_stop_and_cut(byte_tokenizer: str, stop: str)
     """One token a byte: a string of 200 characters is 200 tokens."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load_tokenizer()
-    text = CompletionText(policy.tokenizer)
+    text = TextCodec(policy.tokenizer)
     stops = text.stop_test([Problem("p", "p", TokenTarget(), stop_strings=(stop, "never"))])
     assert stops is not None
     ids = policy.tokenizer("    return 1" + stop)["input_ids"]
@@ -72,7 +72,7 @@ def test_each_row_has_a_tail_for_its_own_problem(byte_tokenizer: str) -> None:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load_tokenizer()
     rows = [Problem("a", "p", TokenTarget()), Problem("b", "p", TokenTarget(), stop_strings=("y" * 50,))]
-    stops = CompletionText(policy.tokenizer).stop_test(rows)
+    stops = TextCodec(policy.tokenizer).stop_test(rows)
     ids = policy.tokenizer("y" * 50)["input_ids"]
     assert stops is not None and not stops(0, ids) and stops(1, ids)
 
@@ -85,4 +85,4 @@ def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: s
     first.save_pretrained(tmp_path)
     policy = CausalLM(str(tmp_path))
     policy.load()
-    assert policy.eos_ids == {65, 66, 70, 256}
+    assert policy.codec.eos_ids == {65, 66, 70, 256}

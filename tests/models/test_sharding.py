@@ -59,14 +59,14 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     alone = loaded(byte_tokenizer, lora)
     sampling = Sampling(num_samples=2, max_tokens=9)
     with evaluating(alone):
-        expected = alone.sample(alone.encode(problems("a", "hello")), sampling, key)
+        expected = alone.sample(alone.codec.prompts(problems("a", "hello")), sampling, key)
 
     def on_two() -> Any:
         policy = sharded(byte_tokenizer, lora=lora)
         prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
         with torch.no_grad(), evaluating(policy), unsharded(policy):
             whole = sum(p.numel() for n, p in policy.model.named_parameters())
-            done = policy.sample(policy.encode(prompts), sampling, key)
+            done = policy.sample(policy.codec.prompts(prompts), sampling, key)
         with torch.no_grad(), evaluating(policy):
             score = policy.logprobs(expected)
             with policy.reference():

@@ -21,7 +21,7 @@ def loaded(policy: ToyPolicy) -> ToyPolicy:
 
 
 def sample(policy, problems, **sampling):
-    return policy.sample(policy.encode(problems), Sampling(**{"max_tokens": 8, **sampling}), KEY)
+    return policy.sample(policy.codec.prompts(problems), Sampling(**{"max_tokens": 8, **sampling}), KEY)
 
 
 @pytest.fixture
@@ -147,11 +147,11 @@ def test_a_reference_that_was_not_prepared_says_so(sorter):
 
 
 def test_problems_of_another_shape_do_not_fit(sorter, walker):
-    assert sorter.fits(sorting_problem([1, 0, 4]))
-    assert not sorter.fits(sorting_problem([1, 0, 5]))
-    assert not sorter.fits(sorting_problem([1, 0]))
-    assert walker.fits(corridor_problem(4, 4)) and not walker.fits(corridor_problem(5, 1))
-    assert not sorter.fits(Problem("x", "y", ReferenceText("z")))
+    assert sorter.codec.fits(sorting_problem([1, 0, 4]))
+    assert not sorter.codec.fits(sorting_problem([1, 0, 5]))
+    assert not sorter.codec.fits(sorting_problem([1, 0]))
+    assert walker.codec.fits(corridor_problem(4, 4)) and not walker.codec.fits(corridor_problem(5, 1))
+    assert not sorter.codec.fits(Problem("x", "y", ReferenceText("z")))
 
 
 def test_the_same_seed_builds_the_same_weights():

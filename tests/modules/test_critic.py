@@ -47,7 +47,7 @@ def test_checkpoints_hold_the_same_whatever_adapter_is_on(make_module: Make, tmp
         ids = {id(p) for p in module.parameter_groups()[part]}
         assert ids and ids <= {id(p) for name, p in module.named_parameters() if name in held}
     problems = module.trainer.datamodule.problems("train")[:1]
-    rows = module.policy.as_completions(problems, ["abc"])
+    rows = module.policy.codec.as_completions(problems, ["abc"])
     module.critic(rows)
     assert state() == before
     with module.critic.active():
@@ -68,7 +68,7 @@ def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make
         policy.load()
         critic.load(policy)
         assert critic.head.weight.dtype is torch.float32
-        values, tails = critic(policy.as_completions(Words().load_problems("train")[:2], ["abc", "d"]))
+        values, tails = critic(policy.codec.as_completions(Words().load_problems("train")[:2], ["abc", "d"]))
         assert values.dtype is tails.dtype is torch.float32
 
 
@@ -82,6 +82,6 @@ def test_the_reference_of_a_shared_base_is_the_base_without_any_adapter_or_head(
     fresh: Any = make_module().policy
     fresh.load()
     problems = module.trainer.datamodule.problems("train")
-    rows = fresh.as_completions(problems, ["abc"] * len(problems))
+    rows = fresh.codec.as_completions(problems, ["abc"] * len(problems))
     with torch.no_grad(), module.policy.eval().reference() as reference:
         torch.testing.assert_close(reference.logprobs(rows), fresh.eval().logprobs(rows), atol=1e-12, rtol=0)

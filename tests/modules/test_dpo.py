@@ -59,7 +59,7 @@ def data(path: Path, **kwargs: Any) -> PreferencePairs:
 
 def logprobs_of(policy: CausalLM, problems: list[Problem], which: str) -> torch.Tensor:
     """[M] log-probability of each pair's completion, one row at a time and without any padding."""
-    rows = [policy.as_completions([p], [getattr(pair_of(p), which)]) for p in problems]
+    rows = [policy.codec.as_completions([p], [getattr(pair_of(p), which)]) for p in problems]
     return torch.stack([policy.logprobs(row).sum() for row in rows])
 
 
@@ -192,7 +192,7 @@ class Writes(CausalLM):
     def sample(self, prompts: Any, sampling: Sampling, key: Any, on_finished: Any = None) -> Any:
         texts = ["x = 1", "x = 2", "x =", "x = 1 # again"][: sampling.num_samples]
         problems = [problem for problem in prompts.problems for _ in texts]
-        made = self.as_completions(problems, texts * len(prompts.problems))
+        made = self.codec.as_completions(problems, texts * len(prompts.problems))
         return dataclasses.replace(made, group_size=len(texts))
 
 

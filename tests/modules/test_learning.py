@@ -31,7 +31,7 @@ def mean_reward(policy: SortingPolicy) -> float:
     """Of 100 fresh samples of each prompt that was trained on."""
     problems = Sorting().problems("test")
     sampling = Sampling(num_samples=100, max_tokens=3)
-    completions = policy.sample(policy.encode(problems), sampling, StreamKey(0, "test", 0))
+    completions = policy.sample(policy.codec.prompts(problems), sampling, StreamKey(0, "test", 0))
     scores = [score.value for score in SortingReward().score(completions, [])]
     return sum(value or 0.0 for value in scores) / len(scores)
 

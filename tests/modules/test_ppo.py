@@ -108,10 +108,10 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     assert not {id(p) for p in groups["policy"]} & {id(p) for p in groups["critic"]}
     base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
     base.load()
-    done = base.as_completions([], [])
+    done = base.codec.as_completions([], [])
     with evaluating(policy, base), torch.no_grad():
         problems = module.trainer.datamodule.problems("train")[:2]  # type: ignore[attr-defined]
-        done = base.as_completions(problems, ["abc", "d"])
+        done = base.codec.as_completions(problems, ["abc", "d"])
         with policy.reference():
             assert torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
         assert not torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)

@@ -90,7 +90,7 @@ def test_only_one_sided_groups_are_replaced_and_in_their_places(make_module: Mak
     assert all(int(task_id.removeprefix("train")) % 2 == 0 for task_id in kept)
     assert module.trainer.callback_metrics["group/resampled_fraction"] == pytest.approx((3 - sum(even)) / 3)
     completions = module.rollout.completions
-    rescored = module.policy.encode([j.problem for j in module.rollout.judgements])
+    rescored = module.policy.codec.prompts([j.problem for j in module.rollout.judgements])
     assert torch.equal(completions.prompt_mask, rescored.prompt_mask)
     assert torch.equal(completions.prompt_ids * completions.prompt_mask, rescored.prompt_ids * rescored.prompt_mask)
     again: Any = make_module(HalfOfThem, max_resamples=9, max_rollouts=1)

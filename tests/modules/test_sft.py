@@ -135,7 +135,7 @@ def test_adapters_learn_and_the_base_stands_still(make_sft: Make, tmp_path: Path
     fresh.load()
     policy: Any = module.policy
     problems = Shown().problems("train")
-    shown = fresh.as_completions(problems, ["abc"] * len(problems))
+    shown = fresh.codec.as_completions(problems, ["abc"] * len(problems))
     with torch.no_grad(), using_adapter(policy.model, None):
         assert torch.equal(policy.logprobs(shown), fresh.logprobs(shown))
     with torch.no_grad():

@@ -16,7 +16,7 @@ from lit_rl.types import Judgement, Problem, Sampling
 
 def sampled(policy, problem, **sampling):
     policy.load()
-    return policy.sample(policy.encode([problem]), Sampling(**sampling), StreamKey(0, "test", 0))
+    return policy.sample(policy.codec.prompts([problem]), Sampling(**sampling), StreamKey(0, "test", 0))
 
 
 def judged(completions):
