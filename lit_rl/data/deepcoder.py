@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
+from lit_rl.data.contest_examples import parameters_of, shown_tests
 from lit_rl.data.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
@@ -77,6 +79,9 @@ class DeepCoder(TaskDataModule):
     such rows is refused), and so are rows whose field ``checker``
     or ``generated_checker`` holds a program that would have to judge the output: no such program is run. Problems on
     stdin whose statements ask for a dialogue or for any of several answers stay, and are counted when loaded.
+
+    ``public_check`` holds the public tests of a row that tells them from private ones, else those tests whose input
+    and output stand in the statement as an example; a row without either has none.
 
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
     ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
@@ -189,25 +194,28 @@ class DeepCoder(TaskDataModule):
         metadata = _metadata(row)
         if any(row.values.get(field) or metadata.get(field) for field in CHECKER_FIELDS):
             return _Left.CHECKER
-        tests = longest_tests(_tests(row, metadata.get("func_name")), self.max_tests)
+        stored, public = _tests(row, metadata.get("func_name"))
+        tests = longest_tests(stored, self.max_tests)
         if not question or not tests:
             return _Left.EMPTY
         starter, solution = row.text("starter_code", default=""), _reference(row)
+        function = tests[0].function
+        public = public or shown_tests(question, stored, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
         rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
-        check = contest_check(
-            tests,
-            self.test_timeout_seconds,
+        check_of = partial(
+            contest_check,
+            timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
             compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
             tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
         )
-        function = tests[0].function
         prefix = CONTEST_IMPORTS if function else ""
         return Problem(
             task_id="",
             prompt=messages or contest_prompt(question, starter, function),
-            check=check,
+            check=check_of(tests),
+            public_check=check_of(public) if public else None,
             program_prefix=prefix,
             starter_code=starter,
             reference=solution and prefix + solution,
@@ -280,16 +288,17 @@ def _metadata(row: Row) -> Mapping[str, Any]:
     return metadata
 
 
-def _tests(row: Row, function: str | None) -> list[ContestTest]:
+def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+    """All tests of a row, and those of them that the row itself calls public."""
     for name in ("tests", "input_output"):
         if row.values.get(name):  # APPS has empty texts where a problem has no tests
-            return normalise_tests(row.json(name), function)
+            return normalise_tests(row.json(name), function), []
     if "reward_model" in row:
         truth = Row(row.source, row.number, row.json("reward_model")).json("ground_truth")
-        return normalise_tests(truth, function)
+        return normalise_tests(truth, function), []
     public = normalise_tests(row.json("public_test_cases", default=[]), function)
     hidden = row.text("private_test_cases", default="")
-    return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else [])
+    return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else []), public
 
 
 def _reference(row: Row) -> str | None:

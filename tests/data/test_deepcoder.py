@@ -5,6 +5,7 @@ import base64
 import json
 import pickle
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from lit_rl.data.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, DeepCoder
 from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import CallTests, StdioTests
+from lit_rl.execution.sandbox import Sandbox
 
+STDIN_FILE = "codeforces_stdin.jsonl.gz"
 STDIO_TESTS = json.dumps([{"input": "1\n", "output": "2\n"}])
 STARTER = "class Solution:\n    def double(self, x: int) -> int:\n"
 CALL_TESTS = [{"input": "1", "output": "2", "testtype": "functional"}]
@@ -100,6 +103,74 @@ def test_public_and_hidden_tests_of_livecodebench_are_one_check(tmp_path):
     (problem,) = load(tmp_path, ROWS["livecodebench"])
     assert problem.check.cases == (((1,), 2), ((4,), 8))
     assert problem.fields["problem_timeout_seconds"] == (6 + 1) * 2 + 5
+
+
+def test_public_tests_of_a_row_are_its_public_check_whatever_the_limit(tmp_path):
+    for limit in (None, 1):
+        (problem,) = load(tmp_path, ROWS["livecodebench"], max_tests=limit)
+        assert problem.public_check == replace(problem.check, cases=(((1,), 2),))
+
+
+@pytest.mark.parametrize("shape", sorted(set(ROWS) - {"livecodebench"}))
+def test_a_row_that_neither_separates_nor_shows_its_tests_has_no_public_check(tmp_path, shape):
+    (problem,) = load(tmp_path, ROWS[shape])
+    assert problem.public_check is None
+
+
+def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
+    tests = {"inputs": ["1\n", "3 4\n5\n", "9\n"], "outputs": ["2\n", "6 8\n10\n", "18\n"]}
+    shown = "Double them.\n\n-----Input-----\n\nNumbers.\n\n"
+    shown += "-----Sample Input 1-----\n\n3 4\n5\n\nSample Output 1:\n6 8\n10\n"
+    stdio = {"problem": shown, "tests": json.dumps(tests)}
+    cases = [{"input": "1\n[2]", "output": "[1, 2]"}, {"input": "4\n[]", "output": "[]"}]
+    starter = "class Solution:\n    def join(self, x: int, ys: List[int]) -> List[int]:\n"
+    calls = {
+        "problem": "Join.\n\nExample 1:\n\nInput: x = 1, ys = [2]\nOutput: [1,2]\nExplanation: joined.",
+        "starter_code": starter,
+        "tests": json.dumps([{**case, "testtype": "functional"} for case in cases]),
+        "metadata": {"func_name": "join"},
+    }
+    on_stdin, method = load(tmp_path, stdio, calls)
+    assert on_stdin.public_check == replace(on_stdin.check, cases=(("3 4\n5\n", "6 8\n10\n"),))
+    assert len(on_stdin.check.cases) == 3
+    assert method.public_check == replace(method.check, cases=(((1, [2]), [1, 2]),))
+
+
+NOT_SHOWN = {
+    "no label": "1\nOutput\n2",
+    "another input": "Input\n1 1\nOutput\n2",
+    "another output": "Input\n1\nOutput\n3",
+    "a word before the label": "The Input\n1\nOutput\n2",
+    "the output above": "Output\n2\nInput\n1",
+    "a line between": "Input\n1\nIt is doubled.\nOutput\n2",
+    "cut off": "Input\n1\nOutput",
+}
+
+
+@pytest.mark.parametrize("case", NOT_SHOWN)
+def test_an_example_that_leaves_a_doubt_is_not_shown(tmp_path, case):
+    tests = json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]})
+    (problem,) = load(tmp_path, {"problem": f"Double it.\n{NOT_SHOWN[case]}", "tests": tests})
+    assert problem.public_check is None
+    (control,) = load(tmp_path, {"problem": "Double it.\nInput\n1\nOutput\n2", "tests": tests})
+    assert control.public_check == control.check
+
+
+def test_a_test_without_input_is_never_shown(tmp_path):
+    tests = json.dumps({"inputs": [""], "outputs": ["2\n"]})
+    (problem,) = load(tmp_path, {"problem": "Print 2.\nInput\n\nOutput\n2", "tests": tests})
+    assert problem.public_check is None
+
+
+def test_statements_of_the_real_rows_show_one_test_in_all(real_data):
+    """These two files were published without their examples, but for one call in a statement's text."""
+    files = [str(real_data / "competitive" / name) for name in ("leetcode_functional_train.jsonl.gz", STDIN_FILE)]
+    problems = [problem for file in files for problem in DeepCoder(train=[file]).problems("train")]
+    shown = [problem for problem in problems if problem.public_check is not None]
+    assert (len(problems), [problem.public_check.cases for problem in shown]) == (2176, [(((1,), "1"),)])
+    assert shown[0].check.entry_point == "Solution.countAndSay"
+    with Sandbox(num_workers=1) as sandbox:
+        assert sandbox.judge_many([(shown[0].reference, shown[0].public_check)])[0].passed
 
 
 def test_methods_are_called_where_there_is_a_class_solution(tmp_path):
