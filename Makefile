@@ -27,7 +27,7 @@ demo: $(STAMP)
 	$(BIN)/python benchmarks/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not families and not peers and not gpu and not slurm"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow and not families and not peers and not gpu and not slurm"
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not peers and not slurm"
