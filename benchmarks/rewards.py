@@ -78,7 +78,7 @@ def rows(number: int, tokenizer: Any) -> tuple[Completions, list[Judgement]]:
         program = found and Program(found.source, found.start, found.end, 0, found.fenced)
         judgements.append(Judgement(task, program, Outcome(Verdict.PASSED)))
     ids = torch.zeros(number, width, dtype=torch.long)
-    completions = Completions(
+    completions = Completions.single_turn(
         problems=(task,) * number,
         prompt_ids=ids[:, :1],
         prompt_mask=ids[:, :1] == 0,

@@ -48,10 +48,8 @@ class CompletionLog(pl.Callback):
         self._shown[dataloader_idx] = self._shown.get(dataloader_idx, 0) + min(wanted, len(batch))
         step = int(getattr(pl_module, "rollout_step", trainer.global_step))
         for name, rollout in evaluated.rollouts.items():
-            group = rollout.completions.group_size
-            for problem in range(min(wanted, len(batch))):
-                for sample in range(min(self.num_samples, group)):
-                    row = problem * group + sample
+            for rows in list(rollout.completions.groups().values())[:wanted]:
+                for sample, row in enumerate(rows[: self.num_samples]):
                     text = as_markdown(rollout.judgements[row], rollout.completions.texts[row])
                     task_id = rollout.judgements[row].problem.task_id
                     writer.add_text(f"completions/{name}/{task_id}/{sample}", text, step)  # type: ignore[union-attr]

@@ -59,11 +59,10 @@ class PreferenceWriter(pl.Callback):
         evaluated: Evaluated = outputs
         completions = evaluated.rollouts["predict"].completions
         rewards = evaluated.rewards["predict"].known_rewards().tolist()
-        group = completions.group_size
-        for number, problem in enumerate(batch):
-            rows = slice(number * group, (number + 1) * group)
+        for number, (problem, rows) in enumerate(zip(batch, completions.groups().values(), strict=True)):
+            texts, scores = [completions.texts[row] for row in rows], [rewards[row] for row in rows]
             self._pairs[batch_idx, number, trainer.global_rank] = make_pairs(
-                problem, completions.texts[rows], rewards[rows], margin=self.margin, max_pairs=self.max_pairs
+                problem, texts, scores, margin=self.margin, max_pairs=self.max_pairs
             )
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

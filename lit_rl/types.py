@@ -121,21 +121,47 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Completions:
-    """What the policy wrote: N rows, prompt-major.
+class Turn:
+    """What the policy said once.
 
     Args:
-        problems: N problems, one per row (each repeated G times).
+        start: column of its first token in the completion.
+        end: column after its last.
+        text: decoded, without EOS and cut at the stop string.
+        token_bytes: entry t is the ``(start, end)`` byte span of the turn's token t in the UTF-8 of the text. Tokens
+            beyond the text (EOS, a cut stop string) have an empty span at its end.
+        stop_reason: why it ended.
+    """
+
+    start: int
+    end: int
+    text: str
+    token_bytes: tuple[tuple[int, int], ...]
+    stop_reason: StopReason
+
+
+@dataclass(frozen=True)
+class Completions:
+    """What came after the prompts: N rows of one or more turns of the policy, and what was said between them.
+
+        completion_ids   [policy turn][environment][policy turn] padding
+        completion_mask   1 1 1 1 1 1  0 0 0 0 0 0  1 1 1 1 1 1   0 0 0
+        token_mask        1 1 1 1 1 1  1 1 1 1 1 1  1 1 1 1 1 1   0 0 0
+
+    Args:
+        problems: N problems, one per row.
         prompt_ids: [N, P] int64, padded on the left.
         prompt_mask: [N, P] bool.
-        completion_ids: [N, T] int64, the sampled ids themselves, padded on the right.
-        completion_mask: [N, T] bool; covers the EOS token, nothing after it.
-        sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 outside the mask.
-        stop_reasons: N reasons.
-        texts: N decoded completions, without EOS and cut at the stop string.
-        token_bytes: N tuples; entry t is the ``(start, end)`` byte span of token t in the UTF-8 of the text.
-            Tokens beyond the text (EOS, a cut stop string) have an empty span at its end.
-        group_size: G.
+        completion_ids: [N, T] int64, the ids themselves as they were sampled or read, padded on the right.
+        completion_mask: [N, T] bool, tokens that the policy chose, EOS included: what loss and credit speak of. It
+            may have holes.
+        token_mask: [N, T] bool, tokens that are there: what attention and positions speak of.
+        sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 where the policy chose nothing.
+        turns: N tuples of what the policy said, in order, at least one each.
+        group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not stand side by
+            side, nor need groups be of equal size.
+        weights_versions: N numbers, the lowest version of the weights that sampled each row; empty where nothing was
+            sampled.
     """
 
     problems: tuple[Problem, ...]
@@ -143,37 +169,130 @@ class Completions:
     prompt_mask: Tensor
     completion_ids: Tensor
     completion_mask: Tensor
+    token_mask: Tensor
     sampler_logprobs: Tensor
-    stop_reasons: tuple[StopReason, ...]
-    texts: tuple[str, ...]
-    token_bytes: tuple[tuple[tuple[int, int], ...], ...]
-    group_size: int = 1
+    turns: tuple[tuple[Turn, ...], ...]
+    group_ids: Tensor
+    weights_versions: tuple[int, ...] = ()
+
+    @classmethod
+    def single_turn(
+        cls,
+        *,
+        problems: tuple[Problem, ...],
+        prompt_ids: Tensor,
+        prompt_mask: Tensor,
+        completion_ids: Tensor,
+        completion_mask: Tensor,
+        sampler_logprobs: Tensor,
+        stop_reasons: Sequence[StopReason],
+        texts: Sequence[str],
+        token_bytes: Sequence[tuple[tuple[int, int], ...]],
+        group_size: int = 1,
+        weights_versions: tuple[int, ...] = (),
+    ) -> Completions:
+        """Rows of one turn each, prompt-major: the rows of a prompt side by side.
+
+        Args:
+            problems: N problems, one per row.
+            prompt_ids: [N, P] int64, padded on the left.
+            prompt_mask: [N, P] bool.
+            completion_ids: [N, T] int64, padded on the right.
+            completion_mask: [N, T] bool; covers the EOS token, nothing after it.
+            sampler_logprobs: [N, T] nats, 0 outside the mask.
+            stop_reasons: N reasons.
+            texts: N decoded completions, without EOS and cut at the stop string.
+            token_bytes: N tuples of byte spans, see :class:`Turn`.
+            group_size: rows of each prompt.
+            weights_versions: see above.
+        """
+        rows = zip(completion_mask.sum(-1).tolist(), texts, token_bytes, stop_reasons, strict=True)
+        return cls(
+            problems=problems,
+            prompt_ids=prompt_ids,
+            prompt_mask=prompt_mask,
+            completion_ids=completion_ids,
+            completion_mask=completion_mask,
+            token_mask=completion_mask,
+            sampler_logprobs=sampler_logprobs,
+            turns=tuple((Turn(0, length, text, spans, reason),) for length, text, spans, reason in rows),
+            group_ids=torch.arange(len(problems), device=completion_ids.device) // group_size,
+            weights_versions=weights_versions,
+        )
 
     def __len__(self) -> int:
         return len(self.problems)
 
     @property
-    def lengths(self) -> Tensor:
-        """[N] int64 completion tokens, EOS included."""
-        return self.completion_mask.sum(-1)
+    def texts(self) -> tuple[str, ...]:
+        """What the policy said last, of each row."""
+        return tuple(turns[-1].text for turns in self.turns)
+
+    @property
+    def token_bytes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Byte spans of the tokens of each row's last turn, see :class:`Turn`."""
+        return tuple(turns[-1].token_bytes for turns in self.turns)
+
+    @property
+    def stop_reasons(self) -> tuple[StopReason, ...]:
+        """Why the last turn of each row ended."""
+        return tuple(turns[-1].stop_reason for turns in self.turns)
 
     @property
     def truncated(self) -> Tensor:
-        """[N] bool: stopped by the token limit."""
+        """[N] bool: the last turn was stopped by the token limit."""
         flags = [reason is StopReason.LENGTH for reason in self.stop_reasons]
         return torch.tensor(flags, dtype=torch.bool, device=self.completion_ids.device)
+
+    @property
+    def lengths(self) -> Tensor:
+        """[N] int64 tokens that the policy chose in all turns, EOS included."""
+        return self.completion_mask.sum(-1)
+
+    @property
+    def num_tokens(self) -> Tensor:
+        """[N] int64 tokens of policy and environment."""
+        return self.token_mask.sum(-1)
+
+    @property
+    def group_size(self) -> int:
+        """Rows of each group, where all are of one size and stand side by side; 0 without rows.
+
+        Raises:
+            ValueError: they are not.
+        """
+        groups = list(self.groups().values())
+        size = len(groups[0]) if groups else 0
+        if [row for rows in groups for row in rows] != list(range(len(self))) or any(
+            len(rows) != size for rows in groups
+        ):
+            raise ValueError(f"groups must be of one size and stand side by side here, got {self.group_ids.tolist()}")
+        return size
+
+    def with_stop_reasons(self, reasons: Sequence[StopReason]) -> Completions:
+        """The same rows with other reasons why their last turns ended."""
+        pairs = zip(self.turns, reasons, strict=True)
+        return replace(self, turns=tuple((*said[:-1], replace(said[-1], stop_reason=why)) for said, why in pairs))
+
+    def groups(self) -> dict[int, list[int]]:
+        """Rows of each group by its number, groups in the order of their first rows."""
+        rows: dict[int, list[int]] = {}
+        for row, number in enumerate(self.group_ids.tolist()):
+            rows.setdefault(number, []).append(row)
+        return rows
 
     def trim(self) -> Completions:
         """The same completions without columns that are padding in every row."""
         num_prompt = int(self.prompt_mask.sum(-1).max()) if len(self) else 0
-        num_completion = int(self.lengths.max()) if len(self) else 0
+        width = int(self.num_tokens.max()) if len(self) else 0
         return replace(
             self,
             prompt_ids=self.prompt_ids[:, self.prompt_ids.shape[1] - num_prompt :],
             prompt_mask=self.prompt_mask[:, self.prompt_mask.shape[1] - num_prompt :],
-            completion_ids=self.completion_ids[:, :num_completion],
-            completion_mask=self.completion_mask[:, :num_completion],
-            sampler_logprobs=self.sampler_logprobs[:, :num_completion],
+            completion_ids=self.completion_ids[:, :width],
+            completion_mask=self.completion_mask[:, :width],
+            token_mask=self.token_mask[:, :width],
+            sampler_logprobs=self.sampler_logprobs[:, :width],
         )
 
     def select(self, rows: Sequence[int] | Tensor) -> Completions:
@@ -267,13 +386,13 @@ class Experience:
 
 
 def _select(batch: Rows, index: Tensor) -> Rows:
-    """Rows of every field: tensors and tuples are indexed, counts are kept."""
+    """Rows of every field: tensors and tuples are indexed, what is empty stays so."""
     chosen: dict[str, Any] = {}
     for item in fields(batch):
         value = getattr(batch, item.name)
         if isinstance(value, Tensor):
             chosen[item.name] = value[index.to(value.device)]
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple) and value:
             chosen[item.name] = tuple(value[i] for i in index.tolist())
         elif isinstance(value, Completions):
             chosen[item.name] = value.select(index)

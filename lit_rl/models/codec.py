@@ -157,7 +157,7 @@ class Codec(ABC):
             self.decode(row.ids, row.reason, problem.stop_strings) for row, problem in zip(rows, problems, strict=True)
         ]
         device = prompts.prompt_ids.device
-        return Completions(
+        return Completions.single_turn(
             problems=problems,
             prompt_ids=prompts.prompt_ids.repeat_interleave(group_size, 0),
             prompt_mask=prompts.prompt_mask.repeat_interleave(group_size, 0),

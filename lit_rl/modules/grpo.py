@@ -125,8 +125,9 @@ class GRPO(RolloutModule):
         """Log the share of groups that were replaced: those that now answer another problem."""
         means = Means()
         if self.max_resamples:
-            now = rollout.completions.problems[:: rollout.completions.group_size]
-            replaced = sum(one.task_id != before.task_id for one, before in zip(now, batch, strict=True))
+            firsts = [rows[0] for rows in rollout.completions.groups().values()]
+            now = [rollout.completions.problems[row].task_id for row in firsts]
+            replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
             means.add_sum("group/resampled_fraction", replaced, len(batch))
         return means
 
@@ -143,7 +144,7 @@ class GRPO(RolloutModule):
         if self.objective.kl_coef and self.objective.kl_in == "reward":
             experience, token_rewards = self.penalised(experience, rewards)
             scores = token_rewards.sum(-1)
-        advantages = self.advantages(scores, rewards.valid, completions.group_size)
+        advantages = self.advantages(scores, rewards.valid, completions.group_size or self.sampling.num_samples)
         weights = credit_weights(rewards.credit, mask) if self.token_weights else 1.0
         experience = replace(experience, advantages=advantages[:, None] * weights * mask)
         if self.mask_truncated:

@@ -96,7 +96,7 @@ class REINFORCE(RolloutModule):
         blank = torch.zeros_like(completions.sampler_logprobs)
         experience = Experience(completions, rewards.rewards, rewards.valid, advantages=blank)
         if self.deltas is not None:
-            advantages = self.delta(rewards, completions.group_size)[:, None] * mask
+            advantages = self.delta(rewards, completions.group_size or self.sampling.num_samples)[:, None] * mask
         else:
             token_rewards = place_rewards(rewards, mask, self.credit)
             to_go = reward_to_go(token_rewards, experience.loss_mask, gamma=self.gamma)

@@ -19,7 +19,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from lit_rl.execution.outcome import Verdict
-from lit_rl.functional.advantages import degenerate_groups
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import gather_over_ranks
@@ -29,10 +28,11 @@ from lit_rl.types import Completions, Problem
 def one_sided_groups(rollout: Rollout) -> list[int]:
     """Numbers of the groups whose judged completions all passed or all did not."""
     verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
-    group = rollout.completions.group_size
-    passed = torch.tensor([verdict is Verdict.PASSED for verdict in verdicts], dtype=torch.float32).view(-1, group)
-    judged = torch.tensor([verdict is not Verdict.INFRASTRUCTURE_FAILURE for verdict in verdicts]).view(-1, group)
-    return degenerate_groups(passed, judged).nonzero()[:, 0].tolist()
+    judged = {
+        number: [verdicts[row] for row in rows if verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE]
+        for number, rows in rollout.completions.groups().items()
+    }
+    return [number for number, of_group in judged.items() if of_group.count(Verdict.PASSED) in (0, len(of_group))]
 
 
 class FreshProblems:
@@ -66,27 +66,35 @@ class FreshProblems:
 
 
 def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> Rollout:
-    """The rollout with some groups replaced, in place, by those of another rollout.
+    """The rollout with some groups replaced by those of another rollout, which take over place and number.
 
     Args:
         rollout: N rows.
         groups: numbers of the groups to replace, as many as ``fresh`` has.
-        fresh: groups of the same size.
+        fresh: other groups; they may have more rows or fewer.
     """
-    group = rollout.completions.group_size
-    num_rows = len(rollout.judgements)
-    source = list(range(num_rows))
-    for place, number in enumerate(groups):
-        source[number * group : (number + 1) * group] = range(num_rows + place * group, num_rows + (place + 1) * group)
-    both = concatenate(rollout.completions, fresh.completions)
+    new = dict(zip(groups, fresh.completions.groups().values(), strict=True))
+    source: list[int] = []
+    numbers: list[int] = []
+    for number, rows in rollout.completions.groups().items():
+        rows = [len(rollout.judgements) + row for row in new[number]] if number in new else rows
+        source += rows
+        numbers += [number] * len(rows)
+    both = concatenate(rollout.completions, fresh.completions).select(source).trim()
     judgements = rollout.judgements + fresh.judgements
-    return Rollout(both.select(source).trim(), tuple(judgements[row] for row in source))
+    named = replace(both, group_ids=both.group_ids.new_tensor(numbers))
+    return Rollout(named, tuple(judgements[row] for row in source))
 
 
 def concatenate(first: Completions, second: Completions) -> Completions:
-    """Rows of both, padded to the same widths: prompts on the left, completions on the right."""
+    """Rows of both, padded to the same widths: prompts on the left, completions on the right.
+
+    The second's groups are numbered after the first's.
+    """
     prompt = max(first.prompt_ids.shape[1], second.prompt_ids.shape[1])
     tokens = max(first.completion_ids.shape[1], second.completion_ids.shape[1])
+
+    offset = int(first.group_ids.max()) + 1 if len(first) else 0
 
     def joined(name: str, width: int, left: bool) -> Tensor:
         parts = [getattr(part, name) for part in (first, second)]
@@ -100,8 +108,9 @@ def concatenate(first: Completions, second: Completions) -> Completions:
         prompt_mask=joined("prompt_mask", prompt, left=True),
         completion_ids=joined("completion_ids", tokens, left=False),
         completion_mask=joined("completion_mask", tokens, left=False),
+        token_mask=joined("token_mask", tokens, left=False),
         sampler_logprobs=joined("sampler_logprobs", tokens, left=False),
-        stop_reasons=first.stop_reasons + second.stop_reasons,
-        texts=first.texts + second.texts,
-        token_bytes=first.token_bytes + second.token_bytes,
+        turns=first.turns + second.turns,
+        group_ids=torch.cat([first.group_ids, second.group_ids + offset]),
+        weights_versions=first.weights_versions + second.weights_versions,
     )

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from lit_rl.bounds import require_above, require_at_least, require_share
-from lit_rl.functional.advantages import degenerate_groups
 from lit_rl.functional.masking import AggregateMode, aggregate, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
@@ -408,11 +407,12 @@ class RolloutModule(PolicyModule):
 def degenerate_share(rollout: Rollout, rewards: RewardOutput) -> Means:
     """The share of groups whose judged rows all have the same reward: they teach nothing."""
     means = Means()
-    group_size = rollout.completions.group_size
-    if group_size > 1:
-        rewards_BG, valid_BG = rewards.rewards.view(-1, group_size), rewards.valid.view(-1, group_size)
-        equal = degenerate_groups(rewards_BG, valid_BG) if len(valid_BG) else valid_BG
-        means.add_sum("group/zero_advantage_fraction", equal.sum(), len(equal))
+    groups = rollout.completions.groups().values()
+    if any(len(rows) > 1 for rows in groups):
+        pairs = zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)
+        judged = [reward if valid else None for reward, valid in pairs]
+        unequal = [len({judged[row] for row in rows} - {None}) > 1 for rows in groups]
+        means.add_sum("group/zero_advantage_fraction", unequal.count(False), len(unequal))
     return means
 
 

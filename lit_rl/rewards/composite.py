@@ -97,7 +97,7 @@ class Composite:
         rewards, credit, decided, reasons = [], [], [], {}
         for i, row in enumerate(mask.tolist()):
             of_row = [of_term[i] for of_term in scores]
-            places = TokenPlaces(completions.token_bytes[i], row, judgements[i].program)
+            places = TokenPlaces(completions.turns[i][-1].token_bytes, row, judgements[i].program)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason

@@ -24,17 +24,17 @@ def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
     problems = tuple(Problem(name, f"prompt of {name}", TokenTarget()) for name, _ in rows)
     mask = torch.arange(n) <= torch.arange(n)[:, None]
     ids = torch.zeros(n, n, dtype=torch.long)
-    completions = Completions(
-        problems,
-        ids,
-        mask,
-        ids,
-        mask,
-        ids.float(),
-        (StopReason.EOS,) * n,
-        ("a`b",) * n,
-        ((),) * n,
-        len(rows) // len(verdicts),
+    completions = Completions.single_turn(
+        problems=problems,
+        prompt_ids=ids,
+        prompt_mask=mask,
+        completion_ids=ids,
+        completion_mask=mask,
+        sampler_logprobs=ids.float(),
+        stop_reasons=(StopReason.EOS,) * n,
+        texts=("a`b",) * n,
+        token_bytes=((),) * n,
+        group_size=len(rows) // len(verdicts),
     )
     judgements = [
         Judgement(p, Program("abc", 0, 3, fenced=fenced), Outcome(v)) for p, (_, v) in zip(problems, rows, strict=True)

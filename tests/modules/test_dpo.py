@@ -193,7 +193,7 @@ class Writes(CausalLM):
         texts = ["x = 1", "x = 2", "x =", "x = 1 # again"][: sampling.num_samples]
         problems = [problem for problem in prompts.problems for _ in texts]
         made = self.codec.as_completions(problems, texts * len(prompts.problems))
-        return dataclasses.replace(made, group_size=len(texts))
+        return dataclasses.replace(made, group_ids=torch.arange(len(made)) // len(texts))
 
 
 def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_reads_them(

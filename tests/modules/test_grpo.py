@@ -120,7 +120,7 @@ class Without(GRPO):
 
     def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
         kept = [i for i in range(len(rollout.judgements)) if i % 4 != 1]
-        group = replace(rollout.completions.select(kept), group_size=3)
+        group = rollout.completions.select(kept)
         part = Rollout(group, tuple(rollout.judgements[i] for i in kept))
         assert self.rewards is not None
         return super().make_experience(part, self.rewards(part.completions, part.judgements))

@@ -303,7 +303,7 @@ class SomeEnd(Watched):
         rollout = super().collect(*args)
         kind = type(rollout.completions.stop_reasons[0])
         reasons = tuple(kind.EOS if i % 3 == 0 else kind.LENGTH for i in range(len(rollout.judgements)))
-        return replace(rollout, completions=replace(rollout.completions, stop_reasons=reasons))
+        return replace(rollout, completions=rollout.completions.with_stop_reasons(reasons))
 
 
 def test_masked_completions_leave_the_loss_and_stay_in_the_baseline(make_module: Make, tmp_path: Path) -> None:

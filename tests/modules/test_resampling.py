@@ -132,5 +132,6 @@ def test_what_could_not_be_judged_is_no_failure_of_a_group() -> None:
     ours, passed, wrong = Verdict.INFRASTRUCTURE_FAILURE, Verdict.PASSED, Verdict.WRONG_ANSWER
     verdicts = [passed, ours, passed, wrong, wrong, ours, passed, wrong, ours, ours, ours, ours]
     judgements = [SimpleNamespace(outcome=Outcome(verdict)) for verdict in verdicts]
-    rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(group_size=3))
+    groups = {number: list(range(number * 3, number * 3 + 3)) for number in range(4)}
+    rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(groups=lambda: groups))
     assert one_sided_groups(rollout) == [0, 1, 3]

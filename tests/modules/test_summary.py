@@ -28,9 +28,17 @@ def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
     verdicts = [verdict for group in groups for verdict in group]
     n = len(verdicts)
     problem, ids, mask = Problem("p", "p", TokenTarget()), torch.zeros(n, 1).long(), torch.ones(n, 1).bool()
-    stops = (StopReason.EOS,) * n
-    completions = Completions(
-        (problem,) * n, ids, mask, ids, mask, ids.float(), stops, ("",) * n, ((),) * n, len(groups[0])
+    completions = Completions.single_turn(
+        problems=(problem,) * n,
+        prompt_ids=ids,
+        prompt_mask=mask,
+        completion_ids=ids,
+        completion_mask=mask,
+        sampler_logprobs=ids.float(),
+        stop_reasons=(StopReason.EOS,) * n,
+        texts=("",) * n,
+        token_bytes=((),) * n,
+        group_size=len(groups[0]),
     )
     judgements = tuple(Judgement(problem, None, Outcome(verdict)) for verdict in verdicts)
     rewards = torch.tensor([float(verdict is P) for verdict in verdicts])

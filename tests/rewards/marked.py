@@ -13,7 +13,7 @@ the tokenizer gives when it encodes, not from the code under test, which has not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -68,7 +68,7 @@ def read_marked(tokenizer: Any, source: str) -> Marked:
     decoded = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     text, spans = token_byte_spans(tokenizer, ids)
     assert text == decoded
-    completions = replace(batch([text], [spans]), stop_reasons=(StopReason.EOS if ended else StopReason.LENGTH,))
+    completions = batch([text], [spans]).with_stop_reasons([StopReason.EOS if ended else StopReason.LENGTH])
     tokens = {name: [t for t in range(len(ids)) if places & set(range(*offsets[t]))] for name, places in inside.items()}
     first = min(inside["even"], default=0)
     last = len(text) if TAKEN in source else max(inside["even"], default=-1) + 1

@@ -53,7 +53,7 @@ def batch(texts: list[str], spans: list[tuple[tuple[int, int], ...]] | None = No
     width = max(len(row) for row in places)
     mask = torch.tensor([[t < len(row) for t in range(width)] for row in places])
     prompt = torch.zeros(len(texts), 1, dtype=torch.long)
-    return Completions(
+    return Completions.single_turn(
         problems=tuple(problem() for _ in texts),
         prompt_ids=prompt,
         prompt_mask=prompt == 0,

@@ -1,7 +1,6 @@
 import keyword
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import parso
@@ -61,7 +60,7 @@ def test_saying_nothing_is_no_way_around_the_grammar(text: str) -> None:
 
 
 def truncated_reward(text: str) -> float:
-    completions = replace(batch([text]), stop_reasons=(StopReason.LENGTH,))
+    completions = batch([text]).with_stop_reasons([StopReason.LENGTH])
     return Composite([SyntaxReward()])(completions, [judged(text)]).rewards.item()
 
 

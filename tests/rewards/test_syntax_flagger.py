@@ -1,6 +1,5 @@
 """While sampling, the flag is on the token that the reward would flag in the end, and on no token before its time."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,7 +87,7 @@ def test_the_reward_agrees_at_the_end(byte_tokenizer: str, pieces: list[str]) ->
     for t in range(len(ids) + 1):
         flagger(torch.tensor([ids[:t]], dtype=torch.long), torch.zeros(1, 1))
     if flagger.flags[0] is not None:
-        completions = replace(batch([text]), stop_reasons=(StopReason.LENGTH,))
+        completions = batch([text]).with_stop_reasons([StopReason.LENGTH])
         judgement = Judgement(problem(), find_program(problem(), text), PASSED)
         assert Composite([SyntaxReward()])(completions, [judgement]).rewards.item() == -1.0
 
