@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,46 @@ def test_floors_hold() -> None:
     run = subprocess.run([tool], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout[-2000:]
     assert "0 broken" in run.stdout
+
+
+# To be opened, and then to be taken out here.
+KNOWN_CIRCLES = {"lit_rl.models.causal_lm", "lit_rl.models.loading"}
+
+
+def test_no_files_import_each_other_not_even_inside_functions() -> None:
+    files = {_module(path): path for path in (ROOT / "lit_rl").rglob("*.py")}
+    files |= {_module(path): path for path in (ROOT / "lit_rl" / "callbacks").glob("*.py")}
+    imports = {name: _imports(path, files) - {name} for name, path in files.items()}
+    in_circles = {name for name in files if name in _reached(name, imports)}
+    assert in_circles <= KNOWN_CIRCLES
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(path: Path, files: Collection[str]) -> set[str]:
+    """Files that a file imports anywhere: in functions and for type checkers, too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {name if name in files else str(node.module) for name in whole}
+    return found & set(files)
+
+
+def _reached(start: str, imports: dict[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(imports[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += imports[name]
+    return reached
 
 
 def test_execution_starts_without_torch() -> None:

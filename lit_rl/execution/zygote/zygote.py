@@ -29,8 +29,10 @@ from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEA
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
+from lit_rl.execution.grading.grader import grade
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.interpreter import complete_interpreter
+from lit_rl.execution.program_side.serve import serve
 from lit_rl.execution.shortages import is_shortage, need_descriptors, remedy
 from lit_rl.execution.zygote.randomness import fix_random
 from lit_rl.execution.zygote.warm_up import warm_up
@@ -368,4 +370,6 @@ def _load(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
     sys.dont_write_bytecode = True
+    child.add_mode("grade", grade)
+    child.add_mode("serve", serve)
     warm_up()
