@@ -121,7 +121,7 @@ class IsolationError(RuntimeError):
     """No zygote can be started with the isolation that was asked for."""
 
 
-class Zygote:
+class ZygoteProcess:
     """A running zygote as the supervisor sees it.
 
     Args:
@@ -180,7 +180,7 @@ class Zygote:
             os.rmdir(os.path.dirname(self._folder))  # the last one removes it
 
 
-def start_zygote(settings: ZygoteSettings) -> Zygote:
+def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
     """Start a zygote in the tier asked for, or the highest that works.
 
     Raises:
@@ -191,7 +191,7 @@ def start_zygote(settings: ZygoteSettings) -> Zygote:
     tiers = [settings.tier] if settings.tier is not None else [2, 1, 0]
     for tier in tiers if not settings.allow_weak else [*tiers, WEAK]:
         try:
-            return Zygote(settings, tier)
+            return ZygoteProcess(settings, tier)
         except IsolationError as error:
             reasons.append(f"tier {tier}: {error}")
     raise IsolationError(

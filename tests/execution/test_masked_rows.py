@@ -122,11 +122,11 @@ OF_THE_PROGRAM = {
     ),
     "memory_of_many_sets": (
         "def f(n): return [set() for _ in range(n)]",
-        "kept = []\nfor i in range(16):\n    kept.append(f(20000))\nrows = [0] * 10**8\nassert f(1) == 2\n",
+        "kept = []\nfor i in range(32):\n    kept.append(f(20000))\nrows = [0] * 10**8\nassert f(1) == 2\n",
     ),
     "memory_that_was_never_touched": (
         "def f(n): return n",
-        "for x in (1,):\n    kept = bytearray(f(400 << 20))\nrows = [0] * 6 * 10**7\nassert f(1) == 2\n",
+        "for x in (1,):\n    kept = bytearray(f(450 << 20))\nrows = [0] * 62 * 10**6\nassert f(1) == 2\n",
     ),
 }
 OF_THE_TESTS = {

@@ -23,7 +23,7 @@ from lit_rl.execution.judging.compiled import Compiled, CompilerFailed
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.outcome import Verdict
-from lit_rl.execution.spawning import Zygote, ZygoteSettings, start_zygote
+from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
 
 _COMPILE_MEMORY = 768 << 20
 _PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -69,7 +69,7 @@ class Compiler:
     def __init__(self, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self._settings = settings
         self._trainer = (trainer, trainer_process)
-        self._zygote: Zygote | None = None
+        self._zygote: ZygoteProcess | None = None
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are there
 

@@ -59,18 +59,13 @@ class HostedRun(NamedTuple):
         verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
         outcome: the same with exception type, line, output tails and seconds.
         message: text of the exception that ended the program, the program's own word.
-        host_error: the last exception that the host raised, if the program ended with that very one: same
-            type name and message.
         num_calls: calls that the host answered.
-        too_many_calls: whether the program was stopped because it called more often than allowed.
     """
 
     verdict: Verdict
     outcome: Outcome
     message: str
-    host_error: Exception | None
     num_calls: int
-    too_many_calls: bool
 
 
 def run_hosted(
@@ -121,7 +116,6 @@ class _Session:
         self._num_calls = self._num_bytes = 0
         self._stopped = self._ended = False
         self._error: Description | None = None
-        self._host_error: Exception | None = None
 
     def serve(self) -> JobReport:
         """Calls until the zygote reports the end of the job."""
@@ -183,7 +177,6 @@ class _Session:
             value = self._host.call(*call)
             return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
-            self._host_error = error
             return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
@@ -199,21 +192,13 @@ class _Session:
         if verdict is Verdict.EXCEPTION and error is None:
             error = ended_early(report.children[0].status)
         message = str((error or {}).get("message", ""))
-        raised = self._host_error
-        if raised is not None and not (error and _same(raised, error)):
-            raised = None
         outcome = outcome_of(verdict, [], child, report, error)
-        return HostedRun(verdict, outcome, message, raised, self._num_calls, self._stopped)
+        return HostedRun(verdict, outcome, message, self._num_calls)
 
 
 def _seconds(seconds: float) -> bytes:
     """A time as the C library's ``timeval``."""
     return struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
-
-
-def _same(raised: Exception, error: Description) -> bool:
-    """Whether a description is that of an exception which the host raised."""
-    return error["types"][:1] == _type_names(raised)[:1] and bool(error["message"] == _message(raised))
 
 
 def _message(error: Exception) -> str:

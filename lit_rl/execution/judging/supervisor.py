@@ -23,7 +23,7 @@ from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, go_befo
 from lit_rl.execution.judging.registry import judge
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.shortages import remedy
-from lit_rl.execution.spawning import IsolationError, Zygote, ZygoteSettings, start_zygote
+from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
 
@@ -67,7 +67,7 @@ class Supervisor:
         zygote: the running zygote.
     """
 
-    def __init__(self, connection: socket.socket, trainer: int, zygote: Zygote) -> None:
+    def __init__(self, connection: socket.socket, trainer: int, zygote: ZygoteProcess) -> None:
         self._connection = connection
         self._trainer = trainer
         self._done: list[Answer] = []
