@@ -32,17 +32,24 @@ class Checked:
         problem: with its reference.
         outcome: of the reference.
         passes_by: for printed output that is wrong, the strictest other rule by which the reference passes.
+        public: of the reference under the public check, where the problem has one.
     """
 
     problem: Problem
     outcome: Outcome
     passes_by: Compare | None = None
+    public: Outcome | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the reference passes all checks that the problem has."""
+        return self.outcome.passed and (self.public is None or self.public.passed)
 
 
 def check_data(arguments: Sequence[str]) -> None:
     """Run every reference of a task in the sandbox; report the rows that fail, the slowest, a time limit.
 
-    Leaves with status 1 if a reference does not pass.
+    References are run under the public checks too. Leaves with status 1 if a reference does not pass.
     """
     parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
     parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
@@ -56,9 +63,11 @@ def check_data(arguments: Sequence[str]) -> None:
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
-        checked = suggest_rules(sandbox, run_references(sandbox, problems_of(task, parsed.splits)))
+        problems = problems_of(task, parsed.splits)
+        checked = suggest_rules(sandbox, run_references(sandbox, problems))
     print(report(checked))
-    failed = [one for one in checked if not one.outcome.passed]
+    print(report_of_public_checks(problems, checked))
+    failed = [one for one in checked if not one.passed]
     if parsed.output:
         Path(parsed.output).write_text("".join(json.dumps(as_row(one)) + "\n" for one in failed))
     if failed:
@@ -79,10 +88,15 @@ def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
 
 
 def run_references(sandbox: Sandbox, problems: Iterable[Problem]) -> list[Checked]:
-    """Judge the reference of each problem that has one."""
+    """Judge the reference of each problem that has one, under its check and its public check."""
     with_reference = [(p, p.reference) for p in problems if p.reference is not None]
-    outcomes = sandbox.judge_many([(reference, p.check) for p, reference in with_reference])
-    return [Checked(p, outcome) for (p, _), outcome in zip(with_reference, outcomes, strict=True)]
+    public = [(reference, p.public_check) for p, reference in with_reference if p.public_check is not None]
+    outcomes = sandbox.judge_many([*((reference, p.check) for p, reference in with_reference), *public])
+    under_public = iter(outcomes[len(with_reference) :])
+    return [
+        Checked(p, outcome, public=None if p.public_check is None else next(under_public))
+        for (p, _), outcome in zip(with_reference, outcomes, strict=False)
+    ]
 
 
 def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
@@ -121,17 +135,32 @@ def report(checked: Sequence[Checked]) -> str:
     return "\n".join(lines)
 
 
+def report_of_public_checks(problems: Sequence[Problem], checked: Sequence[Checked]) -> str:
+    """How many problems have a public check, and which references do not pass theirs, as text."""
+    num_public = sum(problem.public_check is not None for problem in problems)
+    if not num_public:
+        return f"public checks: 0 of {len(problems)} problems have one"
+    outcomes = [(one.problem, one.public) for one in checked if one.public is not None]
+    failed = [f"  {p.task_id}: {_shown(outcome)}" for p, outcome in outcomes if not outcome.passed]
+    passed = f"{len(outcomes) - len(failed)} of {len(outcomes)} references pass theirs"
+    return "\n".join([f"public checks: {num_public} of {len(problems)} problems have one, {passed}", *failed])
+
+
 def _failure_line(one: Checked) -> str:
     """What became of a reference that did not pass, on one line."""
-    outcome = one.outcome
+    rule = f" (passes with compare: {one.passes_by})" if one.passes_by else ""
+    return f"  {one.problem.task_id}: {_shown(one.outcome)}{rule}"
+
+
+def _shown(outcome: Outcome) -> str:
+    """Verdict, exception, line and last words."""
     parts = [
         str(outcome.verdict),
         outcome.exception_type,
         f"line {outcome.line}" if outcome.line else None,
         *(line[:160] for line in outcome.stderr.strip().splitlines()[-1:]),
-        f"(passes with compare: {one.passes_by})" if one.passes_by else None,
     ]
-    return f"  {one.problem.task_id}: {' '.join(part for part in parts if part)}"
+    return " ".join(part for part in parts if part)
 
 
 def calibrated_limit(checked: Sequence[Checked]) -> float:
@@ -149,6 +178,7 @@ def as_row(one: Checked) -> dict[str, Any]:
         "exception_type": outcome.exception_type,
         "line": outcome.line,
         "passes_by": one.passes_by,
+        "public_verdict": None if one.public is None else str(one.public.verdict),
         "stderr": outcome.stderr,
         "cpu_seconds": outcome.cpu_seconds,
     }

@@ -107,6 +107,50 @@ def test_check_data_names_the_rule_by_which_a_reference_passes(
     assert [row["passes_by"] for row in failed] == ["decimals", "tokens", None]
 
 
+PUBLIC_TASK = '''
+from lit_rl.data import TaskDataModule
+from lit_rl.execution import AssertTests
+from lit_rl.types import Problem
+
+
+class Shown(TaskDataModule):
+    """Three problems, of which two show an assert; one of those is wrong."""
+
+    def load_problems(self, split):
+        check, wrong = AssertTests("assert f() == 1"), AssertTests("assert f() == 2")
+        reference = "def f():\\n    return 1\\n"
+        return [
+            Problem(name, "p", check, reference=source, public_check=public)
+            for name, source, public in (
+                ("right", reference, check), ("wrong", reference, wrong), ("none", reference, None),
+                ("bare", None, check),
+            )
+        ]
+'''
+
+
+def test_check_data_counts_public_checks_and_names_those_that_the_reference_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shown_of_my_own.py").write_text(PUBLIC_TASK)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
+    assert left.value.code == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "3 of 3 references pass"
+    at = printed.index("public checks: 3 of 4 problems have one, 1 of 2 references pass theirs")
+    assert printed[at + 1 :] == ["  wrong: wrong_answer"]
+    (failed,) = [json.loads(line) for line in (tmp_path / "failed.jsonl").read_text().splitlines()]
+    assert (failed["task_id"], failed["verdict"], failed["public_verdict"]) == ("wrong", "passed", "wrong_answer")
+
+
+def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--data.num_train_problems=2", "--data.num_validation_problems=1"]
+    lit_rl.cli.main(["check-data", "--data=Basics", *sizes])
+    assert capsys.readouterr().out.splitlines()[-1] == "public checks: 0 of 3 problems have one"
+
+
 def test_a_class_in_a_file_beside_the_configuration_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
