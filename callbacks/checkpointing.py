@@ -76,6 +76,7 @@ class Checkpointing(Checkpoint):
         self._saved = 0
         self._saved_time = 0.0
         self._generators: list[dict[str, Any]] | None = None
+        self._owes_validation = False
 
     # -- before a run --------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class Checkpointing(Checkpoint):
         self._saved_time = time.monotonic()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Put the random generators where they were; nothing draws from them between here and the first rollout."""
+        """Put the random generators where they were; make up for a validation that a signal left out."""
         self._flag.install()
         self._saved = _count(trainer, pl_module)
         if self._generators is not None and len(self._generators) == trainer.world_size:
@@ -156,6 +157,9 @@ class Checkpointing(Checkpoint):
                 "the same problems and samples follow, but dropout draws other numbers"
             )
         self._generators = None
+        if self._owes_validation:
+            self._owes_validation = False
+            _validate(trainer)
 
     # -- when to save --------------------------------------------------------------------------------------
 
@@ -171,7 +175,8 @@ class Checkpointing(Checkpoint):
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can go on later")
             trainer.should_stop = True
-            trainer.limit_val_batches = 0  # no time for it now
+            self._owes_validation = _validates_next(trainer)
+            trainer.limit_val_batches = 0  # no time for it now: the next start makes up for it
         if (self._wanted or self.preempted) and not _validates_next(trainer):
             self._save(trainer, pl_module)
 
@@ -300,12 +305,13 @@ class Checkpointing(Checkpoint):
         self._generators = checkpoint.get("random_states")
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far."""
-        return {"best_value": self.best_value}
+        """The best value so far, and whether a validation was left out."""
+        return {"best_value": self.best_value, "owes_validation": self._owes_validation}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on comparing with it."""
+        """Go on comparing with it; the validation that was left out runs when training starts."""
         self.best_value = state_dict["best_value"]
+        self._owes_validation = state_dict.get("owes_validation", False)
 
     @property
     def best_model_path(self) -> str:
@@ -335,6 +341,17 @@ def _validates_next(trainer: pl.Trainer) -> bool:
     """Whether the trainer validates before the next rollout; by its own rule, which it does not tell."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
+
+
+def _validate(trainer: pl.Trainer) -> None:
+    """Validate between two rollouts, as the training loop does."""
+    loop: Any = trainer.fit_loop.epoch_loop.val_loop
+    connector: Any = trainer._logger_connector
+    is_first = connector._first_loop_iter
+    trainer.validating = True
+    loop.run()
+    trainer.training = True
+    connector._first_loop_iter = is_first
 
 
 def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:

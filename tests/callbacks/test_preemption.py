@@ -10,13 +10,16 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+import torch
 
 from lit_rl import Checkpointing, Trainer
+from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.callbacks.preemption import PreemptionFlag
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE
 from lit_rl.rewards import SortingReward
+from lit_rl.types import Sampling
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
@@ -95,3 +98,52 @@ def test_after_a_run_an_interrupt_interrupts(tmp_path: Path, callbacks: list[pl.
         trainer.fit(module, Sorting())
     with pytest.raises(KeyboardInterrupt):
         interrupt()
+
+
+class Curve(pl.Callback):
+    """Keeps what validation measures, and asks the run to stop after one of its rollouts."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.points: list[tuple[int, float]] = []
+        self.stop_at = stop_at
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, *arguments: Any) -> None:
+        if pl_module.rollout_step == self.stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self.points.append((pl_module.rollout_step, float(trainer.callback_metrics["val/sampled/reward/mean"])))
+
+
+def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]], dict[str, Any]]:
+    """Four rollouts, validated after the second and the fourth."""
+    module = REINFORCE(
+        SortingPolicy(),
+        rewards=[SortingReward()],
+        max_rollouts=4,
+        validation_sampling={"sampled": Sampling(num_samples=4)},
+        optimizer=lambda params: torch.optim.SGD(params, lr=1.0),
+    )
+    trainer = Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        # The curve comes first: its signal is there when the checkpoints look for one.
+        callbacks=[curve, ExecutionEvaluation(), Checkpointing(str(folder), monitor="val/sampled/reward/mean")],
+        val_check_interval=2,
+        check_val_every_n_epoch=None,
+    )
+    trainer.fit(module, Sorting())
+    return curve.points, module.state_dict()
+
+
+@pytest.mark.parametrize("stop_at", [2, 4])
+def test_a_validation_that_a_signal_left_out_is_made_up_for(tmp_path: Path, stop_at: int) -> None:
+    """The curves of a run that was stopped and went on have the points of an undisturbed one, and so do its weights."""
+    whole, weights = run_with_curve(tmp_path / "whole", Curve())
+    assert [rollout for rollout, _ in whole] == [2, 4]
+    first, _ = run_with_curve(tmp_path / "halves", Curve(stop_at))
+    second, again = run_with_curve(tmp_path / "halves", Curve())
+    assert first + second == whole, (first, second)
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+    assert (tmp_path / "halves" / "best.ckpt").resolve().name == (tmp_path / "whole" / "best.ckpt").resolve().name
