@@ -87,8 +87,7 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``."""
-        if ckpt_path not in NAMES:
-            require_checkpoint(ckpt_path)
+        require_named(ckpt_path)
         return super().validate(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
 
     def test(
@@ -101,8 +100,7 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        if ckpt_path not in NAMES:
-            require_checkpoint(ckpt_path)
+        require_named(ckpt_path)
         return super().test(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
 
 
@@ -128,6 +126,11 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             f"trainer.precision is {settings['precision']}, which scales losses, and gradients would be clipped in "
             "their scaled size: use bf16-mixed or 32-true"
         )
+    if str(settings.get("precision")) == "16-true":
+        raise ValueError(
+            "trainer.precision is 16-true, which keeps weights in float16, in which small gradients become 0: use "
+            "bf16-mixed or 32-true"
+        )
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
     if accelerator in ("tpu", "hpu"):
         raise ValueError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
@@ -142,10 +145,15 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one a core")
 
 
-def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
-    """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
+def require_named(ckpt_path: Any) -> None:
+    """Check whether a checkpoint is there, unless Lightning finds it by name."""
     if ckpt_path not in NAMES:
         require_checkpoint(ckpt_path)
+
+
+def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
+    """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
+    require_named(ckpt_path)
     for callback in trainer.checkpoint_callbacks:
         if isinstance(callback, Checkpointing):
             ckpt_path = callback.prepare(trainer, ckpt_path)

@@ -57,13 +57,17 @@ def settle_precision(trainer: pl.Trainer) -> None:
     """Let batches of problems pass a precision that would convert tensors.
 
     Raises:
-        ValueError: the precision scales losses.
+        ValueError: the precision scales losses, or would lose small gradients.
     """
     precision: Any = trainer.precision_plugin
     if getattr(precision, "scaler", None) is not None:
         raise ValueError(
             "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
             "use bf16-mixed or 32-true"
+        )
+    if precision.precision == "16-true":
+        raise ValueError(
+            "precision 16-true keeps weights in float16, in which small gradients become 0: use bf16-mixed or 32-true"
         )
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
     precision.convert_input = unchanged

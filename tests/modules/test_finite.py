@@ -115,3 +115,5 @@ def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:
     module = make_module(max_rollouts=1, gradient_clip_norm=1.0)
     with pytest.raises(ValueError, match=r"precision 16-mixed scales losses.*bf16-mixed"):
         fit(module, tmp_path, plugins=[MixedPrecision("16-mixed", "cpu")])
+    with pytest.raises(ValueError, match=r"precision 16-true keeps weights in float16.*bf16-mixed"):
+        fit(module, tmp_path, precision="16-true")
