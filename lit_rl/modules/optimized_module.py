@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,10 @@ class OptimizedModule(StoredModule):
         """Move the learning rate one training step on; one that waits for a metric stays."""
         schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
         if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
-            schedule.step()
+            with warnings.catch_warnings():
+                # A first rollout with nothing to learn makes no optimizer step, and the schedule moves all the same.
+                warnings.filterwarnings("ignore", message=r".*lr_scheduler\.step\(\)` before `optimizer\.step\(\)`.*")
+                schedule.step()
 
     def step_plateau(self, metrics: Mapping[str, Any]) -> None:
         """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from lit_rl.models import OwnTrunk
 from lit_rl.models.policy import Policy
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.modules.grpo import credit_weights
+from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
@@ -55,6 +57,27 @@ def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) ->
     module: Any = make_module(Rows, num_epochs=2, num_minibatches=2, max_rollouts=3, lr_scheduler=schedule)
     fit(module, tmp_path)
     assert module.rates == [(rollout, 0.5 / (1 + rollout)) for rollout in range(3) for _ in range(4)]
+
+
+class Alike(RewardTerm):
+    """The same reward for every completion: nothing to learn."""
+
+    default_name = "alike"
+
+    def score(self, completions: Any, judgements: Any) -> list[TermScore]:
+        return [TermScore(1.0) for _ in judgements]
+
+
+def test_a_schedule_that_moves_before_the_first_update_is_not_warned_about(make_module: Make, tmp_path: Path) -> None:
+    """The rollout had nothing to learn; torch would blame the order of calls."""
+    module: Any = make_module(
+        rewards=[Alike()], max_rollouts=1, lr_scheduler=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: 1.0)
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit(module, tmp_path)
+    assert module.lr_schedulers().last_epoch == 1
+    assert not [str(one.message) for one in told if "lr_scheduler.step" in str(one.message)]
 
 
 def test_the_engine_is_told_of_every_update(make_module: Make, tmp_path: Path) -> None:
