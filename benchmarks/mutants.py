@@ -112,7 +112,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "the engine is not told of an update",
         "lit_rl/modules/optimized_module.py",
-        "        self.engine.after_update(self.policy)\n",
+        "        self.engine.mark_stale()\n",
         "",
         "tests/modules/test_updates.py",
     ),

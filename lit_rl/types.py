@@ -121,6 +121,50 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True)
+class Request:
+    """What an engine is asked for: go on from these ids.
+
+    Args:
+        row: number of the rollout's row, handed back with the answer.
+        prompt_ids: everything so far; ids of earlier turns exactly as they were sampled.
+        stream: seed of the request's own random stream, see :class:`lit_rl.models.streams.StreamKey`.
+        max_tokens: the completion is cut after this many tokens.
+        stop_strings: the completion ends with the token that completes the first of these.
+    """
+
+    row: int
+    prompt_ids: tuple[int, ...]
+    stream: int
+    max_tokens: int
+    stop_strings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError(f"the prompt of row {self.row} has no tokens: give the policy at least one to go on from")
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens} in the request of row {self.row}")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What an engine answers to a :class:`Request`.
+
+    Args:
+        row: of the request.
+        ids: the sampled ids, at least one; EOS and the tokens of a stop string included.
+        logprobs: of each id (nats), under the distribution that it was drawn from.
+        reason: why the completion ended.
+        weights_version: the policy's ``version`` that its tokens were sampled with; the lowest, if there were several.
+    """
+
+    row: int
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    reason: StopReason
+    weights_version: int
+
+
+@dataclass(frozen=True)
 class Turn:
     """What the policy said once.
 

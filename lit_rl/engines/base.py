@@ -1,18 +1,105 @@
-"""What an engine is: it has the policy's weights and samples completions with them."""
+"""What an engine is: it answers requests for completions, each as soon as it is finished.
+
+An engine of your own is one file with two classes: an :class:`Engine` whose ``session`` gets ready for a policy's
+weights and hands out a :class:`Session`, which takes requests and gives generations back::
+
+    class Mine(Engine):
+        @contextmanager
+        def session(self, policy, sampling):
+            yield MySession(policy, sampling)   # gather or push the weights before, free them after
+
+
+    class MySession(Session):
+        def __init__(self, policy, sampling):
+            self.waiting = []
+
+        def submit(self, requests):
+            self.waiting.extend(requests)
+
+        def step(self):
+            done, self.waiting = self.waiting, []
+            return [self.write(request) for request in done]
+
+        @property
+        def num_unfinished(self):
+            return len(self.waiting)
+
+Ids and log-probabilities are all that crosses: an engine sees no problems, no text and no tensors of a batch.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
-from lit_rl.models.policy import OnFinished, Policy
+from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import requests_of
 from lit_rl.models.streams import StreamKey
-from lit_rl.types import Completions, PromptBatch, Sampling
+from lit_rl.types import Completions, Generation, PromptBatch, Request, Sampling
+
+__all__ = ["Engine", "Generation", "Request", "Session"]
+
+OnFinished = Callable[[int, str], None]
+"""Called with a row's number and text as soon as the row is finished."""
+
+
+class Session(ABC):
+    """Sampling with one state of the weights, from the beginning of a ``with`` block to its end.
+
+    Requests may be submitted at any time, also while others are being sampled. Each is answered once.
+    """
+
+    @abstractmethod
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Take up requests; sampling goes on in :meth:`step`.
+
+        What is sampled for a request depends on its ids, its stream and the session's sampling, not on other requests
+        or on the time at which it comes. At temperature 0 the stream is not used.
+
+        Args:
+            requests: their ``row`` is theirs to choose and comes back with the answer.
+
+        Raises:
+            ValueError: the engine cannot do what a request asks for; none of these requests is taken up.
+        """
+
+    @abstractmethod
+    def step(self) -> list[Generation]:
+        """Make some progress, such as one token for each request, and return what has finished; often nothing.
+
+        Called again and again while :attr:`num_unfinished` is above 0; returns at once if it is 0. It should not wait
+        for long: programs of finished completions are fed to the sandbox between two steps.
+        """
+
+    @property
+    @abstractmethod
+    def num_unfinished(self) -> int:
+        """Requests that were submitted and not answered yet."""
 
 
 class Engine(ABC):
-    """Samples completions of a policy."""
+    """Samples completions with a policy's weights."""
 
     @abstractmethod
+    def session(self, policy: Policy, sampling: Sampling) -> AbstractContextManager[Session]:
+        """A ``with`` block that samples: weights are gathered or pushed once at its start and freed at its end.
+
+        All ranks enter and leave together, also those without requests; between the two ends of the block an engine
+        makes no call that waits for other ranks. Gradients are off inside. The policy's train or eval mode is the same
+        afterwards, also after an exception; requests that were not answered by then are forgotten.
+
+        Args:
+            policy: whose weights sample; ``policy.version`` names them in each :class:`Generation`.
+            sampling: temperature, top-k and top-p of all requests; their token limits and numbers are the requests'.
+        """
+
+    def mark_stale(self) -> None:  # noqa: B027  # most engines share the weights
+        """Called after each optimizer step: the weights have moved. Copies of them are renewed in the next session."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what the engine holds; called once, after the last session."""
+
     def generate(
         self,
         policy: Policy,
@@ -21,13 +108,25 @@ class Engine(ABC):
         key: StreamKey,
         on_finished: OnFinished | None = None,
     ) -> Completions:
-        """Sample without gradients, in eval mode; arguments and result as in :meth:`Policy.sample`.
+        """Sample ``sampling.num_samples`` completions of each prompt in one session.
 
-        The policy's train or eval mode is the same afterwards, also after an exception.
+        Args:
+            policy: what writes.
+            prompts: B prompts; none is allowed (a rank whose share has run out).
+            sampling: how.
+            key: names the random streams; a row's samples depend on (key, task id, sample number) alone.
+            on_finished: called while other rows are still being sampled.
+
+        Returns:
+            N = B * num_samples completions, prompt-major.
         """
-
-    def after_update(self, policy: Policy) -> None:  # noqa: B027  # most engines share the weights
-        """Called after each update, for engines that hold a copy of the weights."""
-
-    def close(self) -> None:  # noqa: B027
-        """Give back what the engine holds."""
+        done: dict[int, Generation] = {}
+        with self.session(policy, sampling) as session:
+            session.submit(requests_of(prompts, sampling, key))
+            while session.num_unfinished:
+                for row in session.step():
+                    done[row.row] = row
+                    if on_finished is not None:
+                        stop_strings = prompts.problems[row.row // sampling.num_samples].stop_strings
+                        on_finished(row.row, policy.codec.decode(row.ids, row.reason, stop_strings)[0])
+        return policy.codec.completions(prompts, [done[row] for row in sorted(done)], sampling.num_samples)

@@ -2,28 +2,99 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 import torch
 
-from lit_rl.engines.base import Engine
-from lit_rl.models.policy import OnFinished, Policy
-from lit_rl.models.streams import StreamKey
+from lit_rl.bounds import require_at_least
+from lit_rl.engines.base import Engine, Session
+from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import RunningBatch
 from lit_rl.training.modes import evaluating
 from lit_rl.training.phases import phase
 from lit_rl.training.sharding import unsharded
-from lit_rl.types import Completions, PromptBatch, Sampling
+from lit_rl.types import Generation, Request, Sampling
+
+# Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until there are
+# a quarter as many as rows that are running, but not longer than this many steps.
+_SHARE_TO_START = 0.25
+_MOST_STEPS_WAITING = 16
 
 
 class InProcess(Engine):
-    """The default engine: calls :meth:`Policy.sample`."""
+    """The default engine: samples with the policy's own weights, token by token.
 
-    def generate(
-        self,
-        policy: Policy,
-        prompts: PromptBatch,
-        sampling: Sampling,
-        key: StreamKey,
-        on_finished: OnFinished | None = None,
-    ) -> Completions:
-        """See :meth:`Engine.generate`."""
+    Requests that start together are one batch; equal prompts among them are read once. Requests that come while others
+    are being sampled start as a batch of their own beside the running ones.
+
+    Args:
+        max_rows: most rows sampled at the same time; further requests wait until rows have ended. ``None`` for any
+            number: all requests that are submitted together then share one batch.
+    """
+
+    def __init__(self, max_rows: int | None = None) -> None:
+        if max_rows is not None:
+            require_at_least(1, max_rows=max_rows)
+        self.max_rows = max_rows
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        """Weights are whole on every rank inside, see :func:`lit_rl.training.sharding.unsharded`."""
         with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
-            return policy.sample(prompts, sampling, key, on_finished)
+            yield InProcessSession(policy, sampling, self.max_rows)
+
+
+class InProcessSession(Session):
+    """Requests that wait, and batches of requests that are being sampled.
+
+    What waits starts as soon as it, or as much of it as there is room for, is at least a quarter of the rows that are
+    running; at once where nothing is running; and after 16 steps where there is room for all of it.
+
+    Args:
+        policy: in eval mode, its weights whole.
+        sampling: of all requests.
+        max_rows: most rows at the same time.
+    """
+
+    def __init__(self, policy: Policy, sampling: Sampling, max_rows: int | None = None) -> None:
+        self._policy = policy
+        self._sampling = sampling
+        self._max_rows = max_rows
+        self._version = policy.version
+        self._waiting: deque[Request] = deque()
+        self._steps_waiting = 0
+        self._batches: list[RunningBatch] = []
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Put requests behind those that wait; see :meth:`Session.submit`."""
+        self._waiting.extend(requests)
+
+    def step(self) -> list[Generation]:
+        """Start what may start, then sample one token for each row; see :meth:`Session.step`."""
+        self._start()
+        generations = [generation for batch in self._batches for generation in batch.step()]
+        self._batches = [batch for batch in self._batches if batch.num_running]
+        return generations
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that wait or are being sampled."""
+        return len(self._waiting) + sum(batch.num_running for batch in self._batches)
+
+    def _start(self) -> None:
+        """Make a batch of the requests that wait, if it is time."""
+        count = self._num_to_start()
+        if count:
+            requests = [self._waiting.popleft() for _ in range(count)]
+            self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
+        self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
+
+    def _num_to_start(self) -> int:
+        """How many of the waiting requests start now."""
+        held = sum(batch.num_held for batch in self._batches)
+        room = len(self._waiting) if self._max_rows is None else self._max_rows - held
+        count = min(len(self._waiting), room)
+        waited = count == len(self._waiting) and self._steps_waiting >= _MOST_STEPS_WAITING
+        return count if waited or count >= _SHARE_TO_START * held else 0

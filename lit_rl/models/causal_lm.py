@@ -21,20 +21,19 @@ from lit_rl.models.adapters import (
     has_adapter,
     using_adapter,
 )
+from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
 from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
 from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.packing import check_packing, hidden_states
-from lit_rl.models.policy import OnFinished, Policy
+from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
-from lit_rl.models.sampling import SampledRow, sample_rows
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
-from lit_rl.models.streams import StreamKey
 from lit_rl.models.text_codec import TextCodec
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.sharding import compute_again, gathered, layers_of
-from lit_rl.types import Completions, PromptBatch, Sampling
+from lit_rl.types import Completions
 
 
 class CausalLM(Policy):
@@ -146,37 +145,9 @@ class CausalLM(Policy):
             if self.chat_template is not None:
                 self.tokenizer.chat_template = self.chat_template
 
-    def sample(
-        self, prompts: PromptBatch, sampling: Sampling, key: StreamKey, on_finished: OnFinished | None = None
-    ) -> Completions:
-        """Sample completions with the loop of :mod:`lit_rl.models.sampling`; see :meth:`Policy.sample`."""
-        group = sampling.num_samples
-        problems = tuple(problem for problem in prompts.problems for _ in range(group))
-        done: dict[int, SampledRow] = {}
-
-        def finish(row: SampledRow) -> None:
-            done[row.row] = row
-            if on_finished is not None:
-                on_finished(row.row, self.codec.decode(row.ids, row.reason, problems[row.row].stop_strings)[0])
-
-        if problems:
-            sample_rows(
-                self.model,
-                prompts.prompt_ids,
-                prompts.prompt_mask,
-                sampling,
-                seeds=[key.seed_of(p.task_id, i % group) for i, p in enumerate(problems)],
-                eos_ids=self.codec.eos_ids,
-                max_tokens=self._room(prompts, sampling),
-                stops=self.codec.stop_test(problems),
-                on_finished=finish,
-            )
-        return self.codec.completions(prompts, [done[i] for i in range(len(problems))], group)
-
-    def _room(self, prompts: PromptBatch, sampling: Sampling) -> list[int]:
-        """Tokens each row may still write: the sampling limit, or what the positions leave."""
-        left = self.codec.room(prompts)
-        return [min(sampling.max_tokens, room) for room in left for _ in range(sampling.num_samples)]
+    def decoding(self) -> CachedDecoding:
+        """From the model's cache; see :mod:`lit_rl.models.cached_decoding`."""
+        return CachedDecoding(self.model, self.codec)
 
     def forward(
         self,

@@ -9,7 +9,7 @@ Letters: B prompts, N rows, P prompt tokens, T completion tokens.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -119,9 +119,9 @@ class Codec(ABC):
             ValueError: not even the note fits.
         """
 
-    def stop_test(self, problems: Sequence[Problem]) -> Callable[[int, list[int]], bool] | None:
-        """A test of whether a row's ids hold one of its problem's stop strings; ``None`` if none has any."""
-        return None
+    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+        """Whether what the policy wrote holds a stop string; asked after each token, so only the end matters."""
+        return False
 
     def fits(self, problem: Problem) -> bool:
         """Whether the prompt leaves at least one position to write in."""

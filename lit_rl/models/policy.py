@@ -7,7 +7,7 @@ algorithms never ask which one they train.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.codec import Codec
+from lit_rl.models.decoding import Decoding
+from lit_rl.models.sampling import RunningBatch, requests_of
 from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
-from lit_rl.types import Completions, Problem, PromptBatch, Sampling
-
-OnFinished = Callable[[int, str], None]
-"""Called with a row's number and text as soon as the row is finished."""
+from lit_rl.types import Completions, Problem, Sampling
 
 
 class Policy(nn.Module, ABC):
@@ -33,6 +32,9 @@ class Policy(nn.Module, ABC):
     codec: Codec
     """Between problems, ids and text; there after :meth:`load`."""
 
+    version: int = 0
+    """Optimizer steps that the weights have seen."""
+
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
@@ -43,20 +45,8 @@ class Policy(nn.Module, ABC):
         return next(self.parameters()).device
 
     @abstractmethod
-    def sample(
-        self, prompts: PromptBatch, sampling: Sampling, key: StreamKey, on_finished: OnFinished | None = None
-    ) -> Completions:
-        """Sample ``sampling.num_samples`` completions per prompt.
-
-        Args:
-            prompts: B prompts.
-            sampling: how.
-            key: names the random streams; a row's samples depend on (key, task id, sample number) alone.
-            on_finished: called while other rows are still being sampled.
-
-        Returns:
-            N = B * num_samples completions, prompt-major.
-        """
+    def decoding(self) -> Decoding:
+        """Begin to write with the weights as they are: what an in-process engine asks for once per batch of rows."""
 
     @abstractmethod
     def forward(
@@ -127,7 +117,12 @@ class Policy(nn.Module, ABC):
         problems = [
             p if isinstance(p, Problem) else Problem(f"{i}", p, ReferenceText("")) for i, p in enumerate(prompts)
         ]
+        requests = requests_of(self.codec.prompts(problems), sampling, StreamKey(seed, "complete", 0))
+        texts = [""] * len(requests)
         with torch.no_grad(), evaluating(self):
-            return list(
-                self.sample(self.codec.prompts(problems, self.device), sampling, StreamKey(seed, "complete", 0)).texts
-            )
+            batch = RunningBatch(self.decoding(), requests, sampling)
+            while batch.num_running:
+                for done in batch.step():
+                    stop_strings = problems[done.row // sampling.num_samples].stop_strings
+                    texts[done.row] = self.codec.decode(done.ids, done.reason, stop_strings)[0]
+        return texts

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
+from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import UnsupportedModelError, text_config
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
-from lit_rl.models.sampling import Batch
 from lit_rl.training.modes import evaluating
 
 _PROMPT_TOKENS = (3, 11)
@@ -76,15 +76,16 @@ def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
     alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
     hidden = hidden_states(model, ids, mask)[:, width - 1 :]
     scored = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
-    batch = Batch(model, ids[:, :width], mask[:, :width], num_samples=2, room=_DECODED)
-    twice = ids.repeat_interleave(2, 0)
-    sampled = [batch.logits[::2]]
-    finished = [False] * 4
+    decoding = CachedDecoding(model)
+    prompts = [row[m].tolist() for row, m in zip(ids[:, :width], mask[:, :width], strict=True)]
+    sampled = [decoding.read(prompts, torch.tensor([0, 0, 1, 1]), _DECODED)[::2]]
+    rows = torch.tensor([0, 0, 1, 1])
     for step in range(_DECODED):
-        batch.advance(twice[batch.rows, width + step], finished)
-        kept = {row: place for place, row in enumerate(batch.rows.tolist())}
-        sampled.append(batch.logits[[kept[1], kept[3]]])
-        finished[0] = finished[2] = True  # the rest of the steps are those of a batch that has become smaller
+        if step == 1:  # the rest of the steps are those of a batch that has become smaller
+            decoding.keep(torch.tensor([1, 3]))
+            rows = rows[[1, 3]]
+        logits = decoding.append(ids[rows.to(ids.device), width + step])
+        sampled.append(logits[-1 - len(rows) // 2 :: len(rows) // 2])  # the second row of each prompt
     return torch.cat(alone).float(), scored.flatten(0, 1).float(), torch.stack(sampled, 1).flatten(0, 1).float()
 
 

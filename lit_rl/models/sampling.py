@@ -1,35 +1,22 @@
-"""The sampling loop of causal language models: one prefill per prompt, finished rows leave the batch.
+"""Sampling tokens: rows that go on side by side, each with random numbers of its own; rows that ended leave.
 
-Letters: B prompts, G samples per prompt, N = B * G rows, P prompt tokens, T completion tokens, V vocabulary;
-n rows still being sampled.
+Letters: n rows being sampled, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lit_rl.models.family import UnsupportedModelError, most_positions, takes, text_config
-from lit_rl.models.streams import Uniforms
-from lit_rl.types import Sampling, StopReason
+from lit_rl.models.decoding import Decoding
+from lit_rl.models.streams import StreamKey, Uniforms
+from lit_rl.types import Generation, PromptBatch, Request, Sampling, StopReason
 
-# Rows that finished stay in the batch, sampling for nothing, until this share of it is left: dropping them
+# Rows that ended stay in the batch, sampling for nothing, until this share of it is left: dropping them
 # copies the cache, which costs about one step.
 _COMPACT_BELOW = 0.75
-
-
-@dataclass(frozen=True)
-class SampledRow:
-    """One finished row: its ids (EOS included), their log-probabilities under the sampler, why it ended."""
-
-    row: int
-    ids: list[int]
-    logprobs: list[float]
-    reason: StopReason
 
 
 def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -82,148 +69,104 @@ def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
     return logits
 
 
-@torch.no_grad()
-def sample_rows(
-    model: nn.Module,
-    prompt_ids: Tensor,
-    prompt_mask: Tensor,
-    sampling: Sampling,
-    *,
-    seeds: list[int],
-    eos_ids: frozenset[int],
-    max_tokens: list[int],
-    stops: Callable[[int, list[int]], bool] | None = None,
-    on_finished: Callable[[SampledRow], None],
-) -> None:
-    """Sample ``num_samples`` completions per prompt and hand over each row as soon as it ends.
+class RunningBatch:
+    """Requests that started together: each step samples one more token for each of them.
+
+    Equal prompts are read once, in the first step.
 
     Args:
-        model: a causal LM of transformers, in eval mode.
-        prompt_ids: [B, P], padded on the left.
-        prompt_mask: [B, P] bool.
-        sampling: how; its ``max_tokens`` is the upper limit of every row.
-        seeds: N seeds of the rows' random streams.
-        eos_ids: every id that ends a completion.
-        max_tokens: N limits, one per row.
-        stops: ``stops(row, ids)`` says whether the row's text so far holds a stop string.
-        on_finished: called once per row, in the order in which rows end.
+        decoding: a new one.
+        requests: at least one.
+        sampling: temperature and filters; token limits are those of the requests.
+        weights_version: of the weights that sample.
     """
-    batch = Batch(model, prompt_ids, prompt_mask, sampling.num_samples, max(max_tokens))
-    uniforms = Uniforms(seeds) if sampling.temperature > 0 else None
-    ids: list[list[int]] = [[] for _ in seeds]
-    logprobs: list[list[float]] = [[] for _ in seeds]
-    finished = [False] * len(seeds)
-    for step in range(max(max_tokens)):
-        numbers = uniforms.at(step, batch.rows) if uniforms is not None else None
-        chosen, scores = choose_tokens(batch.logits, sampling, numbers)
-        for row, token, score in zip(batch.rows.tolist(), chosen.tolist(), scores.tolist(), strict=True):
-            if finished[row]:
+
+    def __init__(
+        self, decoding: Decoding, requests: Sequence[Request], sampling: Sampling, weights_version: int = 0
+    ) -> None:
+        self._decoding = decoding
+        self._requests = requests
+        self._sampling = sampling
+        self._version = weights_version
+        self._uniforms = Uniforms([r.stream for r in requests]) if sampling.temperature > 0 else None
+        self._ids: list[list[int]] = [[] for _ in requests]
+        self._logprobs: list[list[float]] = [[] for _ in requests]
+        self._ended = [False] * len(requests)
+        self._held = torch.arange(len(requests))  # the requests whose rows the decoding still has
+        self._chosen: Tensor | None = None
+        self._num_steps = 0
+
+    @property
+    def num_running(self) -> int:
+        """Requests that have not ended."""
+        return self._ended.count(False)
+
+    @property
+    def num_held(self) -> int:
+        """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
+        return len(self._held) if self.num_running else 0
+
+    def step(self) -> list[Generation]:
+        """Sample one token for each row; return the requests that ended with it."""
+        logits = self._read() if self._chosen is None else self._decoding.append(self._chosen)
+        numbers = self._uniforms.at(self._num_steps, self._held) if self._uniforms is not None else None
+        self._num_steps += 1
+        chosen, scores = choose_tokens(logits, self._sampling, numbers)
+        generations = []
+        for index, token, score in zip(self._held.tolist(), chosen.tolist(), scores.tolist(), strict=True):
+            if self._ended[index]:
                 continue
-            ids[row].append(token)
-            logprobs[row].append(score)
-            reason = _stop_reason(token, ids[row], row, eos_ids, max_tokens[row], stops)
+            self._ids[index].append(token)
+            self._logprobs[index].append(score)
+            reason = self._reason(index)
             if reason is not None:
-                finished[row] = True
-                on_finished(SampledRow(row, ids[row], logprobs[row], reason))
-        if all(finished):
-            return
-        batch.advance(chosen, finished)
+                self._ended[index] = True
+                generations.append(self._generation(index, reason))
+        self._chosen = self._without_ended(chosen)
+        return generations
+
+    def _read(self) -> Tensor:
+        """Read each distinct prompt once; logits [n, V] of the first tokens."""
+        places: dict[tuple[int, ...], int] = {}
+        copies = [places.setdefault(request.prompt_ids, len(places)) for request in self._requests]
+        most_tokens = max(request.max_tokens for request in self._requests)
+        return self._decoding.read(list(places), torch.tensor(copies), most_tokens)
+
+    def _reason(self, index: int) -> StopReason | None:
+        """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
+        request, ids = self._requests[index], self._ids[index]
+        reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
+        if reason is None and len(ids) >= min(request.max_tokens, self._decoding.room[index]):
+            return StopReason.LENGTH
+        return reason
+
+    def _generation(self, index: int, reason: StopReason) -> Generation:
+        ids, logprobs = tuple(self._ids[index]), tuple(self._logprobs[index])
+        return Generation(self._requests[index].row, ids, logprobs, reason, self._version)
+
+    def _without_ended(self, chosen: Tensor) -> Tensor:
+        """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
+        going = [i for i, index in enumerate(self._held.tolist()) if not self._ended[index]]
+        if not going or len(going) > _COMPACT_BELOW * len(self._held):
+            return chosen
+        stay = torch.tensor(going)
+        self._held = self._held[stay]
+        self._decoding.keep(stay)
+        return chosen[stay.to(chosen.device)]
 
 
-def _stop_reason(
-    token: int,
-    ids: list[int],
-    row: int,
-    eos_ids: frozenset[int],
-    max_tokens: int,
-    stops: Callable[[int, list[int]], bool] | None,
-) -> StopReason | None:
-    """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
-    if token in eos_ids:
-        return StopReason.EOS
-    if stops is not None and stops(row, ids):
-        return StopReason.STOP_STRING
-    return StopReason.LENGTH if len(ids) >= max_tokens else None
-
-
-class Batch:
-    """The rows being sampled: cache, attention mask, next logits. Rows that finished are dropped in time.
-
-    Args:
-        model: a causal LM of transformers, in eval mode.
-        prompt_ids: [B, P], padded on the left.
-        prompt_mask: [B, P] bool.
-        num_samples: G rows of each prompt.
-        room: most tokens that any row will write.
-    """
-
-    def __init__(self, model: nn.Module, prompt_ids: Tensor, prompt_mask: Tensor, num_samples: int, room: int) -> None:
-        self.model = model
-        self._is_recurrent = takes(model, "cache_params")
-        self._cache_name = "cache_params" if self._is_recurrent else "past_key_values"
-        self._takes_positions = takes(model, "position_ids")
-        self._fixed: dict[str, Any] = {"logits_to_keep": 1} if takes(model, "logits_to_keep") else {}
-        self._last_position = (most_positions(model) or 1 << 30) - 1
-        self._cache: Any = None
-        self._prefill(prompt_ids, prompt_mask, num_samples)
-        device = prompt_ids.device
-        num_rows, prompt_length = self.logits.shape[0], prompt_ids.shape[1]
-        self.rows = torch.arange(num_rows)
-        self.mask = torch.ones(num_rows, prompt_length + room, dtype=torch.long, device=device)
-        self.mask[:, :prompt_length] = prompt_mask.repeat_interleave(num_samples, 0).long()
-        self.length = prompt_length
-
-    def _prefill(self, prompt_ids: Tensor, prompt_mask: Tensor, num_samples: int) -> None:
-        """Read each prompt once, then give every sample of it a copy of the cache."""
-        positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
-        logits = self._forward(prompt_ids, prompt_mask.long(), positions)
-        if num_samples > 1:
-            rows = torch.arange(len(prompt_ids), device=prompt_ids.device)
-            self._cache.reorder_cache(rows.repeat_interleave(num_samples))
-        self.logits = logits.repeat_interleave(num_samples, 0)
-        self.positions = positions[:, -1].repeat_interleave(num_samples, 0)
-
-    def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
-        given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
-        if self._cache is not None:
-            given[self._cache_name] = self._cache
-        if self._cache is None or not self._is_recurrent:  # a state that was read holds no pads to mask
-            given["attention_mask"] = mask
-        output = self.model(input_ids=ids, use_cache=True, **given)
-        if self._cache is None:
-            self._cache = self._found_cache(output)
-        logits: Tensor = output.logits[:, -1]
-        return logits
-
-    def _found_cache(self, output: Any) -> Any:
-        """The cache that the model made: families differ in its kind.
-
-        Raises:
-            UnsupportedModelError: there is none, or its rows cannot be chosen.
-        """
-        cache = getattr(output, self._cache_name, None)
-        if not hasattr(cache, "reorder_cache"):
-            raise UnsupportedModelError(
-                f"{text_config(self.model).model_type} keeps what it has read in no cache whose rows can be chosen "
-                f"(got {type(cache).__name__}), so rows cannot be sampled side by side: use another model"
-            )
-        return cache
-
-    def advance(self, chosen: Tensor, finished: list[bool]) -> None:
-        """Append the chosen tokens and compute the next logits."""
-        going = [i for i, row in enumerate(self.rows.tolist()) if not finished[row]]
-        if len(going) <= _COMPACT_BELOW * len(self.rows):
-            chosen = self._keep(torch.tensor(going), chosen)
-        self.length += 1
-        # A finished row that is still in the batch may have used its last position; nobody reads what it gets.
-        self.positions = (self.positions + 1).clamp(max=self._last_position)
-        self.logits = self._forward(chosen[:, None], self.mask[:, : self.length], self.positions[:, None])
-
-    def _keep(self, keep: Tensor, chosen: Tensor) -> Tensor:
-        """Drop all other rows from every state; return the chosen tokens of the kept ones."""
-        self.rows = self.rows[keep]
-        keep = keep.to(chosen.device)
-        self._cache.reorder_cache(keep)
-        self.mask = self.mask[keep]
-        self.positions = self.positions[keep]
-        return chosen[keep]
+def requests_of(prompts: PromptBatch, sampling: Sampling, key: StreamKey) -> list[Request]:
+    """One request for each sample of each prompt, prompt-major: row ``b * num_samples + g``."""
+    group = sampling.num_samples
+    ids = [tuple(row[mask].tolist()) for row, mask in zip(prompts.prompt_ids, prompts.prompt_mask, strict=True)]
+    return [
+        Request(
+            row=b * group + g,
+            prompt_ids=ids[b],
+            stream=key.seed_of(problem.task_id, g),
+            max_tokens=sampling.max_tokens,
+            stop_strings=problem.stop_strings,
+        )
+        for b, problem in enumerate(prompts.problems)
+        for g in range(group)
+    ]

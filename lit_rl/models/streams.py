@@ -1,4 +1,4 @@
-"""One random stream per (seed, rollout, problem, sample).
+"""One random stream per (seed, purpose, rollout, problem, sample, turn).
 
 What a row samples then depends on nothing else: not on its place in the batch, on which rows finished
 before it, on the number of ranks, or on what was drawn earlier in the run. A resumed run needs no
@@ -31,9 +31,11 @@ class StreamKey:
     purpose: str
     rollout: int
 
-    def seed_of(self, task_id: str, sample: int) -> int:
-        """The seed of one row's stream, in [0, 2**63)."""
+    def seed_of(self, task_id: str, sample: int, turn: int = 0) -> int:
+        """The seed of the stream of one turn of a row, in [0, 2**63)."""
         text = f"{self.seed}/{self.purpose}/{self.rollout}/{task_id}/{sample}"
+        if turn:
+            text += f"/turn {turn}"  # no number alone, which would be a sample of a problem called task_id/sample
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") >> 1
 

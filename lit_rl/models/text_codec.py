@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lit_rl.models.codec import Codec, Spans
@@ -96,20 +96,13 @@ class TextCodec(Codec):
         clipped = [(min(start, size), min(end, size)) for start, end in spans]
         return text, tuple(clipped + [(size, size)] * (len(ids) - len(clipped)))
 
-    def stop_test(self, problems: Sequence[Problem]) -> Callable[[int, list[int]], bool] | None:
-        """A test of whether a row's ids hold one of its problem's stop strings; ``None`` if none has any."""
-        if not any(problem.stop_strings for problem in problems):
-            return None
-        tails = [_MORE_TOKENS + max((len(s.encode()) for s in p.stop_strings), default=0) for p in problems]
-
-        def stops(row: int, ids: list[int]) -> bool:
-            strings = problems[row].stop_strings
-            if not strings:
-                return False
-            tail = self.tokenizer.decode(ids[-tails[row] :], skip_special_tokens=True)
-            return any(string in tail for string in strings)
-
-        return stops
+    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+        """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
+        if not stop_strings:
+            return False
+        tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
+        tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
+        return any(string in tail for string in stop_strings)
 
     # -- further turns -------------------------------------------------------------------------------------
 

@@ -13,12 +13,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from lit_rl.models.number_codec import NumberCodec, Numbers, numbers_of
-from lit_rl.models.padding import pad_right
-from lit_rl.models.policy import OnFinished, Policy
-from lit_rl.models.sampling import SampledRow, choose_tokens
-from lit_rl.models.streams import StreamKey, Uniforms
-from lit_rl.types import Completions, PromptBatch, Sampling, StopReason
+from lit_rl.models.decoding import Decoding
+from lit_rl.models.number_codec import NumberCodec, Numbers
+from lit_rl.models.padding import pad_left
+from lit_rl.models.policy import Policy
+from lit_rl.types import Completions, StopReason
 
 
 class ToyPolicy(Policy):
@@ -58,38 +57,9 @@ class ToyPolicy(Policy):
         if self.weights is None:
             self.weights = self.build(torch.Generator().manual_seed(self.init_seed))
 
-    def sample(
-        self, prompts: PromptBatch, sampling: Sampling, key: StreamKey, on_finished: OnFinished | None = None
-    ) -> Completions:
-        """Sample token by token; see :meth:`Policy.sample`."""
-        group = sampling.num_samples
-        problems = tuple(problem for problem in prompts.problems for _ in range(group))
-        seeds = [key.seed_of(problem.task_id, i % group) for i, problem in enumerate(problems)]
-        uniforms = Uniforms(seeds) if sampling.temperature > 0 and problems else None
-        rows = [_Row(numbers_of(problem)) for problem in problems]
-        prompt_ids = prompts.prompt_ids.repeat_interleave(group, 0)
-        everyone = torch.arange(len(rows))
-        for step in range(sampling.max_tokens):
-            if all(row.reason for row in rows):
-                break
-            so_far = pad_right([[*row.ids, *[0] * (step + 1 - len(row.ids))] for row in rows], 0, torch.long)
-            with torch.no_grad():
-                logits = self.logits(prompt_ids, so_far.to(self.device))[:, step]
-            numbers = uniforms.at(step, everyone) if uniforms is not None else None
-            chosen, scores = choose_tokens(logits, sampling, numbers)
-            for index, row in enumerate(rows):
-                if row.reason is None:
-                    row.append(int(chosen[index]), float(scores[index]))
-                    row.reason = self._reason(row, sampling.max_tokens)
-                    if row.reason is not None and on_finished is not None:
-                        on_finished(index, self.codec.decode(row.ids, row.reason, ())[0])
-        written = [SampledRow(i, r.ids, r.logprobs, r.reason or StopReason.LENGTH) for i, r in enumerate(rows)]
-        return self.codec.completions(prompts, written, group)
-
-    def _reason(self, row: _Row, max_tokens: int) -> StopReason | None:
-        if self.is_complete(row.prompt, row.ids):
-            return StopReason.EOS
-        return StopReason.LENGTH if len(row.ids) >= max_tokens else None
+    def decoding(self) -> NumberDecoding:
+        """From the numbers themselves: a toy keeps no cache."""
+        return NumberDecoding(self)
 
     def forward(
         self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False
@@ -134,15 +104,40 @@ class ToyPolicy(Policy):
             self.prepare_reference()
 
 
-class _Row:
-    """One completion being sampled."""
+class NumberDecoding(Decoding):
+    """Rows of a toy policy: each token's logits are computed from the prompt and all numbers before it.
 
-    def __init__(self, prompt: Sequence[int]) -> None:
-        self.prompt = prompt
-        self.ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.reason: StopReason | None = None
+    Args:
+        policy: whose weights are used.
+    """
 
-    def append(self, token: int, logprob: float) -> None:
-        self.ids.append(token)
-        self.logprobs.append(logprob)
+    def __init__(self, policy: ToyPolicy) -> None:
+        self._policy = policy
+
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+        """Take up the prompts; see :meth:`Decoding.read`."""
+        device = self._policy.device
+        ids, _ = pad_left(prompts, 0, device)
+        self._prompt_ids = ids[copies.to(device)]
+        self._ids = torch.zeros(len(copies), 0, dtype=torch.long, device=device)
+        self.room = [most_tokens] * len(copies)
+        return self._next_logits()
+
+    def append(self, tokens: Tensor) -> Tensor:
+        """See :meth:`Decoding.append`."""
+        self._ids = torch.cat([self._ids, tokens[:, None]], 1)
+        return self._next_logits()
+
+    def keep(self, rows: Tensor) -> None:
+        """See :meth:`Decoding.keep`."""
+        rows = rows.to(self._ids.device)
+        self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
+
+    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+        """Where the policy says that a completion is complete."""
+        return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
+
+    def _next_logits(self) -> Tensor:
+        """[n, V]; the last number is not there yet, and no logits depend on it."""
+        so_far = torch.cat([self._ids, torch.zeros_like(self._prompt_ids[:, :1])], 1)
+        return self._policy.logits(self._prompt_ids, so_far)[:, -1]

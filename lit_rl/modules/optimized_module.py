@@ -90,7 +90,8 @@ class OptimizedModule(StoredModule):
                 torch.nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
         optimizer.step()
         optimizer.zero_grad()
-        self.engine.after_update(self.policy)
+        self.policy.version += 1
+        self.engine.mark_stale()
         return norms
 
     def clip_norm(self, group: str) -> float | None:

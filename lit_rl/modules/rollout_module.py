@@ -387,6 +387,7 @@ class RolloutModule(PolicyModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Rollouts are counted here: Lightning counts updates."""
+        super().on_save_checkpoint(checkpoint)
         checkpoint["rollout_step"] = self.rollout_step
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -31,8 +31,14 @@ class StoredModule(pl.LightningModule):
         """Whether a trainer trains this module now, rather than measuring it or being absent."""
         return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Say which weights these are, as engines do of what they sample."""
+        checkpoint["policy_version"] = self.policy.version
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Make a fit go on at the rollout after the checkpoint's, also at the end of an epoch."""
+        # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
+        self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
         if self.is_fitting:
             settle_progress(self.trainer, checkpoint)
 

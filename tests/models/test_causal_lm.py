@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 import torch
 from conftest import TINY_QWEN2
+from sampled import sample
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
-from lit_rl.types import Completions, Problem, Sampling, StopReason
+from lit_rl.types import Problem, StopReason
 
-KEY = StreamKey(seed=3, purpose="test", rollout=0)
 TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 """Learned positions, which a wrong count of pads or tokens changes most."""
 
@@ -41,11 +40,6 @@ def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM
 
 def problems(*prompts: str, stop_strings: tuple[str, ...] = ()) -> list[Problem]:
     return [Problem(p, p, TokenTarget(), stop_strings=stop_strings) for p in prompts]
-
-
-def sample(policy: CausalLM, prompts: list[Problem], **sampling: object) -> Completions:
-    with evaluating(policy):
-        return policy.sample(policy.codec.prompts(prompts), Sampling(**sampling), KEY)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ends_early", [False, True])

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 from models.families import FAMILIES, QUICK, REFUSED, SHORT, config_of
+from sampled import sample
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError
 from lit_rl.models.packing import check_packing
-from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
-from lit_rl.types import Completions, Problem, Sampling
+from lit_rl.types import Completions, Problem
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 HEAD = "| `model_type` | samples and scores alike | with LoRA | packing | remark |\n|---|---|---|---|---|\n"
@@ -50,7 +50,7 @@ def loaded(family: str, tokenizer: str, lora: bool = False) -> CausalLM:
 
 def require_greedy_is_generate(policy: CausalLM) -> None:
     prompts = policy.codec.prompts(problems("def f(x):", "a", "hello"))
-    ours = policy.sample(prompts, Sampling(temperature=0.0, max_tokens=20), StreamKey(3, "test", 0))
+    ours = sample(policy, prompts.problems, temperature=0.0, max_tokens=20)
     theirs = policy.model.generate(
         input_ids=prompts.prompt_ids, attention_mask=prompts.prompt_mask.long(), max_new_tokens=20, do_sample=False
     )[:, prompts.prompt_ids.shape[1] :]
@@ -61,8 +61,7 @@ def require_greedy_is_generate(policy: CausalLM) -> None:
 def sampled(policy: CausalLM) -> Completions:
     """Rows behind different pads that end at different times, so that the batch becomes smaller on its way."""
     policy.codec.eos_ids = frozenset(range(0, 256, 9))
-    prompts = policy.codec.prompts(problems("a", "hello there", "xyz"))
-    done = policy.sample(prompts, Sampling(num_samples=4, temperature=0.5, max_tokens=24), StreamKey(3, "test", 0))
+    done = sample(policy, problems("a", "hello there", "xyz"), num_samples=4, temperature=0.5, max_tokens=24)
     assert done.lengths.min() < 0.5 * done.lengths.max()
     return done
 

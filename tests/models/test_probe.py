@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from conftest import TINY_QWEN2
+from sampled import sample
 
-from lit_rl.models import CausalLM, LoRA, probe, sampling
+from lit_rl.models import CausalLM, LoRA, cached_decoding, probe
+from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import UnsupportedModelError
 
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
@@ -20,7 +22,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: object)
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, lora: LoRA | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "takes", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(cached_decoding, "takes", lambda model, name: name == "logits_to_keep")
     with pytest.raises(
         UnsupportedModelError, match=r"gpt2 .* behind left pads differs .* by \d+% .* set probe to false"
     ):
@@ -31,13 +33,13 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 def test_wrong_positions_after_rows_left_the_batch_are_noticed(
     byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgets_positions(self: sampling.Batch, keep: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-        before, result = self.positions, keeps(self, keep, chosen)
-        self.positions = before[: len(keep)]
-        return result
+    def forgets_positions(self: CachedDecoding, rows: torch.Tensor) -> None:
+        before = self._positions
+        keeps(self, rows)
+        self._positions = before[: len(rows)]
 
-    keeps = sampling.Batch._keep
-    monkeypatch.setattr(sampling.Batch, "_keep", forgets_positions)
+    keeps = CachedDecoding.keep
+    monkeypatch.setattr(CachedDecoding, "keep", forgets_positions)
     policy = built(byte_tokenizer, probe=False)
     policy.load()
     with torch.no_grad():  # rows of the probe must differ in positions, and positions must matter
@@ -85,15 +87,14 @@ def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> No
 def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:
     """A finished row stays in the batch for some steps: its positions must not run past the table's end."""
     from lit_rl.execution import TokenTarget
-    from lit_rl.models.streams import StreamKey
     from lit_rl.training.modes import evaluating
-    from lit_rl.types import Problem, Sampling
+    from lit_rl.types import Problem
 
     policy = built(byte_tokenizer)
     policy.load()
     policy.codec.eos_ids = frozenset()
     prompts = [Problem(p, p, TokenTarget()) for p in ("x" * 120, *(f"abc{i}" for i in range(5)))]
     with torch.no_grad(), evaluating(policy):
-        done = policy.sample(policy.codec.prompts(prompts), Sampling(max_tokens=124), StreamKey(0, "test", 0))
+        done = sample(policy, prompts, max_tokens=124)
         assert done.lengths.tolist() == [8] + [124] * 5
         assert torch.allclose(policy.logprobs(done), done.sampler_logprobs, atol=1e-5)

@@ -9,12 +9,11 @@ import torch
 from conftest import TINY_QWEN2
 from transformers import GenerationConfig
 
-from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import choose_tokens
 from lit_rl.models.streams import Uniforms
 from lit_rl.models.text_codec import TextCodec
-from lit_rl.types import Problem, Sampling, StopReason
+from lit_rl.types import Sampling, StopReason
 
 PROBABILITIES = (0.05, 0.5, 0.15, 0.3)
 
@@ -61,20 +60,10 @@ def test_stop_strings_of_any_length_stop_and_cut(byte_tokenizer: str, stop: str)
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load_tokenizer()
     text = TextCodec(policy.tokenizer)
-    stops = text.stop_test([Problem("p", "p", TokenTarget(), stop_strings=(stop, "never"))])
-    assert stops is not None
     ids = policy.tokenizer("    return 1" + stop)["input_ids"]
-    assert [stops(0, ids[:n]) for n in range(1, len(ids) + 1)] == [False] * (len(ids) - 1) + [True]
+    held = [text.holds_stop(ids[:n], (stop, "never")) for n in range(1, len(ids) + 1)]
+    assert held == [False] * (len(ids) - 1) + [True]
     assert text.decode(ids, StopReason.STOP_STRING, (stop, "never"))[0] == "    return 1"
-
-
-def test_each_row_has_a_tail_for_its_own_problem(byte_tokenizer: str) -> None:
-    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    policy.load_tokenizer()
-    rows = [Problem("a", "p", TokenTarget()), Problem("b", "p", TokenTarget(), stop_strings=("y" * 50,))]
-    stops = TextCodec(policy.tokenizer).stop_test(rows)
-    ids = policy.tokenizer("y" * 50)["input_ids"]
-    assert stops is not None and not stops(0, ids) and stops(1, ids)
 
 
 def test_every_eos_id_of_model_and_tokenizer_ends_a_completion(byte_tokenizer: str, tmp_path: Path) -> None:

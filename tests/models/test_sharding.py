@@ -14,6 +14,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.cli import main
+from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA
 from lit_rl.models.streams import StreamKey
@@ -58,15 +59,14 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     key = StreamKey(seed=3, purpose="test", rollout=0)
     alone = loaded(byte_tokenizer, lora)
     sampling = Sampling(num_samples=2, max_tokens=9)
-    with evaluating(alone):
-        expected = alone.sample(alone.codec.prompts(problems("a", "hello")), sampling, key)
+    expected = InProcess().generate(alone, alone.codec.prompts(problems("a", "hello")), sampling, key)
 
     def on_two() -> Any:
         policy = sharded(byte_tokenizer, lora=lora)
         prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
         with torch.no_grad(), evaluating(policy), unsharded(policy):
             whole = sum(p.numel() for n, p in policy.model.named_parameters())
-            done = policy.sample(policy.codec.prompts(prompts), sampling, key)
+        done = InProcess().generate(policy, policy.codec.prompts(prompts), sampling, key)
         with torch.no_grad(), evaluating(policy):
             score = policy.logprobs(expected)
             with policy.reference():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import sampled
 import torch
 
 from lit_rl.data.corridor import Corridor, corridor_problem
@@ -10,7 +11,7 @@ from lit_rl.models.streams import StreamKey
 from lit_rl.models.toy_policy import ToyPolicy
 from lit_rl.models.toys import CorridorCritic, CorridorPolicy, SortingPolicy, distances
 from lit_rl.simulators.toys import corridor_distances
-from lit_rl.types import Problem, Sampling, StopReason
+from lit_rl.types import Problem, StopReason
 
 KEY = StreamKey(0, "test", 0)
 
@@ -21,7 +22,7 @@ def loaded(policy: ToyPolicy) -> ToyPolicy:
 
 
 def sample(policy, problems, **sampling):
-    return policy.sample(policy.codec.prompts(problems), Sampling(**{"max_tokens": 8, **sampling}), KEY)
+    return sampled.sample(policy, problems, KEY, **{"max_tokens": 8, **sampling})
 
 
 @pytest.fixture

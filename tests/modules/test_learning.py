@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from modules.conftest import fit
+from sampled import sample
 
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, Corridor, PreferencePairs, Sorting
@@ -30,8 +31,7 @@ def adam(lr: float) -> Any:
 def mean_reward(policy: SortingPolicy) -> float:
     """Of 100 fresh samples of each prompt that was trained on."""
     problems = Sorting().problems("test")
-    sampling = Sampling(num_samples=100, max_tokens=3)
-    completions = policy.sample(policy.codec.prompts(problems), sampling, StreamKey(0, "test", 0))
+    completions = sample(policy, problems, StreamKey(0, "test", 0), num_samples=100, max_tokens=3)
     scores = [score.value for score in SortingReward().score(completions, [])]
     return sum(value or 0.0 for value in scores) / len(scores)
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import fit
+from modules.conftest import SaveAt, fit
 
 from lit_rl.engines.in_process import InProcess
 from lit_rl.models import OwnTrunk
-from lit_rl.models.policy import Policy
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.modules.grpo import credit_weights
 from lit_rl.rewards.base import RewardTerm, TermScore
@@ -80,18 +79,33 @@ def test_a_schedule_that_moves_before_the_first_update_is_not_warned_about(make_
     assert not [str(one.message) for one in told if "lr_scheduler.step" in str(one.message)]
 
 
-def test_the_engine_is_told_of_every_update(make_module: Make, tmp_path: Path) -> None:
+def test_the_engine_is_told_of_every_update_and_the_policy_counts_them(make_module: Make, tmp_path: Path) -> None:
     class Told(InProcess):
         def __init__(self) -> None:
-            self.of: list[Policy] = []
+            super().__init__()
+            self.of: list[int] = []
 
-        def after_update(self, policy: Policy) -> None:
-            self.of.append(policy)
+        def mark_stale(self) -> None:
+            self.of.append(module.policy.version)
 
     engine = Told()
     module = make_module(engine=engine, num_epochs=2, num_minibatches=2, max_rollouts=2)
     assert fit(module, tmp_path).global_step == 8
-    assert engine.of == [module.policy] * 8
+    assert engine.of == list(range(1, 9))
+
+
+def test_a_resumed_run_goes_on_counting_its_weights(make_module: Make, tmp_path: Path) -> None:
+    """Also from a checkpoint that was made before they were counted: then optimizer steps are what it has."""
+    options: dict[str, Any] = {"num_minibatches": 2, "max_rollouts": 2}
+    saved = SaveAt(1, tmp_path / "one.ckpt")
+    fit(make_module(**options), tmp_path, callbacks=[saved])
+    checkpoint = torch.load(saved.path, weights_only=False)
+    assert checkpoint.pop("policy_version") == 2
+    torch.save(checkpoint, tmp_path / "old.ckpt")
+    for name in ("one.ckpt", "old.ckpt"):
+        module = make_module(**options)
+        fit(module, tmp_path, ckpt_path=str(tmp_path / name))
+        assert module.policy.version == 4
 
 
 def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Tensor]:

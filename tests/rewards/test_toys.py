@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sampled import sample
 
 from lit_rl.data.corridor import corridor_problem
 from lit_rl.data.sorting import sorting_problem
@@ -11,12 +12,12 @@ from lit_rl.models.toys import CorridorPolicy, SortingPolicy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.toys import CorridorReward, SortingReward, answers
 from lit_rl.simulators.toys import corridor_distances, sort_distance, sort_inclusion_ordering
-from lit_rl.types import Judgement, Problem, Sampling
+from lit_rl.types import Judgement, Problem
 
 
 def sampled(policy, problem, **sampling):
     policy.load()
-    return policy.sample(policy.codec.prompts([problem]), Sampling(**sampling), StreamKey(0, "test", 0))
+    return sample(policy, [problem], StreamKey(0, "test", 0), **sampling)
 
 
 def judged(completions):

@@ -1,0 +1,23 @@
+"""Samples are those of the time when the policy still had a sampling loop of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from engines.recorded import CASES, KEY
+
+from lit_rl.engines import InProcess
+
+RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_turn_samples_what_it_always_has(case: str, byte_tokenizer: str) -> None:
+    policy, problems, sampling = CASES[case](byte_tokenizer)
+    done = InProcess().generate(policy, policy.codec.prompts(problems), sampling, KEY)
+    for row, (expected, length) in enumerate(zip(RECORDED[case], done.lengths.tolist(), strict=True)):
+        assert done.completion_ids[row, :length].tolist() == expected["ids"]
+        assert float(done.sampler_logprobs[row].sum()) == pytest.approx(expected["logprob"], abs=2e-3)
+        assert done.stop_reasons[row] == expected["reason"]
