@@ -37,8 +37,8 @@ class Checkpointing(Checkpoint):
 
     Args:
         folder: of the run. Two runs need two folders.
-        every_n_rollouts: save after so many; ``None`` for never.
-        every_minutes: save at the first rollout's end after so many minutes since the last save.
+        every_n_rollouts: save after this many; ``None`` for never.
+        every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
         monitor: validation metric that says which checkpoint is the best, such as ``val/greedy/pass@1``.
         mode: whether the best is its largest or its smallest value.
         keep: how many of the newest to keep (two, so that there is one before a broken one), beside the best.
@@ -221,7 +221,7 @@ class Checkpointing(Checkpoint):
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
             raise ValueError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
-        if math.isnan(value):  # no number is above it: it would stay the best for ever
+        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best for ever
             return False
         better = self.best_value is None or (value > self.best_value if self.mode == "max" else value < self.best_value)
         if better:

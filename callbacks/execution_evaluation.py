@@ -47,7 +47,7 @@ class ExecutionEvaluation(pl.Callback):
 
     Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); how often is the trainer's
     ``val_check_interval``, counted in rollouts. Every problem counts once, whatever the number of ranks; sums
-    and counts are gathered, never means of means; a rank without problems is no trouble.
+    and counts are gathered, never means of means; a rank without problems does no harm.
 
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
     ``.../median_program_bytes`` and all that training logs of a rollout too, by the same names (see
@@ -68,7 +68,7 @@ class ExecutionEvaluation(pl.Callback):
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Look whether enough is sampled for every k."""
+        """Check whether enough is sampled for every k."""
         samplings: Any = getattr(pl_module, "validation_sampling", {})
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:

@@ -1,4 +1,4 @@
-"""Looks, before a run, whether what it is to be judged by will ever be measured."""
+"""Checks, before a run, whether the metric that it is judged by will ever be measured."""
 
 from __future__ import annotations
 

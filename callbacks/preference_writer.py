@@ -34,7 +34,7 @@ class PreferenceWriter(pl.Callback):
         self._pairs: dict[Place, list[PreferencePair]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Look whether there will be anything to compare."""
+        """Check whether there will be anything to compare."""
         sampling = getattr(pl_module, "predict_sampling", None)
         if stage == "predict" and sampling is not None and sampling.num_samples < 2:
             raise ValueError(

@@ -78,7 +78,7 @@ class RunFolder:
         os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "job": job}).encode(), 0)
 
     def unlock(self) -> None:
-        """Give the folder free."""
+        """Release the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._held.discard(self.path)
@@ -101,7 +101,7 @@ class RunFolder:
         return None
 
     def tidy(self) -> None:
-        """Put aside what a run that died left: half-written checkpoints are removed, broken ones renamed."""
+        """Clean up after a run that died: remove half-written checkpoints, rename broken ones."""
         for part in self.path.glob(".*.ckpt.part"):
             remove(part)
         for path in self.checkpoints():

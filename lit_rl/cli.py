@@ -90,7 +90,7 @@ class Cli(LightningCLI):
         return super().instantiate_trainer(**kwargs)
 
     def before_instantiate_classes(self) -> None:
-        """Look whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
+        """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
         config = self.config.get(str(self.subcommand), self.config)
         for section in ("model", "data"):
             given = config.get(section)

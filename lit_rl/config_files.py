@@ -38,7 +38,7 @@ def files_of(arguments: Sequence[str]) -> list[str]:
 
 
 def check_file(name: str) -> None:
-    """Look whether a file is a configuration.
+    """Check whether a file is a configuration.
 
     Raises:
         ValueError: it is empty, no YAML, no mapping, or has a section that there is not; the message names the file.
@@ -66,7 +66,7 @@ def check_file(name: str) -> None:
 
 
 def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) -> None:
-    """Look whether arguments whose default is a group of keys got keys and values.
+    """Check whether arguments whose default is a group of keys got keys and values.
 
     Args:
         section: ``model`` or ``data``.

@@ -85,8 +85,8 @@ class Sampling:
         num_samples: completions per prompt; the group size G when training.
         temperature: of the softmax; 0 is greedy.
         top_p: keep the smallest set of tokens that has this much probability; 1 keeps all.
-        top_k: keep so many of the most likely tokens; 0 keeps all.
-        max_tokens: a completion is cut after so many tokens.
+        top_k: keep this many of the most likely tokens; 0 keeps all.
+        max_tokens: a completion is cut after this many tokens.
     """
 
     num_samples: int = 1

@@ -33,7 +33,7 @@ from lit_rl.training.ranks import Means, max_over_ranks, sum_over_ranks, world_s
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
-"""A grader may fail on all of one small rollout; when it fails on so many in a row it does not work."""
+"""A grader may fail on all of one small rollout; when it fails on this many in a row, it does not work."""
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
@@ -55,8 +55,8 @@ class RolloutModule(PolicyModule):
         aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
         largest_kl: end a rollout's updates before one that would start further (nats per token, mean over all
             ranks) from where the policy sampled; ``None`` never does.
-        refresh_reference_every: make the policy the new reference every so many rollouts; ``None`` never does.
-        max_rollouts: the run ends after so many rollouts; ``None`` leaves it to the trainer.
+        refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
         max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
             single one may, unless this is 0.
         **options: see :class:`PolicyModule`.
@@ -184,7 +184,7 @@ class RolloutModule(PolicyModule):
         if self._rollouts_without_reward >= MOST_ROLLOUTS_WITHOUT_REWARD:
             raise InfrastructureError(
                 f"no completion of the last {self._rollouts_without_reward} rollouts got a reward; the last one said: "
-                f"{next(iter(rewards.reasons.values()))}. Look whether that term's model, server or program works"
+                f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
             )
 
     def update(self, experience: Experience) -> Means:
@@ -363,7 +363,7 @@ class RolloutModule(PolicyModule):
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
 
     def setup(self, stage: str) -> None:
-        """Look whether every reward term can score every training problem, before the first rollout."""
+        """Check whether every reward term can score every training problem, before the first rollout."""
         super().setup(stage)
         datamodule = getattr(self.trainer, "datamodule", None)
         if stage == "fit" and datamodule is not None and self.rewards is not None:

@@ -35,7 +35,7 @@ class TextModule(PolicyModule):
         policy: what is trained.
         microbatch_size: problems per forward and backward on one rank; ``None`` for the batch at once. Changes
             memory and speed, never the gradient.
-        max_updates: the run ends after so many updates; ``None`` leaves it to the trainer.
+        max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
         **options: see :class:`PolicyModule`.
     """
 
