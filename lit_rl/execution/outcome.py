@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 
 class Verdict(StrEnum):
@@ -33,15 +33,17 @@ class FailedCase:
 
     Args:
         number: 1-based place among the cases, in the order in which they ran.
-        call: the call that was made, the standard input, or the source of the assert.
+        call: the call that was made, the standard input, or the source of the assert, as ``kind`` says.
         expected: the value that was to come back or the output; where an assert asks for something else, its source.
         actual: the value that came back, or what was printed.
+        kind: what ``call`` is.
     """
 
     number: int
     call: str = ""
     expected: str = ""
     actual: str = ""
+    kind: Literal["call", "input", "assert"] = "call"
 
 
 @dataclass(frozen=True)

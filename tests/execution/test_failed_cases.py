@@ -65,17 +65,17 @@ ROWS = {
         AssertTests("assert f(3) < max(\n    6,\n    7,\n)"),
         FailedCase(1, "f(3)", "assert f(3) < max(\n    6,\n    7,\n)", "18"),
     ),
-    "graded": (SQUARES, WHILE, FailedCase(2, "assert f(x) == 2 * x", "", "18")),
-    "graded, exception": (RAISES, WHILE, FailedCase(2, "assert f(x) == 2 * x")),
+    "graded": (SQUARES, WHILE, FailedCase(2, "assert f(x) == 2 * x", "", "18", "assert")),
+    "graded, exception": (RAISES, WHILE, FailedCase(2, "assert f(x) == 2 * x", kind="assert")),
     "graded, exit": (
         "def f(x):\n    if x > 1: raise SystemExit\n    return 2",
         WHILE,
-        FailedCase(2, "assert f(x) == 2 * x"),
+        FailedCase(2, "assert f(x) == 2 * x", kind="assert"),
     ),
-    "graded, unittest": (SQUARES, UNIT, FailedCase(1, "self.assertEqual(f(3), 6)", "", "18")),
-    "stdio": ("print('a')", ECHO, FailedCase(2, "b\n", "b\n", "a\n")),
-    "stdio, exception": ("if input() == 'b': 1 / 0\nprint('a')", ECHO, FailedCase(2, "b\n", "b\n")),
-    "stdio, one of several": ("print('c')", StdioTests((("", ("a", "b")),)), FailedCase(1, "", "a", "c\n")),
+    "graded, unittest": (SQUARES, UNIT, FailedCase(1, "self.assertEqual(f(3), 6)", "", "18", "assert")),
+    "stdio": ("print('a')", ECHO, FailedCase(2, "b\n", "b\n", "a\n", "input")),
+    "stdio, exception": ("if input() == 'b': 1 / 0\nprint('a')", ECHO, FailedCase(2, "b\n", "b\n", kind="input")),
+    "stdio, one of several": ("print('c')", StdioTests((("", ("a", "b")),)), FailedCase(1, "", "a", "c\n", "input")),
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
     """
     accepted = expected if isinstance(expected, str) else expected[0]
     printed = read_ends(stdout, _MOST_PRINTED).decode("utf-8", "replace")
-    return FailedCase(1, shortened(stdin), shortened(accepted), shortened(printed))
+    return FailedCase(1, shortened(stdin), shortened(accepted), shortened(printed), "input")
 
 
 def _first_failed(answers: Answers, cases: Sequence[Verdict]) -> int | None:

@@ -26,7 +26,7 @@ def failed_statement(check: AssertTests, number: int, line: int, actual: str) ->
         actual: what the program answered last; shown where it answered the one question of the statement.
     """
     source, asks_once = _statement_at(check.test, check.entry_point, line)
-    return FailedCase(number, source, actual=shortened(actual) if asks_once else "")
+    return FailedCase(number, source, actual=shortened(actual) if asks_once else "", kind="assert")
 
 
 @lru_cache(maxsize=512)

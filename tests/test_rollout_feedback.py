@@ -1,0 +1,172 @@
+"""What a policy reads about its program: real programs, judged by a real sandbox, described."""
+
+import pytest
+
+from lit_rl.execution import AssertTests, CallTests, FailedCase, Outcome, Sandbox, StdioTests, Verdict
+from lit_rl.rollout import find_program
+from lit_rl.rollout_environment import Attempt
+from lit_rl.rollout_feedback import describe
+from lit_rl.types import Problem, Program, StopReason
+
+CALLS = CallTests((((1,), 2), ((3,), 6)), "f", timeout_seconds=0.5)
+GRADED = AssertTests("x = 1\nwhile x < 4:\n    assert f(x) == 2 * x, 'twice'\n    x += 2")
+ECHO = StdioTests((("a\nb\n", "a\nb\n"),), timeout_seconds=0.5)
+EMPTY = StdioTests((("", ""),))
+C = StdioTests((("", "1"),), language="c")
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2, output_bytes=1 << 20) as sandbox:
+        yield sandbox
+
+
+def attempt(sandbox, check, text, prefix="", stop_reason=StopReason.EOS):
+    program = find_program(Problem("p", "say", check, program_prefix=prefix), text)
+    outcome = Outcome(Verdict.NO_PROGRAM) if program is None else sandbox.submit(program.source, check).result(60)
+    return Attempt(text, stop_reason, program, outcome)
+
+
+TEXTS = {
+    "passed": (CALLS, "def f(x): return 2 * x", "Your program passed the public tests."),
+    "wrong answer": (
+        CALLS,
+        "def f(x): return x + 1",
+        "Your program gave a wrong answer.\nCall: f(3)\nExpected: 6\nActual: 4",
+    ),
+    "wrong answer, graded": (
+        GRADED,
+        "def f(x): return x + 1",
+        "Your program gave a wrong answer. The test says: AssertionError: twice\n"
+        "Test: assert f(x) == 2 * x, 'twice'\nActual: 4",
+    ),
+    "wrong output": (
+        ECHO,
+        "print('a')",
+        "Your program gave a wrong answer.\nInput:\na\nb\nExpected output:\na\nb\nActual output: a",
+    ),
+    "no output": (
+        ECHO,
+        "pass",
+        "Your program gave a wrong answer.\nInput:\na\nb\nExpected output:\na\nb\nActual output: (nothing)",
+    ),
+    "some output": (
+        EMPTY,
+        "print(1)",
+        "Your program gave a wrong answer.\nInput: (nothing)\nExpected output: (nothing)\nActual output: 1",
+    ),
+    "exception": (
+        CALLS,
+        "def f(x):\n    if x > 1:\n        raise ValueError('too large')\n    return 2",
+        "Your program raised ValueError: too large\nLine 3 of your code: raise ValueError('too large')\n"
+        "Call: f(3)\nExpected: 6",
+    ),
+    "exception without a text": (
+        CALLS,
+        "def f(x):\n    assert x < 0\n",
+        "Your program raised AssertionError\nLine 2 of your code: assert x < 0\nCall: f(1)\nExpected: 2",
+    ),
+    "exception at the start": (
+        CALLS,
+        "1 / 0",
+        "Your program raised ZeroDivisionError: division by zero\nLine 1 of your code: 1 / 0",
+    ),
+    "no such function": (
+        CALLS,
+        "def g(x): return x",
+        "Your program raised NameError: the program defines no f\nCall: f(1)\nExpected: 2",
+    ),
+    "exit": (
+        ECHO,
+        "import sys\nsys.exit(3)",
+        "Your program raised SystemExit: 3\nLine 2 of your code: sys.exit(3)\nInput:\na\nb\nExpected output:\na\nb",
+    ),
+    "exit, silently": (CALLS, "import os\nos._exit(0)", "Your program ended before it was done"),
+    "signal": (CALLS, "import ctypes\nctypes.string_at(0)", "Your program was ended by the signal SIGSEGV"),
+    "syntax": (
+        CALLS,
+        "x = 1\ndef f(x) return 1",
+        "Your program is not valid Python: SyntaxError: expected ':'\nLine 2 of your code: def f(x) return 1",
+    ),
+    "time": (
+        CALLS,
+        "def f(x):\n    while x > 1: pass\n    return 2",
+        "Your program took too long and was stopped.\nCall: f(3)\nExpected: 6",
+    ),
+    "output": (
+        CALLS,
+        "import os\nos.write(1, b'x' * (2 << 20))",
+        "Your program wrote too much output and was stopped.",
+    ),
+    "memory": (
+        CALLS,
+        "def f(x): return bytearray(1 << 32)",
+        "Your program used too much memory and was stopped.\nCall: f(1)\nExpected: 2",
+    ),
+    "nothing": (CALLS, "```python\n```", "Your answer held no program."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_happened_is_told(sandbox, name):
+    check, text, expected = TEXTS[name]
+    tried = attempt(sandbox, check, text)
+    assert describe(tried, check.language) == expected, tried.outcome
+
+
+def test_every_verdict_has_its_sentence():
+    said = {describe(Attempt("", StopReason.EOS, None, Outcome(verdict)), "python") for verdict in Verdict}
+    assert len(said) == len(Verdict) and all(said)
+
+
+def test_a_c_program_that_does_not_compile_is_told_what_the_compiler_said(sandbox):
+    text = describe(attempt(sandbox, C, "int main() { return y; }"), "c")
+    assert text.startswith("Your C program does not compile:\n") and "undeclared" in text
+
+
+def test_an_answer_that_was_cut_is_told_so(sandbox):
+    for text, first in [("", "Your answer held no program."), ("def f(x", "Your program is not valid Python: ")]:
+        said = describe(attempt(sandbox, CALLS, text, stop_reason=StopReason.LENGTH), "python")
+        assert said.startswith(first) and said.endswith("\nYour answer was cut off at the token limit.")
+    said = describe(attempt(sandbox, CALLS, "def f(x): return 2 * x", stop_reason=StopReason.LENGTH), "python")
+    assert said == "Your program passed the public tests."
+
+
+def test_lines_are_counted_in_what_the_policy_wrote(sandbox):
+    prefix = "import math\nZERO = 0\ndef helper():\n    return 1 / ZERO\n"
+    own = "Look:\n\n```python\n\ndef f(x):\n    return x / 0\n```\n"
+    assert "\nLine 3 of your code: return x / 0\n" in describe(attempt(sandbox, CALLS, own, prefix), "python")
+    helped = "def f(x): return helper()"
+    assert "\nA line before your code: return 1 / ZERO\n" in describe(attempt(sandbox, CALLS, helped, prefix), "python")
+
+
+def test_nothing_in_it_differs_between_runs(sandbox):
+    program = "class A: pass\ndef f(x):\n    raise ValueError(f'{A()} {object()}')"
+    said = describe(attempt(sandbox, CALLS, program), "python")
+    assert "<program.A object at 0x...> <object object at 0x...>" in said
+
+
+def test_hostile_words_stay_within_bounds(sandbox):
+    program = "def f(x):\n" + "    " + "x" * 5000 + " = 1; raise ValueError('\\x1b\\ud800' * 10**6)"
+    said = describe(attempt(sandbox, CALLS, program), "python")
+    assert len(said) < 1500 and "\x1b" not in said
+    said.encode()
+
+
+def test_a_line_that_is_not_there_is_not_told():
+    program = Program("x = 1", 0, 5)
+    for line in (0, 2, 10**9):
+        outcome = Outcome(Verdict.EXCEPTION, exception_type="ValueError", line=line)
+        assert describe(Attempt("", StopReason.EOS, program, outcome), "python") == "Your program raised ValueError"
+
+
+def test_a_program_that_was_not_judged_cannot_be_described():
+    with pytest.raises(ValueError, match="was not"):
+        describe(Attempt("x", StopReason.EOS, Program("x", 0, 1), None), "python")
+    assert describe(Attempt("", StopReason.EOS, None, None), "python") == "Your answer held no program."
+
+
+def test_a_case_of_lines_is_set_apart():
+    case = FailedCase(1, "f('a')", "assert f('a') == (\n    1\n)", "2")
+    said = describe(Attempt("", StopReason.EOS, None, Outcome(Verdict.WRONG_ANSWER, failed_case=case)), "python")
+    assert said.endswith("Call: f('a')\nExpected:\nassert f('a') == (\n    1\n)\nActual: 2")

@@ -1,0 +1,197 @@
+"""The environment of repair: what it says, when it says nothing, and what it cannot say."""
+
+import pytest
+
+from lit_rl.data.basics import Basics
+from lit_rl.execution import AssertTests, CallTests, Outcome, ReferenceText, Sandbox, StdioTests, Verdict
+from lit_rl.rollout import find_program
+from lit_rl.rollout_environment import Attempt
+from lit_rl.rollout_repair import Repair
+from lit_rl.types import Problem, StopReason
+
+MARKER = "h1dd3n"
+PUBLIC = CallTests((((1,), 2), ((3,), 6)), "f", timeout_seconds=0.5)
+HIDDEN = CallTests((((f"{MARKER} in",), f"{MARKER} out"), ((7,), f"{MARKER} 14")), "f", timeout_seconds=0.5)
+PUBLIC_ASSERTS = AssertTests("assert f(1) == 2\nassert f(3) == 6", timeout_seconds=0.5)
+HIDDEN_ASSERTS = AssertTests(f"assert f('{MARKER}') == '{MARKER}'", timeout_seconds=0.5)
+CHAT = ({"role": "user", "content": "Double it."},)
+PROBLEM = Problem("double", CHAT, HIDDEN, public_check=PUBLIC)
+HEADER = "def f(x):\n"
+CONTINUED = Problem("double", HEADER, HIDDEN, program_prefix=HEADER, public_check=PUBLIC)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2, output_bytes=1 << 20) as sandbox:
+        yield sandbox
+
+
+def attempt(sandbox, environment, problem, text, stop_reason=StopReason.EOS):
+    """As the collector makes one."""
+    program = find_program(problem, text)
+    outcome = Outcome(Verdict.NO_PROGRAM)
+    if program is not None:
+        outcome = sandbox.submit(program.source, environment.check(problem)).result(60)
+    return Attempt(text, stop_reason, program, outcome)
+
+
+def failed(verdict=Verdict.TIMED_OUT):
+    return Attempt("x", StopReason.EOS, None, Outcome(verdict))
+
+
+PROGRAMS = {
+    "wrong": "def f(x): return x",
+    "right in public, wrong in hidden": "def f(x): return 2 * x",
+    "raises": "def f(x): raise ValueError(x)",
+    "prints all that it is called with": "import sys\ndef f(x):\n    print(x, file=sys.stderr)\n    return x",
+    "tells its arguments": "seen = []\ndef f(x):\n    seen.append(x)\n    raise ValueError(seen)",
+    "looks for what is not there": (
+        "import gc\nword = ''.join(reversed('n3dd1h'))\ndef f(x):\n"
+        "    raise ValueError([o for o in gc.get_objects() if isinstance(o, (tuple, list)) and word in str(o)])"
+    ),
+    "syntax": "def f(x) return x",
+    "endless": "while True: pass",
+    "memory": "x = bytearray(1 << 40)",
+    "output": "import os\nos.write(1, b'x' * (2 << 20))",
+    "none": "```python\n```",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("kinds", [(PUBLIC, HIDDEN), (PUBLIC_ASSERTS, HIDDEN_ASSERTS)], ids=["calls", "asserts"])
+def test_nothing_of_the_hidden_tests_is_told(sandbox, name, kinds):
+    public, hidden = kinds
+    problem = Problem("double", CHAT, hidden, public_check=public)
+    repair = Repair(max_turns=3, template="{feedback}{comment}{program_prefix}{turn}{max_turns}")
+    tried = attempt(sandbox, repair, problem, PROGRAMS[name])
+    message = repair.answer(problem, [tried]) or ""
+    assert MARKER not in message
+    passed = tried.outcome.verdict is Verdict.PASSED
+    assert passed == (not message) == (name == "right in public, wrong in hidden")
+
+
+def test_the_hidden_check_is_not_even_read(sandbox):
+    class Guarded(Problem):
+        def __getattribute__(self, name):
+            assert name not in ("check", "reference", "fields"), f"{name} is not for an environment"
+            return super().__getattribute__(name)
+
+    in_a_chat = Guarded("p", CHAT, HIDDEN, public_check=PUBLIC)
+    continued = Guarded("p", HEADER, HIDDEN, program_prefix=HEADER, public_check=PUBLIC)
+    for open_, guarded in ((PROBLEM, in_a_chat), (CONTINUED, continued)):
+        repair = Repair()
+        tried = attempt(sandbox, repair, open_, "    return x")
+        repair.check_problem(guarded)
+        assert repair.check(guarded) is PUBLIC
+        assert repair.answer(guarded, [tried])
+
+
+def test_the_message_of_a_chat(sandbox):
+    tried = attempt(sandbox, Repair(), PROBLEM, "```python\ndef f(x):\n    return x\n```")
+    feedback = "Your program gave a wrong answer.\nCall: f(1)\nExpected: 2\nActual: 1"
+    assert Repair().answer(PROBLEM, [tried]) == f"{feedback}\n\nWrite the whole program again, corrected."
+
+
+def test_the_message_after_a_program_is_a_comment_and_its_beginning(sandbox):
+    repair = Repair()
+    tried = attempt(sandbox, repair, CONTINUED, "    return x\n")
+    message = repair.answer(CONTINUED, [tried])
+    assert message == (
+        "\n\n# Your program gave a wrong answer.\n# Call: f(1)\n# Expected: 2\n# Actual: 1\n\ndef f(x):\n"
+    )
+    whole = HEADER + tried.text + message + "    return 2 * x\n"
+    names = {}
+    exec(whole, names)  # the conversation reads as one program
+    assert names["f"](3) == 6
+    assert attempt(sandbox, repair, CONTINUED, "    return 2 * x\n").outcome.passed  # and so is the second turn judged
+
+
+def test_comments_are_those_of_the_language():
+    problem = Problem("p", CHAT, HIDDEN, public_check=StdioTests((("", ""),), language="cpp"))
+    assert Repair(template="{comment}").answer(problem, [failed()]) == "// Your program took too long and was stopped."
+
+
+def test_it_ends_when_the_public_check_passes_or_turns_are_used_up():
+    repair = Repair(max_turns=3)
+    assert repair.answer(PROBLEM, [failed(Verdict.PASSED)]) is None
+    assert repair.answer(PROBLEM, [failed()]) is not None
+    assert repair.answer(PROBLEM, [failed(), failed()]) is not None
+    assert repair.answer(PROBLEM, [failed(), failed(Verdict.PASSED)]) is None
+    assert repair.answer(PROBLEM, [failed()] * 3) is None
+
+
+def test_a_failure_of_ours_ends_the_conversation_and_invents_nothing():
+    assert Repair(max_turns=9).answer(PROBLEM, [failed(Verdict.INFRASTRUCTURE_FAILURE)]) is None
+
+
+def test_each_turn_speaks_of_its_own_program(sandbox):
+    repair = Repair(max_turns=3, template="{turn}/{max_turns} {feedback}")
+    first = attempt(sandbox, repair, PROBLEM, "def f(x): return 'first'")
+    second = attempt(sandbox, repair, PROBLEM, "def f(x): return 'second'")
+    message = repair.answer(PROBLEM, [first, second])
+    assert message.startswith("3/3 ") and "second" in message and "first" not in message
+
+
+def test_a_program_with_braces_fills_no_placeholder(sandbox):
+    tried = attempt(sandbox, Repair(), PROBLEM, "def f(x): return '{turn} {0} {{'")
+    assert "Actual: '{turn} {0} {{'" in Repair().answer(PROBLEM, [tried])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"template": "{feedbak}"}, "unknown placeholder {feedbak}.*may use {feedback}, {comment}"),
+        ({"template": "{}"}, "unknown placeholder {}"),
+        ({"template": "{feedback!r}"}, "unknown placeholder {feedback!r}"),
+        ({"template": "{feedback:>{turn}}"}, "unknown placeholder"),
+        ({"template": "{feedback.x}"}, "unknown placeholder"),
+        ({"template": "{feedback"}, "cannot be read"),
+        ({"template": "}"}, "cannot be read"),
+        ({"max_turns": 1}, "max_turns of at least 2, got 1: use SingleTurn"),
+        ({"max_message_tokens": 0}, "max_message_tokens must be at least 1 or null, got 0"),
+        ({"max_row_tokens": -1}, "max_row_tokens must be at least 1 or null, got -1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        Repair(**arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_braces_can_be_written():
+    assert Repair(template="{{x}} {turn}").answer(PROBLEM, [failed()]) == "{x} 2"
+
+
+@pytest.mark.parametrize(
+    ("public", "message"),
+    [
+        (None, "problem double has no public_check to repair a program by"),
+        (ReferenceText("2"), "has no cases .ReferenceText runs no program"),
+        (AssertTests("x = 1"), "has no cases .the tests of this problem assert nothing"),
+        (AssertTests("def check(candidate):\n    assert candidate(1) == 2"), "has no cases"),
+    ],
+)
+def test_a_problem_without_public_cases_is_refused_in_one_line(public, message):
+    with pytest.raises(ValueError, match=message) as raised:
+        Repair().check_problem(Problem("double", CHAT, HIDDEN, public_check=public))
+    assert "\n" not in str(raised.value) and "SingleTurn" in str(raised.value)
+
+
+def test_problems_with_public_cases_are_played():
+    for public in (PUBLIC, AssertTests("assert f(1) == 2"), StdioTests((("", ""),))):
+        Repair().check_problem(Problem("double", CHAT, HIDDEN, public_check=public))
+
+
+def test_a_template_must_bring_what_the_completion_goes_on_from():
+    Repair().check_problem(CONTINUED)
+    Repair(template="{feedback}\n{program_prefix}").check_problem(CONTINUED)
+    with pytest.raises(ValueError, match=r"must end with {program_prefix}, or be null"):
+        Repair(template="{feedback}\n").check_problem(CONTINUED)
+
+
+def test_the_embedded_task_is_played(sandbox):
+    problem = Basics(num_train_problems=26, num_validation_problems=26, num_public_cases=2).problems("train")[0]
+    repair = Repair()
+    repair.check_problem(problem)
+    message = repair.answer(problem, [attempt(sandbox, repair, problem, "    return 'no'\n")])
+    assert "# Actual: 'no'\n" in message and message.endswith(problem.program_prefix)
