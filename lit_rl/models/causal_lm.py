@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
@@ -17,9 +15,7 @@ from lit_rl.models.adapters import (
     REFERENCE,
     LoRA,
     add_reference_adapter,
-    copy_adapter,
     has_adapter,
-    using_adapter,
 )
 from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
@@ -29,10 +25,11 @@ from lit_rl.models.packing import check_packing, hidden_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
+from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.text_codec import TextCodec
 from lit_rl.training.dtypes import torch_dtype
-from lit_rl.training.sharding import compute_again, gathered, layers_of
+from lit_rl.training.sharding import compute_again, layers_of
 from lit_rl.types import Completions
 
 
@@ -155,65 +152,46 @@ class CausalLM(Policy):
         temperature: float = 1.0,
         with_entropy: bool = False,
         head: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None,
+        model: Any = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
 
-        ``head`` reads the hidden states [N, S, H] instead. A critic on the policy's base comes in through this door
-        because a sharded policy gathers its weights here.
+        ``head`` reads the hidden states [N, S, H] instead, and ``model`` scores in place of the policy's own. A critic
+        on the policy's base and a frozen copy come in through this door because a sharded policy gathers its weights
+        here.
         """
-        hidden = sequence_hidden_states(self.model, completions, self.pack_tokens)
+        model = self.model if model is None else model
+        hidden = sequence_hidden_states(model, completions, self.pack_tokens)
         if head is not None:
             return head(hidden)
         return completion_logprobs(
             hidden,
-            lambda chunk: project(self.model, chunk),
+            lambda chunk: project(model, chunk),
             completions.completion_ids,
             completions.completion_mask,
             temperature=temperature or 1.0,
-            chunk_tokens=self.chunk_tokens or tokens_per_chunk(text_config(self.model).vocab_size),
+            chunk_tokens=self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size),
             with_entropy=with_entropy,
         )
 
-    @contextmanager
-    def reference(self) -> Iterator[Policy]:
-        """Score as the reference: frozen copy, frozen starting adapter, or base without adapters."""
-        with torch.no_grad():
-            if self.lora is None and not has_adapter(self.model):
-                if self.frozen_reference is None:
-                    raise RuntimeError("no reference was prepared: call prepare_reference() after load()")
-                trained, self.model = self.model, self.frozen_reference
-                try:
-                    with gathered(self.frozen_reference):
-                        yield self
-                finally:
-                    self.model = trained
-            else:
-                with using_adapter(self.model, REFERENCE if has_adapter(self.model, REFERENCE) else None):
-                    yield self
-
-    def prepare_reference(self) -> None:
-        """Freeze the policy as it is now; with new adapters, switching them off gives the start."""
-        if has_adapter(self.model):
-            return  # new adapters start as zero; a loaded adapter got its frozen twin when it was loaded
+    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+        """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
+        if self.lora is not None or has_adapter(self.model):
+            # New adapters start as zero; a loaded adapter got its frozen twin when it was loaded.
+            if will_refresh and not has_adapter(self.model, REFERENCE):
+                add_reference_adapter(self.model, self.init_seed)
+            return BaseReference(self.model, self.init_seed, self.logprobs)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
 
-    def expect_refresh(self) -> None:
-        """Give a reference that will move an adapter of its own; it starts as the policy does."""
-        if has_adapter(self.model) and not has_adapter(self.model, REFERENCE):
-            add_reference_adapter(self.model, self.init_seed)
+        def score(completions: Completions, temperature: float, weights: Any) -> Tensor:
+            logprobs: Tensor = self(completions, temperature, model=weights)[0]
+            return logprobs
 
-    def refresh_reference(self) -> None:
-        """Copy the policy's present weights into the reference."""
-        self.reference_was_refreshed = True
-        if not has_adapter(self.model):
-            with torch.no_grad():
-                for old, new in zip(self.frozen_reference.parameters(), self.model.parameters(), strict=True):
-                    old.copy_(new)
-            return
-        if not has_adapter(self.model, REFERENCE):
-            add_reference_adapter(self.model, self.init_seed)
-        copy_adapter(self.model, POLICY, REFERENCE)
+        def remember() -> None:
+            self.reference_was_refreshed = True
+
+        return FrozenCopy(self.frozen_reference, self.model, score, remember)
 
     def keeps(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""
@@ -252,9 +230,3 @@ def sequence_hidden_states(model: Any, completions: Completions, pack_tokens: in
     ids = torch.cat([completions.prompt_ids, completions.completion_ids], 1)
     mask = torch.cat([completions.prompt_mask, completions.completion_mask], 1)
     return hidden_states(model, ids, mask, pack_tokens)
-
-
-def frozen_copy(module: nn.Module) -> nn.Module:
-    """A copy in eval mode that no optimizer and no checkpoint takes up."""
-    twin = copy.deepcopy(module).eval()
-    return twin.requires_grad_(False)

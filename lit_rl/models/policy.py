@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.codec import Codec
 from lit_rl.models.decoding import Decoding
+from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import RunningBatch, requests_of
 from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
@@ -74,16 +74,14 @@ class Policy(nn.Module, ABC):
         return entropy
 
     @abstractmethod
-    def reference(self) -> AbstractContextManager[Policy]:
-        """Inside the context the policy that is yielded scores as the reference does; gradients are off."""
+    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+        """The policy as it is now, to compare it with later; asked for again, the same reference.
 
-    @abstractmethod
-    def prepare_reference(self) -> None:
-        """Make the policy as it is now the reference; called after loading when a KL term needs one."""
+        Called after :meth:`load` and before the policy is sharded.
 
-    def expect_refresh(self) -> None:
-        """Make the reference's place before the policy is sharded; calling it again does nothing."""
-        return
+        Args:
+            will_refresh: whether the reference will move, for which adapters need one more.
+        """
 
     def keeps(self, name: str) -> bool:
         """Whether a frozen parameter must be in checkpoints because configuration cannot rebuild it."""
@@ -92,10 +90,6 @@ class Policy(nn.Module, ABC):
     def make_room(self, names: Collection[str]) -> None:
         """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
         return
-
-    @abstractmethod
-    def refresh_reference(self) -> None:
-        """Move the reference to the policy as it is now (iterative GRPO)."""
 
     def complete(
         self,

@@ -5,10 +5,9 @@ Letters: B prompts, N rows, P prompt tokens, T completion tokens, V vocabulary.
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from lit_rl.models.decoding import Decoding
 from lit_rl.models.number_codec import NumberCodec, Numbers
 from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
+from lit_rl.models.reference import FrozenCopy, Reference, frozen_copy
 from lit_rl.types import Completions, StopReason
 
 
@@ -41,8 +41,11 @@ class ToyPolicy(Policy):
         """New weights."""
 
     @abstractmethod
-    def logits(self, prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-        """[N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it."""
+    def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
+        """[N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it.
+
+        Under ``weights`` such as :meth:`build` makes them, the policy's own by default.
+        """
 
     @abstractmethod
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
@@ -62,10 +65,10 @@ class ToyPolicy(Policy):
         return NumberDecoding(self)
 
     def forward(
-        self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False
+        self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False, weights: Any = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities and entropies [N, T]; see :meth:`Policy.forward`."""
-        logits = self.logits(completions.prompt_ids, completions.completion_ids)
+        """Log-probabilities and entropies [N, T], under other weights if they are given; see :meth:`Policy.forward`."""
+        logits = self.logits(completions.prompt_ids, completions.completion_ids, weights)
         logprobs = (logits / (temperature or 1.0)).log_softmax(-1)
         chosen = logprobs.gather(-1, completions.completion_ids[..., None])[..., 0]
         mask = completions.completion_mask
@@ -73,26 +76,17 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
-    @contextmanager
-    def reference(self) -> Iterator[Policy]:
-        """Score with the frozen copy."""
+    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+        """A frozen copy of the policy as it is now; see :class:`Policy`."""
+        assert self.weights is not None
         if self.frozen_reference is None:
-            raise RuntimeError("no reference was prepared: call prepare_reference() after load()")
-        trained, self.weights = self.weights, self.frozen_reference
-        try:
-            with torch.no_grad():
-                yield self
-        finally:
-            self.weights = trained
+            self.frozen_reference = frozen_copy(self.weights)
 
-    def prepare_reference(self) -> None:
-        """Freeze a copy of the policy as it is now."""
-        if self.frozen_reference is None:
-            self.refresh_reference()
+        def score(completions: Completions, temperature: float, weights: Any) -> Tensor:
+            logprobs: Tensor = self(completions, temperature, weights=weights)[0]
+            return logprobs
 
-    def refresh_reference(self) -> None:
-        """Freeze a copy of the policy as it is now in place of the last one."""
-        self.frozen_reference = copy.deepcopy(self.weights).eval().requires_grad_(False) if self.weights else None
+        return FrozenCopy(self.frozen_reference, self.weights, score)
 
     def keeps(self, name: str) -> bool:
         """The reference is kept: it is as small as the policy."""
@@ -101,7 +95,7 @@ class ToyPolicy(Policy):
     def make_room(self, names: Collection[str]) -> None:
         """Add a reference if the checkpoint has one."""
         if any("frozen_reference." in name for name in names):
-            self.prepare_reference()
+            self.make_reference()
 
 
 class NumberDecoding(Decoding):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,12 +65,12 @@ class SortingPolicy(ToyPolicy):
         """Whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
-    def logits(self, prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
+    def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
         """[N, T, V]; the tokens before have no part in it."""
-        assert isinstance(self.weights, nn.ParameterDict)
-        embedding = self.weights["embedding"]
-        encoded = torch.einsum("nph,phk->nk", embedding[prompt_ids], self.weights["encode"])
-        decode = self.weights["decode"][: completion_ids.shape[1]]
+        weights = self.weights if weights is None else weights
+        embedding = weights["embedding"]
+        encoded = torch.einsum("nph,phk->nk", embedding[prompt_ids], weights["encode"])
+        decode = weights["decode"][: completion_ids.shape[1]]
         decoded = torch.einsum("nh,thk->ntk", encoded, decode)
         logits: Tensor = decoded @ embedding.T
         return logits
@@ -99,10 +100,10 @@ class CorridorPolicy(ToyPolicy):
         """Whether the corridor is not longer than the table."""
         return numbers[0] <= self.num_cells
 
-    def logits(self, prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
+    def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
         """[N, T, 2]: the row of the distance before each action."""
-        assert isinstance(self.weights, nn.Embedding)
-        logits: Tensor = self.weights(distances(prompt_ids, completion_ids))
+        weights = self.weights if weights is None else weights
+        logits: Tensor = weights(distances(prompt_ids, completion_ids))
         return logits
 
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:

@@ -22,6 +22,7 @@ from lit_rl.data.preferences import pair_of
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.functional.preference_losses import PreferenceLoss, implicit_rewards, preference_loss
 from lit_rl.models.policy import Policy
+from lit_rl.models.reference import Reference
 from lit_rl.modules.options import TextOptions
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rollout import Evaluated
@@ -56,11 +57,12 @@ class DPO(TextModule):
             raise ValueError(f"beta must be above 0, got {beta}: it says how much a nat of log-ratio is worth")
         self.kind = kind
         self.beta = beta
+        self.reference: Reference | None = None
 
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference."""
         super().configure_model()
-        self.policy.prepare_reference()
+        self.reference = self.policy.make_reference()
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         """One update, without dropout."""
@@ -89,8 +91,8 @@ class DPO(TextModule):
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
         """Mean loss of the pairs of the update, and what to watch of them."""
         logprobs = self.policy.logprobs(completions).sum(-1)
-        with self.policy.reference() as reference:
-            ref_logprobs = reference.logprobs(completions).sum(-1)
+        assert self.reference is not None
+        ref_logprobs = self.reference.logprobs(completions).sum(-1)
         chosen, rejected = logprobs[0::2], logprobs[1::2]
         ref_chosen, ref_rejected = ref_logprobs[0::2], ref_logprobs[1::2]
         losses = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=self.beta, kind=self.kind)

@@ -20,6 +20,7 @@ from torch import Tensor
 from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate, loss_denominator
 from lit_rl.models.policy import Policy
+from lit_rl.models.reference import Reference
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_experience
@@ -107,6 +108,7 @@ class RolloutModule(PolicyModule):
         self.max_infrastructure_failures = max_infrastructure_failures
         self.rollout_step = 0
         self._rollouts_without_reward = 0
+        self.reference: Reference | None = None
         self.micro_at_hand: Experience | None = None
         self.logprobs_at_hand: Tensor | None = None
 
@@ -304,15 +306,16 @@ class RolloutModule(PolicyModule):
 
     def score_reference(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the reference."""
-        with self.policy.reference():
-            return self.score(completions, rows)
+        assert self.reference is not None
+        return self.score(completions, rows, self.reference)
 
-    def score(self, completions: Completions, rows: Tensor) -> Tensor:
-        """[N, T] log-probabilities of the given rows, 0 in the others, computed in pieces."""
+    def score(self, completions: Completions, rows: Tensor, scorer: Policy | Reference | None = None) -> Tensor:
+        """[N, T] log-probabilities of the given rows under the policy or another, 0 in the others, in pieces."""
+        scorer = self.policy if scorer is None else scorer
         logprobs = torch.zeros_like(completions.sampler_logprobs)
         for piece in self.pieces(completions.lengths, rows):
             part = completions.select(piece if len(piece) else [0]).trim()
-            scored = self.policy.logprobs(part, self.sampling.temperature)
+            scored = scorer.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(scored.dtype)  # also on a rank without rows: sums over ranks need one dtype
             if len(piece):
                 logprobs[piece.to(logprobs.device), : scored.shape[1]] = scored
@@ -324,9 +327,7 @@ class RolloutModule(PolicyModule):
         """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
         if self.objective.kl_coef:
-            self.policy.prepare_reference()
-            if self.refresh_reference_every is not None:
-                self.policy.expect_refresh()
+            self.reference = self.policy.make_reference(will_refresh=self.refresh_reference_every is not None)
 
     def on_train_start(self) -> None:
         """A run that goes on from its own end has nothing to do."""
@@ -342,8 +343,8 @@ class RolloutModule(PolicyModule):
         self.step_schedule()
         self.rollout_step += 1
         every = self.refresh_reference_every
-        if every is not None and self.objective.kl_coef and self.rollout_step % every == 0:
-            self.policy.refresh_reference()
+        if every is not None and self.reference is not None and self.rollout_step % every == 0:
+            self.reference.refresh()
         if self.max_rollouts is not None and self.rollout_step >= self.max_rollouts:
             self.trainer.should_stop = True
 

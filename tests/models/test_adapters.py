@@ -48,17 +48,15 @@ def move(policy: CausalLM) -> None:
 def test_whole_layers_of_an_adapter_stay_in_the_reference(folder: Path, byte_tokenizer: str) -> None:
     policy = CausalLM(str(folder), tokenizer=byte_tokenizer)
     policy.load()
-    policy.prepare_reference()
+    reference = policy.make_reference()
     done = rows(policy)
     start = policy.logprobs(done).detach()
     move(policy)
-    with policy.reference():
-        assert torch.equal(policy.logprobs(done), start)
+    assert torch.equal(reference.logprobs(done), start)
     moved = policy.logprobs(done).detach()
     assert not torch.allclose(moved, start)
-    policy.refresh_reference()
-    with policy.reference():
-        assert torch.equal(policy.logprobs(done), moved)
+    reference.refresh()
+    assert torch.equal(reference.logprobs(done), moved)
 
 
 def test_adapters_off_is_the_base_with_its_own_whole_layers(folder: Path, byte_tokenizer: str) -> None:
@@ -77,8 +75,8 @@ def test_a_reference_adapter_never_learns(folder: Path, byte_tokenizer: str) -> 
     continued.load()
     fresh = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
     fresh.load()
-    fresh.expect_refresh()
-    fresh.refresh_reference()
+    reference = fresh.make_reference(will_refresh=True)
+    reference.refresh()
     for policy in (continued, fresh):
         learning = {name: p.requires_grad for name, p in policy.named_parameters()}
         assert any(f".{REFERENCE}." in name for name in learning)

@@ -154,13 +154,14 @@ def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: Cau
     done = sample(tiny_policy, problems("a"), max_tokens=4)
     tiny_policy.eval()
     before = tiny_policy.logprobs(done).detach()
-    tiny_policy.prepare_reference()
+    reference = tiny_policy.make_reference()
+    model = tiny_policy.model
     with torch.no_grad():
         for parameter in tiny_policy.model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    with tiny_policy.reference():
-        reference = tiny_policy.logprobs(done)
-    assert torch.equal(reference, before)
+    assert torch.equal(reference.logprobs(done), before)
+    assert tiny_policy.model is model
+    assert not reference.logprobs(done).requires_grad
     assert not torch.allclose(tiny_policy.logprobs(done), before)
     assert not any(p.requires_grad for p in tiny_policy.frozen_reference.parameters())
 
@@ -185,9 +186,10 @@ def test_reference_of_new_adapters_is_the_base_and_switching_keeps_requires_grad
     start = policy.logprobs(done).detach()
     disturb(policy)
     trained = {n for n, p in policy.named_parameters() if p.requires_grad}
-    with pytest.raises(RuntimeError, match="stop"), policy.reference():
-        assert torch.allclose(policy.logprobs(done), start)
-        raise RuntimeError("stop")
+    reference = policy.make_reference()
+    assert torch.allclose(reference.logprobs(done), start)
+    with pytest.raises(AttributeError):
+        reference.logprobs(replace(done, completion_ids=None))  # fails on the way
     assert {n for n, p in policy.named_parameters() if p.requires_grad} == trained
     assert all("lora" in n for n in trained)
     assert not torch.allclose(policy.logprobs(done), start)
@@ -206,16 +208,15 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
     first.save_pretrained(tmp_path / "adapter")
     policy = CausalLM(str(tmp_path / "adapter" / "policy"), tokenizer=byte_tokenizer)
     policy.load()
-    policy.prepare_reference()
+    reference = policy.make_reference()
     done = sample(policy, problems("a"), max_tokens=4)
-    with policy.reference():
-        reference = policy.logprobs(done)
-    assert torch.equal(reference, policy.logprobs(done).detach())
+    start = policy.logprobs(done).detach()
+    assert torch.equal(reference.logprobs(done), start)
     disturb(policy)
-    assert not torch.allclose(policy.logprobs(done), reference)
-    policy.refresh_reference()
-    with policy.reference():
-        assert torch.equal(policy.logprobs(done), policy.logprobs(done).detach())
+    assert torch.equal(reference.logprobs(done), start)
+    assert not torch.allclose(policy.logprobs(done), start)
+    reference.refresh()
+    assert torch.equal(reference.logprobs(done), policy.logprobs(done).detach())
 
 
 def test_a_prompt_must_leave_a_position_and_completions_end_with_the_positions(tiny_policy: CausalLM) -> None:

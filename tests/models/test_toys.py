@@ -128,23 +128,27 @@ def test_the_critic_says_the_value_of_the_place_before_each_action():
 
 
 def test_the_reference_stays_while_the_policy_learns(sorter):
-    sorter.prepare_reference()
+    reference = sorter.make_reference()
     completions = sample(sorter, Sorting().problems("train"))
     before = sorter.logprobs(completions).detach()
     with torch.no_grad():
         sorter.weights["embedding"].mul_(2.0)
-    with sorter.reference() as reference:
-        torch.testing.assert_close(reference.logprobs(completions), before)
+    torch.testing.assert_close(reference.logprobs(completions), before)
+    assert not reference.logprobs(completions).requires_grad
     assert not torch.equal(sorter.logprobs(completions), before)
     assert sum(p.requires_grad for p in sorter.parameters()) == 3
-    sorter.refresh_reference()
-    with sorter.reference() as reference:
-        torch.testing.assert_close(reference.logprobs(completions), sorter.logprobs(completions).detach())
+    reference.refresh()
+    torch.testing.assert_close(reference.logprobs(completions), sorter.logprobs(completions).detach())
 
 
-def test_a_reference_that_was_not_prepared_says_so(sorter):
-    with pytest.raises(RuntimeError, match="prepare_reference"), sorter.reference():
-        pass
+def test_a_reference_asked_for_again_is_where_the_first_one_is(sorter):
+    """A module is configured again for validation after fit."""
+    first = sorter.make_reference()
+    completions = sample(sorter, Sorting().problems("train"))
+    before = first.logprobs(completions)
+    with torch.no_grad():
+        sorter.weights["embedding"].mul_(2.0)
+    assert torch.equal(sorter.make_reference().logprobs(completions), before)
 
 
 def test_problems_of_another_shape_do_not_fit(sorter, walker):

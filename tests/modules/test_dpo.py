@@ -18,6 +18,8 @@ from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
+from lit_rl.models.codec import Codec
+from lit_rl.models.reference import Reference
 from lit_rl.modules import DPO
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Problem, Sampling
@@ -57,9 +59,12 @@ def data(path: Path, **kwargs: Any) -> PreferencePairs:
     return PreferencePairs(str(path), **({"batch_size": 6} | kwargs))
 
 
-def logprobs_of(policy: CausalLM, problems: list[Problem], which: str) -> torch.Tensor:
+def logprobs_of(
+    policy: CausalLM | Reference, problems: list[Problem], which: str, codec: Codec | None = None
+) -> torch.Tensor:
     """[M] log-probability of each pair's completion, one row at a time and without any padding."""
-    rows = [policy.codec.as_completions([p], [getattr(pair_of(p), which)]) for p in problems]
+    codec = codec or policy.codec  # type: ignore[union-attr]
+    rows = [codec.as_completions([p], [getattr(pair_of(p), which)]) for p in problems]
     return torch.stack([policy.logprobs(row).sum() for row in rows])
 
 
@@ -128,8 +133,7 @@ def test_the_reference_is_the_start_and_stays_there(
     problems = data(pairs).problems("train")
     moved, fresh = module.policy, start.policy
     assert isinstance(moved, CausalLM) and isinstance(fresh, CausalLM)
-    with torch.no_grad(), moved.eval().reference():
-        of_reference = logprobs_of(moved, problems, "chosen")
+    of_reference = logprobs_of(moved.eval().make_reference(), problems, "chosen", moved.codec)
     with torch.no_grad():
         assert torch.allclose(of_reference, logprobs_of(fresh.eval(), problems, "chosen"), atol=1e-12)
         assert not torch.allclose(of_reference, logprobs_of(moved, problems, "chosen"), atol=1e-3)

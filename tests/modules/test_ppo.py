@@ -112,8 +112,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     with evaluating(policy, base), torch.no_grad():
         problems = module.trainer.datamodule.problems("train")[:2]  # type: ignore[attr-defined]
         done = base.codec.as_completions(problems, ["abc", "d"])
-        with policy.reference():
-            assert torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
+        assert torch.allclose(policy.make_reference().logprobs(done), base.logprobs(done), atol=1e-12)
         assert not torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
 
 
