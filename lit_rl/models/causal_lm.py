@@ -183,15 +183,14 @@ class CausalLM(Policy):
             return BaseReference(self.model, self.init_seed, self.logprobs)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
+        return FrozenCopy(self.frozen_reference, self.model, self._logprobs_under, self._keep_reference)
 
-        def score(completions: Completions, temperature: float, weights: Any) -> Tensor:
-            logprobs: Tensor = self(completions, temperature, model=weights)[0]
-            return logprobs
+    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
+        logprobs: Tensor = self(completions, temperature, model=weights)[0]
+        return logprobs
 
-        def remember() -> None:
-            self.reference_was_refreshed = True
-
-        return FrozenCopy(self.frozen_reference, self.model, score, remember)
+    def _keep_reference(self) -> None:
+        self.reference_was_refreshed = True
 
     def keeps(self, name: str) -> bool:
         """Reference adapters always (their start may be gone); a frozen copy once it was refreshed."""

@@ -45,7 +45,7 @@ class FrozenCopy(Reference):
         weights: nn.Module,
         trained: nn.Module,
         score: Callable[[Completions, float, Any], Tensor],
-        on_refresh: Callable[[], None] = lambda: None,
+        on_refresh: Callable[[], None] | None = None,
     ) -> None:
         self.weights = weights
         self._trained = trained
@@ -59,7 +59,8 @@ class FrozenCopy(Reference):
 
     def refresh(self) -> None:
         """Copy the policy's present weights into the reference."""
-        self._on_refresh()
+        if self._on_refresh is not None:
+            self._on_refresh()
         with torch.no_grad():
             for old, new in zip(self.weights.parameters(), self._trained.parameters(), strict=True):
                 old.copy_(new)

@@ -81,12 +81,11 @@ class ToyPolicy(Policy):
         assert self.weights is not None
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.weights)
+        return FrozenCopy(self.frozen_reference, self.weights, self._logprobs_under)
 
-        def score(completions: Completions, temperature: float, weights: Any) -> Tensor:
-            logprobs: Tensor = self(completions, temperature, weights=weights)[0]
-            return logprobs
-
-        return FrozenCopy(self.frozen_reference, self.weights, score)
+    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
+        logprobs: Tensor = self(completions, temperature, weights=weights)[0]
+        return logprobs
 
     def keeps(self, name: str) -> bool:
         """The reference is kept: it is as small as the policy."""
