@@ -58,7 +58,7 @@ def check_data(arguments: Sequence[str]) -> None:
     parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
     parser.add_argument("--output", type=str, help="write one JSON line per reference that failed")
-    parsed = parser.parse_args(_with_data_of_config(arguments))
+    parsed = parser.parse_args(with_data_of_config("check-data", arguments))
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
@@ -184,7 +184,7 @@ def as_row(one: Checked) -> dict[str, Any]:
     }
 
 
-def _with_data_of_config(arguments: Sequence[str]) -> list[str]:
+def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
     """Replace ``--config FILE`` by the data section of that file; the rest of it is not needed."""
     rest = list(arguments)
     for flag in ("--config", "-c"):
@@ -193,6 +193,6 @@ def _with_data_of_config(arguments: Sequence[str]) -> list[str]:
             file = rest[at + 1]
             section = (yaml.safe_load(Path(file).read_text()) or {}).get("data")
             if section is None:
-                raise ValueError(f"{file} has no data section: check-data reads the task from there")
+                raise ValueError(f"{file} has no data section: {verb} reads the task from there")
             rest[at : at + 2] = ["--data", json.dumps(section)]
     return rest

@@ -9,12 +9,14 @@ import lit_rl.data
 import lit_rl.models
 import lit_rl.modules
 import lit_rl.rewards  # noqa: F401
+from lit_rl.check_contamination import check_contamination
 from lit_rl.check_data import check_data
 from lit_rl.export import export
 from lit_rl.report import report
 from lit_rl.shipped_configs import configs
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
+    "check-contamination": check_contamination,
     "check-data": check_data,
     "configs": configs,
     "export": export,

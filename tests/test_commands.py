@@ -48,6 +48,7 @@ def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 BAD = {
     "an unknown task": (["check-data", "--data", "NoSuchTask"], "NoSuchTask"),
+    "no task to look for overlaps in": (["check-contamination"], "--config FILE or --data TASK"),
     "no task": (["check-data"], "--config FILE or --data TASK"),
     "a missing folder": (["export"], "checkpoint"),
     "a mistyped option": (["report", "runs", "--pictures", "x.png"], "pictures"),
@@ -149,6 +150,39 @@ def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.Capture
     sizes = ["--data.num_train_problems=2", "--data.num_validation_problems=1"]
     lit_rl.cli.main(["check-data", "--data=Basics", *sizes])
     assert capsys.readouterr().out.splitlines()[-1] == "public checks: 0 of 3 problems have one"
+
+
+def test_check_contamination_names_held_out_problems_that_are_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the training rows the first held-out statement stands again with another end, the second one does not."""
+    told = "Give back the sum of all numbers of a list that are larger than the first one"
+    statements = {1: f"{told}, or zero.", 11: told, 12: "Reverse a text.", 601: "Reverse a list.", 602: f"{told}!"}
+    rows = [
+        {"task_id": n, "text": text, "code": "def f(): pass", "test_setup_code": "", "test_list": ["assert f() == 1"]}
+        for n, text in statements.items()
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    section = {"class_path": "MBPP", "init_args": {"path": str(tmp_path / "rows.jsonl"), "validation_split": "none"}}
+    task, output = json.dumps(section), tmp_path / "pairs.jsonl"
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(["check-contamination", "--data", task, "--output", str(output)])
+    assert left.value.code == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "1 of 2 held-out problems are met among 2 training problems",
+        "  mbpp/11: 100% of it in mbpp/602",
+    ]
+    pairs = [json.loads(line) for line in output.read_text().splitlines()]
+    assert pairs == [{"train_id": "mbpp/602", "held_out_id": "mbpp/11", "share": 1.0}]
+    section["init_args"]["test_split"] = "prompt"
+    with pytest.raises(SystemExit):
+        lit_rl.cli.main(
+            ["check-contamination", "--data", task, "--held_out", json.dumps(section), "--min_share", "0.7"]
+        )
+    assert "mbpp/1: 80% of it in mbpp/602" in capsys.readouterr().out  # 8 of 10 runs of ten words
+    (tmp_path / "run.yaml").write_text(json.dumps({"data": section}))
+    lit_rl.cli.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
+    assert capsys.readouterr().out == "0 of 1 held-out problems are met among 2 training problems\n"
 
 
 def test_a_class_in_a_file_beside_the_configuration_is_found(

@@ -1,4 +1,4 @@
-"""Checklist item 69: train and test contamination."""
+"""Problems that are measured on, found among those that are trained on."""
 
 from __future__ import annotations
 
