@@ -275,7 +275,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "asserts that no condition guards need not run",
         "lit_rl/execution/grading/grader.py",
-        'if not set(job["required"]) <= places.keys():',
+        'if not set(job["required"]) <= counts.keys():',
         "if False:",
         "tests/execution/test_forged_answers.py::test_nothing_is_forged_and_no_row_is_masked",
     ),
@@ -373,7 +373,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "zero asserts pass",
         "lit_rl/execution/grading/grader.py",
-        "    if places:\n        return",
+        "    if counts:\n        return",
         "    if True:\n        return",
         "tests/execution/test_graded.py::test_a_program_cannot_bend_the_tests",
     ),
@@ -401,9 +401,9 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "tests out of memory are the program's fault",
         "lit_rl/execution/judging/graded.py",
-        'if result["num_bytes"] * _SHARE_OF_MEMORY >= self._client.settings.memory_bytes:',
-        "if True:",
-        "tests/execution/test_graded.py::test_a_fault_of_the_tests_is_no_fault_of_the_program",
+        'result["asked"] and (result["using"] or not own)',
+        "True",
+        "tests/execution/test_masked_rows.py::test_the_tests_are_at_fault_where_it_has_none",
     ),
 ]
 

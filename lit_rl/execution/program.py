@@ -133,19 +133,19 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
     behind it is a block only if it is a program; else the next fence may be the one that opens.
     """
     found: list[_Block] = []
-    place = 0
+    index = 0
     if fences and fences[0].closes:
         # The prompt may have opened the block already.
         head = _Block(text, start, fences[0].start, fenced=False)
         if not head.blank and _is_program(head, wanted, reader):
             found.append(head)
-            place = 1
-    while place < len(fences):
-        fence = fences[place]
-        place += 1
+            index = 1
+    while index < len(fences):
+        fence = fences[index]
+        index += 1
         if not fence.opens or fence.tag in CONTAINER_TAGS:
             continue
-        last = _end(text, fences, place - 1, wanted, reader)
+        last = _end(text, fences, index - 1, wanted, reader)
         end = len(text) if last == len(fences) else fences[last].start
         block = _Block(text, fence.end, max(end, fence.end), fence.indent)
         known = _tagged(fence.tag, wanted.language)
@@ -154,7 +154,7 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
         if known:
             found.append(block)
         if known or fence.tag or wanted.language not in _PARSED:
-            place = last + 1 if last < len(fences) and fences[last].closes else last
+            index = last + 1 if last < len(fences) and fences[last].closes else last
     return found
 
 
@@ -162,14 +162,14 @@ def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reade
     """Index of the fence that ends a block; a fence in a docstring of the block does not."""
     fence = fences[opening]
     ahead = range(opening + 1, min(opening + 1 + _MOST_AHEAD, len(fences)))
-    ends = [place for place in ahead if fence.ended_by(fences[place])][:_MOST_ENDS] or [len(fences)]
-    stops = [len(text) if place == len(fences) else fences[place].start for place in ends]
+    ends = [index for index in ahead if fence.ended_by(fences[index])][:_MOST_ENDS] or [len(fences)]
+    stops = [len(text) if index == len(fences) else fences[index].start for index in ends]
     quoted = any(text.find(mark, fence.end, stops[0]) >= 0 for mark in ('"""', "'''"))
     if quoted and wanted.language == "python" and _tagged(fence.tag, "python") is not False:
-        for place, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
+        for index, stop in zip([*ends, len(fences)], [*stops, len(text)], strict=True):
             block = _Block(text, fence.end, stop, fence.indent)
             if reader.allows(stop - fence.end) and reader.tree(_lined_up(block)[0]) is not None:
-                return place
+                return index
     return ends[0]
 
 

@@ -30,7 +30,7 @@ def remedy(error: OSError) -> str:
 
 
 def need_descriptors(num_wanted: int, num_each: int) -> None:
-    """Check that this process can open so many further files, and each that it starts so many in all.
+    """Check that this process can open this many further files, and each that it starts this many in all.
 
     Raises:
         OSError: if not, saying how many would do.

@@ -88,10 +88,10 @@ def run_boxed(
     Raises:
         BoxError: the machine allows no confinement.
     """
-    place = str(Path(folder).resolve())
+    work_folder = str(Path(folder).resolve())
     settings = {
         "command": command,
-        "folder": place,
+        "folder": work_folder,
         "seconds": limits.seconds,
         "cpu_seconds": int(limits.seconds * (os.cpu_count() or 1)) + 1,
         "memory_bytes": limits.memory_bytes,
@@ -100,8 +100,8 @@ def run_boxed(
         "readable": [*TOOLCHAIN, *readable],
         "environment": {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": place,
-            "TMPDIR": place,
+            "HOME": work_folder,
+            "TMPDIR": work_folder,
             "LC_ALL": "C",
             **(environment or {}),
         },
@@ -113,7 +113,7 @@ def run_boxed(
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
             reason = Path(own, "report")
             process = _start({**settings, "namespaces": with_namespaces, "report": str(reason)}, log.fileno())
-            report = _watch(process, log.fileno(), place, limits)
+            report = _watch(process, log.fileno(), work_folder, limits)
             said = reason.read_text(errors="replace") if reason.exists() else ""
         if not (report.status == NOT_CONFINED and said):
             return report

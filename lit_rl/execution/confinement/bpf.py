@@ -59,8 +59,8 @@ class Filter:
         # Not a method: runs in every fork, and each attribute looked up there is memory copied.
         def install() -> None:
             pid = getpid()
-            for place in pid_places:
-                words[place] = pid
+            for index in pid_places:
+                words[index] = pid
             if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
                 check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
 

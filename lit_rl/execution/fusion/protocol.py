@@ -124,20 +124,20 @@ def _of_exit(stderr: str) -> Verdict:
     return Verdict.EXCEPTION
 
 
-def _connection(scheme: str, place: str, seconds: float) -> http.client.HTTPConnection:
+def _connection(scheme: str, address: str, seconds: float) -> http.client.HTTPConnection:
     kept: dict[str, http.client.HTTPConnection] = _connections.__dict__.setdefault("kept", {})
-    if place not in kept:
+    if address not in kept:
         kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-        kept[place] = kind(place)
-    connection = kept[place]
+        kept[address] = kind(address)
+    connection = kept[address]
     connection.timeout = seconds
     if connection.sock is not None:
         connection.sock.settimeout(seconds)
     return connection
 
 
-def _forget(place: str) -> None:
-    connection = _connections.__dict__.get("kept", {}).pop(place, None)
+def _forget(address: str) -> None:
+    connection = _connections.__dict__.get("kept", {}).pop(address, None)
     if connection is not None:
         connection.close()
 

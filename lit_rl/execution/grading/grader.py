@@ -39,16 +39,16 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     result = os.dup(RESULT)
     os.dup2(2, RESULT)
     program = TestsSide(channel, job["in_place"], job["allow_objects"])
-    places: dict[int, int] = {}
+    counts: dict[int, int] = {}
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
-    found = result_of_tests(job, program, places)
+    found = result_of_tests(job, program, counts)
     if program.ended:  # whatever the tests made of it
         found = {"kind": "ended", "error": program.last_error, "line": found.get("line")}
     elif program.fault is not None:
         found = {"kind": "fault", "message": program.fault}
     if "error" in found:
         found["error"] = bounded_description(found["error"])
-    _write(result, json.dumps(found | {"num_passed": sum(places.values()), "secret": job["secret"]}).encode() + b"\n")
+    _write(result, json.dumps(found | {"num_passed": sum(counts.values()), "secret": job["secret"]}).encode() + b"\n")
     return STATUSES[found["kind"]]
 
 
@@ -58,11 +58,11 @@ def _write(descriptor: int, line: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, int]) -> dict[str, Any]:
-    """Run the tests; what they came to. ``places`` gets how often each place of the tests has passed."""
+def result_of_tests(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
+    """Run the tests; what they came to. ``counts`` gets how often each assert held, by its number."""
 
-    def passed(place: int) -> None:
-        places[place] = places.get(place, 0) + 1
+    def passed(number: int) -> None:
+        counts[number] = counts.get(number, 0) + 1
 
     wanted = frozenset((*job["names"], *job["modules"]))
     peak = peak_bytes()
@@ -89,14 +89,14 @@ def result_of_tests(job: dict[str, Any], program: TestsSide, places: dict[int, i
         if isinstance(error, MemoryError):  # here, because the traceback keeps what the tests held
             found["grown"] = has_grown(peak)
         return found
-    return _of_counts(job, program, places)
+    return _of_counts(job, program, counts)
 
 
-def _of_counts(job: dict[str, Any], program: TestsSide, places: dict[int, int]) -> dict[str, Any]:
+def _of_counts(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
     """The tests came to their end: a pass if they checked what they had to."""
-    if not set(job["required"]) <= places.keys():
+    if not set(job["required"]) <= counts.keys():
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
-    if places:
+    if counts:
         return {"kind": "passed"}
     if program.is_used:
         return {"kind": "failed", "message": "AssertionError: no assert of the tests ran"}

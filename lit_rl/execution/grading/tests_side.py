@@ -161,8 +161,8 @@ class TestsSide(Link):
 
     def description_of(self, error: BaseException) -> Any:
         """What the program said of one of its exceptions."""
-        place = next((place for place, raised in enumerate(self.errors) if raised is error), -1)
-        return self._descriptions[place]
+        index = next((index for index, raised in enumerate(self.errors) if raised is error), -1)
+        return self._descriptions[index]
 
     def require_theirs(self, number: Any) -> None:
         """Refuse a number that is none of the program's.

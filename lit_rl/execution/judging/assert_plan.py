@@ -90,7 +90,7 @@ class Assertion:
 
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the comparison is true for these results, by call position."""
-        names = {f"_{place}": results[call] for place, call in enumerate(self.calls)}
+        names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
         return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
 
     def wanted(self, test: str) -> str:

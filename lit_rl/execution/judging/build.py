@@ -229,9 +229,9 @@ def _copy(source: Path, temporary_folder: str) -> Path:
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder))
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
     user = nobody()
-    for place, folders, files in os.walk(target):
+    for folder, folders, files in os.walk(target):
         for name in (".", *folders, *files):
-            path = os.path.join(place, name)
+            path = os.path.join(folder, name)
             if os.geteuid() == 0:
                 os.chown(path, user, user, follow_symlinks=False)
             if not os.path.islink(path):

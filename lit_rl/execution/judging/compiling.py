@@ -1,4 +1,4 @@
-"""C and C++ programs: compiled in a box of their own, kept by content, run without any library of the node.
+"""C and C++ programs: compiled in a confinement of their own, kept by content, run without any library of the node.
 
 The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
 toolchain. It reads headers and libraries and no other file, so that no secret can be included.

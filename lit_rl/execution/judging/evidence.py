@@ -16,11 +16,11 @@ class Evidence(ast.NodeTransformer):
     """Puts a call that notes it behind every statement which fails a test when something is wrong.
 
     These are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and blocks
-    that expect an exception. ``places`` counts them; ``required`` are those that no condition guards.
+    that expect an exception. ``num_notes`` counts them; ``required`` are those that no condition guards.
     """
 
     def __init__(self) -> None:
-        self.places = 0
+        self.num_notes = 0
         self.required: list[int] = []
         self._guarded = 0
 
@@ -71,9 +71,9 @@ class Evidence(ast.NodeTransformer):
     def require(self, function: ast.FunctionDef) -> None:
         """Count the asserts of a function's own block as required: it is called for certain."""
         for statement in function.body:
-            place = _place_noted(statement)
-            if place is not None:
-                self.required.append(place)
+            number = _number_noted(statement)
+            if number is not None:
+                self.required.append(number)
             elif any(isinstance(part, ast.Return) for part in ast.walk(statement)):
                 return
 
@@ -92,9 +92,9 @@ class Evidence(ast.NodeTransformer):
 
     def _note(self, node: ast.stmt) -> ast.stmt:
         if not self._guarded:
-            self.required.append(self.places)
-        step = ast.parse(f"{PASSED}({self.places})").body[0]
-        self.places += 1
+            self.required.append(self.num_notes)
+        step = ast.parse(f"{PASSED}({self.num_notes})").body[0]
+        self.num_notes += 1
         for part in ast.walk(step):
             if isinstance(part, ast.expr | ast.stmt):
                 ast.copy_location(part, node)
@@ -142,11 +142,11 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
                 yield from statements(node)
 
 
-def _place_noted(statement: ast.stmt) -> int | None:
+def _number_noted(statement: ast.stmt) -> int | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(call, ast.Call) and _name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
-        place = call.args[0].value
-        return place if isinstance(place, int) else None
+        number = call.args[0].value
+        return number if isinstance(number, int) else None
     return None
 
 

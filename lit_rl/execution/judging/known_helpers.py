@@ -92,7 +92,7 @@ def _shape(node: Any, local: dict[str, str]) -> Any:
     if not isinstance(node, ast.AST):
         return (type(node).__name__, node)
     if isinstance(node, ast.FunctionDef):
-        local = local | {arg.arg: f"#{place}" for place, arg in enumerate(node.args.args)}
+        local = local | {arg.arg: f"#{index}" for index, arg in enumerate(node.args.args)}
     if isinstance(node, ast.GeneratorExp):
         for loop in node.generators:
             for part in ast.walk(loop.target):

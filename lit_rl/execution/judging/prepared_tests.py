@@ -29,7 +29,7 @@ class PreparedTests(NamedTuple):
             attributes that are used.
         calls_check: whether the tests call their function ``check`` themselves.
         check_line: where they define it.
-        required: places of those asserts that no condition guards.
+        required: numbers of those asserts that no condition guards.
         runs: what is to be run after the definitions: kind, name and line of test functions and classes.
     """
 

@@ -42,7 +42,7 @@ def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """An array of numpy's where a program or grader has loaded it, else one that stands for it."""
     name = _dtype_name(dtype)
     if "U" in dtype and int(dtype[2:]) * len(items) > _TEXT_PLACES:
-        raise NotPlain("an array of texts with more places than can be held")
+        raise NotPlain("an array of texts with more elements than can be held")
     axes = _shape(shape, items)
     numpy = _numpy()
     if numpy is not None:
@@ -76,7 +76,7 @@ def _shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
     for length in shape:
         size, rows = size * length, rows * max(1, length)
         if rows > max(len(items), _EMPTY_ROWS):
-            raise NotPlain("an array with more places than items")
+            raise NotPlain("an array with more elements than items")
     if size != len(items) or any(type(item) not in _ITEMS for item in items):
         raise NotPlain("an array with other items than its shape says")
     return tuple(shape)

@@ -182,26 +182,26 @@ def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     return FieldTuple.of(printable_name(name), fields, items)
 
 
-def _string_io(text: str, place: int) -> Any:
+def _string_io(text: str, position: int) -> Any:
     from io import StringIO
 
     made = StringIO(text)
-    made.seek(_within(text, place))
+    made.seek(_within(text, position))
     return made
 
 
-def _bytes_io(content: bytes, place: int) -> Any:
+def _bytes_io(content: bytes, position: int) -> Any:
     from io import BytesIO
 
     made = BytesIO(content)
-    made.seek(_within(content, place))
+    made.seek(_within(content, position))
     return made
 
 
-def _within(content: str | bytes, place: int) -> int:
-    if type(place) is not int or not 0 <= place <= len(content):
-        raise NotPlain("a place outside of the content")
-    return place
+def _within(content: str | bytes, position: int) -> int:
+    if type(position) is not int or not 0 <= position <= len(content):
+        raise NotPlain("a position outside of the content")
+    return position
 
 
 def _constant(name: str) -> Any:

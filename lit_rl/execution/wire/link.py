@@ -246,7 +246,7 @@ class Link(ABC):
             return new_proxy(kind, self, number)
         error = kind.__new__(kind)
         if "_text_" in vars(kind):
-            error.__dict__["_place_"] = (self, number)
+            error.__dict__["_origin_"] = (self, number)
         error.args = tuple(self.request("getattr", number, ("args",)))
         return error
 
@@ -335,7 +335,7 @@ class Link(ABC):
             error = kind.__new__(kind)
         error.args = args
         if "_text_" in vars(kind):
-            error.__dict__.update(_place_=(self, description["number"]), _text_=text)
+            error.__dict__.update(_origin_=(self, description["number"]), _text_=text)
         elif "attributes" in description:
             set_attributes(error, self.value(description["attributes"]))
         return error

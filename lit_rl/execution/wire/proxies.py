@@ -156,10 +156,10 @@ def new_exception_class(link: Connection, name: str, bases: tuple[type, ...], kn
 
 
 def _attribute_of_error(error: Any, name: str) -> Any:
-    place = error.__dict__.get("_place_")
-    if place is None:
+    origin = error.__dict__.get("_origin_")
+    if origin is None:
         raise AttributeError(name)
-    return place[0].request("getattr", place[1], _readable(name))
+    return origin[0].request("getattr", origin[1], _readable(name))
 
 
 def _text_of_error(error: Any) -> str:

@@ -20,7 +20,7 @@ Kind = Callable[[Iterable[Any]], Collection[Any]]
 def recipe(values: Collection[Any], kind: Kind) -> tuple[bool, list[Any]]:
     """How to build a set that is gone through as this one is: see ``build``.
 
-    Which of two items comes first can depend on which one was there first: a place that is taken makes the
+    Which of two items comes first can depend on which one was there first: a slot that is taken makes the
     second one go elsewhere. It also depends on how often the table grew: a copy is made in one step. Where no
     way is found the items come as the set has them.
 
@@ -98,9 +98,9 @@ def _longest_run(numbers: list[int]) -> set[int]:
     ends: list[int] = []
     lengths = []
     for number in numbers:
-        place = bisect_right(ends, number)
-        ends[place : place + 1] = [number]
-        lengths.append(place)
+        position = bisect_right(ends, number)
+        ends[position : position + 1] = [number]
+        lengths.append(position)
     run, length = set(), len(ends) - 1
     for index in range(len(numbers) - 1, -1, -1):
         if lengths[index] == length and length >= 0:
