@@ -34,3 +34,17 @@ def require_share(**values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not 0 <= value <= 1:
             raise ValueError(f"{name} must be from 0 to 1, got {value}")
+
+
+def require_clip(**values: float | None) -> None:
+    """Check whether distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is not looked at.
+
+    Raises:
+        ValueError: one is not; the message names it.
+    """
+    for name, value in values.items():
+        if value is not None and not 0 < value <= 1:
+            raise ValueError(
+                f"{name} must be above 0 and at most 1, got {value}: ratios are above 0, so 1 is no lower bound; "
+                "0.2 is usual"
+            )

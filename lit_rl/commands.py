@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import lit_rl.callbacks
 import lit_rl.data
+import lit_rl.losses
 import lit_rl.models
 import lit_rl.modules
 import lit_rl.rewards  # noqa: F401

@@ -6,24 +6,36 @@ Letters: n rows of a micro-batch, T completion tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from torch import Tensor
 
-from lit_rl.bounds import require_above, require_at_least
-from lit_rl.functional.kl import KLKind, kl_estimate
+from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import masked_mean
-from lit_rl.functional.policy_losses import (
-    cispo_loss,
-    clipped_surrogate_loss,
-    importance_sampling_loss,
-    policy_gradient_loss,
-    unclipped_loss,
-)
-from lit_rl.functional.ratios import BeyondCap, RatioLevel, approximate_kl, clip_fraction
+from lit_rl.functional.ratios import BeyondCap, RatioLevel, approximate_kl
+from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
 from lit_rl.types import Experience
 
-Loss = Literal["clipped", "unclipped", "naive", "cispo", "importance_sampling"]
+LossName = Literal["clipped", "unclipped", "naive", "cispo", "importance_sampling"]
+
+_CLASSES: dict[str, type[Loss]] = {
+    "clipped": Clipped,
+    "unclipped": Unclipped,
+    "naive": PolicyGradient,
+    "cispo": CISPO,
+    "importance_sampling": ImportanceSampling,
+}
+_ARGUMENTS: dict[str, dict[str, str]] = {
+    "clipped": {"clip_low": "clip_low", "clip_high": "clip_high", "dual_clip": "dual_clip"},
+    "cispo": {"clip_low": "clip_low", "clip_high": "clip_high"},
+    "importance_sampling": {"importance_cap": "cap", "beyond_cap": "beyond_cap"},
+}
+"""What each loss that is given by name takes from the objective, and what its class calls it."""
+
+_OF_NAMES = ("clip_low", "clip_high", "dual_clip", "importance_cap", "beyond_cap")
+_UNLESS_GIVEN: dict[str, Any] = {"clip_low": 0.2, "clip_high": 0.2, "beyond_cap": "truncate"}
+"""Values that hold unless given. Configurations written before 0.3 hold them beside every loss."""
 
 
 @dataclass(frozen=True)
@@ -31,30 +43,33 @@ class Objective:
     """What the policy minimises.
 
     Args:
-        loss: ``clipped`` (PPO, GRPO), ``unclipped`` (ratio times advantage), ``naive`` (plain policy gradient, no
-            ratio), ``cispo`` (clipped weight, every token keeps its gradient) or ``importance_sampling``
-            (p / q with the sampler's own log-probabilities).
+        loss: a class of :mod:`lit_rl.losses` or one of your own, with arguments of its own; or by name ``clipped``
+            (PPO, GRPO), ``unclipped`` (ratio times advantage), ``naive`` (plain policy gradient, no ratio), ``cispo``
+            (clipped weight, every token keeps its gradient) or ``importance_sampling`` (p / q with the sampler's own
+            log-probabilities).
         ratio_level: ratio of each ``token``, of the ``sequence`` (GSPO, length-normalised) or its product
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``cispo`` or ``importance_sampling``).
-        clip_low: distance of the ratio's lower bound from 1.
-        clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
-        dual_clip: bound of the ratio where the advantage is negative (two-sided); ``None`` for none.
-        importance_cap: largest importance weight of ``importance_sampling``; ``None`` for none.
-        beyond_cap: weights above the cap are cut to it (``truncate``) or their tokens dropped (``mask``).
+        clip_low: of ``clipped`` and ``cispo`` by name: distance of the ratio's lower bound from 1; ``None`` for 0.2.
+        clip_high: distance of its upper bound from 1; ``None`` for 0.2. Larger than ``clip_low`` is DAPO's clip-higher.
+        dual_clip: of ``clipped`` by name: bound of the ratio where the advantage is negative (two-sided); ``None`` for
+            none.
+        importance_cap: of ``importance_sampling`` by name: largest importance weight; ``None`` for none.
+        beyond_cap: weights above the cap are cut to it (``truncate``) or their tokens dropped (``mask``); ``None`` for
+            ``truncate``.
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
         kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` takes it off each token's reward.
         entropy_coef: weight of an entropy bonus.
     """
 
-    loss: Loss = "clipped"
+    loss: Loss | LossName = "clipped"
     ratio_level: RatioLevel = "token"
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: float | None = None
+    clip_high: float | None = None
     dual_clip: float | None = None
     importance_cap: float | None = None
-    beyond_cap: BeyondCap = "truncate"
+    beyond_cap: BeyondCap | None = None
     kl_coef: float = 0.0
     kl_kind: KLKind = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
@@ -63,20 +78,66 @@ class Objective:
     def __post_init__(self) -> None:
         if self.kl_coef < 0:
             raise ValueError(f"kl_coef must be >= 0, got {self.kl_coef}: a negative one drives the policy away")
-        require_at_least(0, clip_high=self.clip_high)
-        require_above(0, clip_low=self.clip_low)
-        require_above(1, dual_clip=self.dual_clip)
-        require_above(0, importance_cap=self.importance_cap)
-        if self.clip_low >= 1 and self.loss == "clipped":
-            raise ValueError(
-                f"clip_low must be below 1, got {self.clip_low}: ratios are above 0, so nothing would be clipped; "
-                "0.2 is usual"
-            )
+        _ = self.surrogate
+
+    @cached_property
+    def surrogate(self) -> Loss:
+        """The loss as an object.
+
+        Raises:
+            ValueError: an argument that the loss does not have, or a value out of range.
+        """
+        given = {name: value for name in _OF_NAMES if (value := getattr(self, name)) is not None}
+        if isinstance(self.loss, Loss):
+            if given:
+                name, kind = next(iter(given)), type(self.loss).__name__
+                raise ValueError(
+                    f"{name} goes with a loss that is given by name, got it beside the class {kind}: give the class "
+                    f"what it takes, as loss: {{class_path: {kind}, init_args: {{...}}}}"
+                )
+            return self.loss
+        taken = _ARGUMENTS.get(self.loss, {})
+        for name, value in given.items():
+            if name not in taken and value != _UNLESS_GIVEN.get(name):
+                losses = " and ".join(loss for loss, names in _ARGUMENTS.items() if name in names)
+                raise ValueError(f"{name} is an argument of the losses {losses}, got {value} beside loss {self.loss}")
+        values = _UNLESS_GIVEN | given
+        return _CLASSES[self.loss](**{own: values[name] for name, own in taken.items() if name in values})
+
+    @property
+    def penalises_rewards(self) -> bool:
+        """Whether the KL to the reference is taken off the rewards."""
+        return self.kl_coef != 0 and self.kl_in == "reward"
 
     @property
     def pulls_on_every_token(self) -> bool:
         """Whether rows without an advantage move weights too."""
-        return (self.kl_coef != 0 and self.kl_in == "loss") or self.entropy_coef != 0
+        with_kl = self.kl_coef != 0 and self.kl_in == "loss"
+        return with_kl or self.entropy_coef != 0 or self.surrogate.pulls_on_every_token
+
+    def penalised(self, credit: Tensor, experience: Experience, mask: Tensor, coef: float | None = None) -> Tensor:
+        """Take the KL to the reference off the credit of each token, if it belongs there.
+
+        Args:
+            credit: [N, T] reward units.
+            experience: N rows, with log-probabilities of policy and reference if the KL is in the reward.
+            mask: [N, T] bool, tokens that have a reward.
+            coef: reward units per nat; ``None`` for ``kl_coef``.
+
+        Returns:
+            [N, T] token rewards, 0 outside the mask.
+        """
+        if not self.penalises_rewards:
+            return credit.to(experience.advantages.dtype) * mask
+        assert experience.old_logprobs is not None and experience.ref_logprobs is not None
+        return kl_penalised_rewards(
+            credit.to(experience.old_logprobs.dtype),
+            experience.old_logprobs,
+            experience.ref_logprobs,
+            mask,
+            coef=self.kl_coef if coef is None else coef,
+            kind=self.kl_kind,
+        )
 
     def token_loss(
         self, logprobs: Tensor, old_logprobs: Tensor, entropy: Tensor | None, micro: Experience
@@ -91,20 +152,22 @@ class Objective:
 
         Returns:
             [n, T] loss and scalar means over the tokens that count.
+
+        Raises:
+            ValueError: a loss of the user's own returned something that is not [n, T].
         """
         mask = micro.loss_mask
-        loss = self._surrogate(logprobs, old_logprobs, micro)
-        metrics = {"policy/approximate_kl": approximate_kl(logprobs.detach(), old_logprobs, mask)}
-        if self.loss == "clipped":
-            metrics["policy/clip_fraction"] = clip_fraction(
-                logprobs.detach(),
-                old_logprobs,
-                micro.advantages,
-                mask,
-                clip_low=self.clip_low,
-                clip_high=self.clip_high,
-                level=self.ratio_level,
+        tokens = Tokens(
+            logprobs, old_logprobs, micro.completions.sampler_logprobs, micro.advantages, mask, self.ratio_level
+        )
+        loss = self.surrogate.token_losses(tokens)
+        if loss.shape != logprobs.shape:
+            raise ValueError(
+                f"{type(self.surrogate).__name__}.token_losses must return one loss per token, "
+                f"{tuple(logprobs.shape)}, got {tuple(loss.shape)}"
             )
+        metrics = {"policy/approximate_kl": approximate_kl(logprobs.detach(), old_logprobs, mask)}
+        metrics |= self.surrogate.metrics(tokens)
         if micro.ref_logprobs is not None:
             kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_kind)
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
@@ -114,42 +177,3 @@ class Objective:
             metrics["policy/entropy"] = masked_mean(entropy.detach(), mask)
             loss = loss - self.entropy_coef * entropy
         return loss, metrics
-
-    def _surrogate(self, logprobs: Tensor, old_logprobs: Tensor, micro: Experience) -> Tensor:
-        advantages, mask, level = micro.advantages, micro.loss_mask, self.ratio_level
-        match self.loss:
-            case "naive":
-                return policy_gradient_loss(logprobs, advantages)
-            case "unclipped":
-                return unclipped_loss(logprobs, old_logprobs, advantages, level=level, mask=mask)
-            case "cispo":
-                return cispo_loss(
-                    logprobs,
-                    old_logprobs,
-                    advantages,
-                    clip_low=self.clip_low,
-                    clip_high=self.clip_high,
-                    level=level,
-                    mask=mask,
-                )
-            case "importance_sampling":
-                return importance_sampling_loss(
-                    logprobs,
-                    micro.completions.sampler_logprobs.to(logprobs.dtype),
-                    advantages,
-                    cap=self.importance_cap,
-                    beyond_cap=self.beyond_cap,
-                    level=level,
-                    mask=mask,
-                )
-            case "clipped":
-                return clipped_surrogate_loss(
-                    logprobs,
-                    old_logprobs,
-                    advantages,
-                    clip_low=self.clip_low,
-                    clip_high=self.clip_high,
-                    dual_clip=self.dual_clip,
-                    level=level,
-                    mask=mask,
-                )

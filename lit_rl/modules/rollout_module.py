@@ -91,10 +91,11 @@ class RolloutModule(PolicyModule):
         require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
         require_above(0, largest_kl=largest_kl)
         require_share(max_infrastructure_failures=max_infrastructure_failures)
-        if objective.loss == "importance_sampling" and (sampling.top_k or sampling.top_p < 1):
+        if objective.surrogate.reads_sampler_logprobs and (sampling.top_k or sampling.top_p < 1):
             raise ValueError(
-                f"importance_sampling divides by the sampler's probabilities, got top_k={sampling.top_k} and "
-                f"top_p={sampling.top_p}, under which they are those of fewer tokens than the policy's: leave both out"
+                f"{type(objective.surrogate).__name__} compares the sampler's probabilities with the policy's, got "
+                f"top_k={sampling.top_k} and top_p={sampling.top_p}, under which they are those of fewer tokens: leave "
+                "both out"
             )
         self.sampling = sampling
         self.objective = objective

@@ -20,7 +20,9 @@ def test_filters_are_refused_beside_importance_sampling(
 ) -> None:
     extra = {"critic": OwnTrunk()} if cls is PPO else {}
     sampling = Sampling(num_samples=4, max_tokens=6, **filters)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="importance_sampling divides by the sampler's probabilities, got top_k="):
+    with pytest.raises(
+        ValueError, match="ImportanceSampling compares the sampler's probabilities with the policy's, got top_k="
+    ):
         make_module(cls, objective=WEIGHTED, sampling=sampling, **extra)
     make_module(cls, objective=WEIGHTED, sampling=Sampling(num_samples=4, max_tokens=6), **extra)
     make_module(cls, sampling=sampling, **extra)

@@ -1,0 +1,10 @@
+"""Losses of the policy, one class a file: what a token's log-probability and advantage cost."""
+
+from lit_rl.losses.base import Loss, Tokens
+from lit_rl.losses.cispo import CISPO
+from lit_rl.losses.clipped import Clipped
+from lit_rl.losses.importance_sampling import ImportanceSampling
+from lit_rl.losses.policy_gradient import PolicyGradient
+from lit_rl.losses.unclipped import Unclipped
+
+__all__ = ["CISPO", "Clipped", "ImportanceSampling", "Loss", "PolicyGradient", "Tokens", "Unclipped"]
