@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import lit_rl.advantages
 import lit_rl.callbacks
 import lit_rl.data
 import lit_rl.losses

@@ -23,6 +23,16 @@ _SAYS_NOTHING = re.compile(
 """Lines in which the parser tells of types it tried besides, or of what surrounds the error."""
 
 
+_BASES = {
+    "loss": "Loss",
+    "baseline": "RowAdvantages",
+    "deltas": "RowAdvantages",
+    "estimator": "TokenAdvantages",
+}
+"""Arguments that take classes of one kind where their home has several."""
+_NO_CLASS = "Expected a dot import path string: "
+
+
 class Cause(NamedTuple):
     """One thing that the parser did not like.
 
@@ -62,6 +72,8 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
         return message
     told = [(cause, _tell(cause, tuple(known_keys))) for cause in causes]
     cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
+    if cause.text.startswith(_NO_CLASS):
+        line = _neither_name_nor_class(cause, causes) or line
     if line is None:
         line = _expected(cause, causes, message)
     return _file_of(cause, files) + line
@@ -137,6 +149,17 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
 
 
+def _neither_name_nor_class(cause: Cause, causes: Sequence[Cause]) -> str | None:
+    """``objective.loss: expected one of 'clipped', 'naive' or a class (CISPO, Clipped), got x``."""
+    same = [other.text for other in causes if other.keys == cause.keys]
+    names = re.search(r"Expected a typing\.Literal\[([^\]]*)\]", "\n".join(same))
+    if names is None:
+        return None
+    classes = ", ".join(_our_classes(cause.keys))
+    value = cause.text.removeprefix(_NO_CLASS)
+    return f"{'.'.join(cause.keys)}: expected one of {names[1]} or a class ({classes}), got {value}"
+
+
 def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     """``model.rank: expected int, got x``: the types that were tried, put together."""
     same = [other.text for other in causes if other.keys == cause.keys]
@@ -187,6 +210,14 @@ def _classes_of(module: str) -> list[str]:
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
     """Short names of classes that may stand at a key."""
     homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
+    homes |= {"loss": "lit_rl.losses"} | dict.fromkeys(("baseline", "deltas", "estimator"), "lit_rl.advantages")
     homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
-    home = next((homes[key] for key in reversed(keys) if key in homes), None)
-    return list(getattr(import_module(home), "__all__", ())) if home else []
+    words = [word for key in keys for word in key.split(".")]
+    home = next((import_module(homes[word]) for word in reversed(words) if word in homes), None)
+    base = getattr(home, _BASES[words[-1]]) if home and words[-1] in _BASES else object
+    classes = [getattr(home, name) for name in getattr(home, "__all__", ())]
+    return [
+        kind.__name__
+        for kind in classes
+        if issubclass(kind, base) and not (base is not object and inspect.isabstract(kind))
+    ]

@@ -16,25 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
+from lit_rl.advantages import RowAdvantages
 from lit_rl.bounds import require_at_least
-from lit_rl.functional.advantages import batch_advantages, group_advantages, max_rewards
-from lit_rl.functional.kl import kl_penalised_rewards
+from lit_rl.functional.advantages import Scale
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.named_advantages import BaselineName, baseline_of, require_group
 from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.training.ranks import Means, max_over_ranks, sum_over_ranks
+from lit_rl.training.ranks import Means, max_over_ranks
 from lit_rl.types import Experience, Problem, Sampling
-
-Baseline = Literal["group_mean", "leave_one_out", "batch_mean", "none", "max_rewards"]
 
 
 class GRPO(RolloutModule):
@@ -43,11 +42,12 @@ class GRPO(RolloutModule):
     Args:
         policy: what is trained.
         sampling: how training samples; ``num_samples`` is the group size G.
-        baseline: ``group_mean`` (GRPO); ``leave_one_out`` (RLOO: mean of the others); ``batch_mean`` (all
-            completions of all ranks); ``none`` (the bare reward); ``max_rewards`` (keep only the rewards that are
-            the largest of their group).
-        scale_by: divide what is left by the standard deviation of group or batch (``std``) or not (``none``,
-            Dr. GRPO).
+        baseline: a class of :mod:`lit_rl.advantages` or one of your own, with arguments of its own; or by name
+            ``group_mean`` (GRPO); ``leave_one_out`` (RLOO: mean of the others); ``batch_mean`` (all completions of all
+            ranks); ``none`` (the bare reward); ``max_rewards`` (keep only the rewards that are the largest of their
+            group).
+        scale_by: with a baseline by name, divide what is left by the standard deviation of group or batch (``std``,
+            and if ``None``) or not (``none``, Dr. GRPO).
         token_weights: weigh each token's advantage by its share of the completion's credit (mean 1 over the
             tokens with credit), instead of all alike.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
@@ -64,27 +64,22 @@ class GRPO(RolloutModule):
         policy: Policy,
         *,
         sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
-        baseline: Baseline = "group_mean",
-        scale_by: Literal["std", "none"] = "std",
+        baseline: RowAdvantages | BaselineName = "group_mean",
+        scale_by: Scale | None = None,
         token_weights: bool = False,
         mask_truncated: bool = False,
         max_resamples: int = 0,
         **options: Unpack[RolloutOptions],
     ) -> None:
         super().__init__(policy, sampling=sampling, **options)
-        if sampling.num_samples < 2 and baseline in ("group_mean", "leave_one_out", "max_rewards"):
-            raise ValueError(
-                f"baseline {baseline} compares completions of one problem: num_samples must be 2 or more, "
-                f"got {sampling.num_samples}"
-            )
+        self.baseline = baseline_of(baseline, scale_by)
+        require_group(self.baseline, sampling, f"baseline {type(self.baseline).__name__}")
         if sampling.num_samples < 2 and max_resamples:
             raise ValueError(
                 f"max_resamples={max_resamples} replaces groups in which all completions do alike, and groups of "
                 f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
             )
         require_at_least(0, max_resamples=max_resamples)
-        self.baseline = baseline
-        self.scale_by = scale_by
         self.token_weights = token_weights
         self.mask_truncated = mask_truncated
         self.max_resamples = max_resamples
@@ -141,48 +136,27 @@ class GRPO(RolloutModule):
             advantages=torch.zeros_like(completions.sampler_logprobs),
         )
         scores = rewards.rewards
-        if self.objective.kl_coef and self.objective.kl_in == "reward":
-            experience, token_rewards = self.penalised(experience, rewards)
+        if self.objective.penalises_rewards:
+            experience = self.with_logprobs(experience)
+            token_rewards = self.objective.penalised(rewards.credit, experience, experience.loss_mask)
+            experience = replace(experience, token_rewards=token_rewards)
             scores = token_rewards.sum(-1)
-        advantages = self.advantages(scores, rewards.valid, completions.group_size or self.sampling.num_samples)
+        advantages = self.baseline(scores, rewards.valid, completions.group_ids)
         weights = credit_weights(rewards.credit, mask) if self.token_weights else 1.0
         experience = replace(experience, advantages=advantages[:, None] * weights * mask)
         if self.mask_truncated:
             experience = replace(experience, row_mask=experience.row_mask & ~completions.truncated)
         return self.with_logprobs(experience)
 
-    def advantages(self, scores: Tensor, valid: Tensor, group_size: int) -> Tensor:
-        """[N] advantages of the completions' scores [N]; 0 for rows that are not valid."""
-        scores_BG, valid_BG = scores.view(-1, group_size), valid.view(-1, group_size)
-        match self.baseline:
-            case "group_mean":
-                result = group_advantages(scores_BG, valid_BG, scale_by=self.scale_by)
-            case "leave_one_out":
-                result = group_advantages(scores_BG, valid_BG, scale_by=self.scale_by, baseline="leave_one_out")
-            case "batch_mean":
-                result = batch_advantages(scores, valid, scale_by=self.scale_by, sum_over_ranks=sum_over_ranks)
-            case "max_rewards":
-                result = max_rewards(scores_BG, valid_BG)
-            case "none":
-                result = scores * valid
-        return result.reshape(-1)
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """A baseline may have state."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["baseline"] = self.baseline.state_dict()
 
-    def penalised(self, experience: Experience, rewards: RewardOutput) -> tuple[Experience, Tensor]:
-        """Take the KL to the reference off the credit of each token."""
-        completions = experience.completions
-        rows = experience.row_mask.nonzero()[:, 0].cpu()
-        old_logprobs = self.score(completions, rows)
-        ref_logprobs = self.score_reference(completions, rows)
-        token_rewards = kl_penalised_rewards(
-            rewards.credit.to(old_logprobs.dtype),
-            old_logprobs,
-            ref_logprobs,
-            experience.loss_mask,
-            coef=self.objective.kl_coef,
-            kind=self.objective.kl_kind,
-        )
-        experience = replace(experience, old_logprobs=old_logprobs, ref_logprobs=ref_logprobs)
-        return replace(experience, token_rewards=token_rewards), token_rewards
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Go on with it."""
+        super().on_load_checkpoint(checkpoint)
+        self.baseline.load_state_dict(checkpoint.get("baseline", {}))
 
 
 def credit_weights(credit: Tensor, mask: Tensor) -> Tensor:

@@ -22,10 +22,11 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from lit_rl.bounds import require_above, require_at_least, require_share
-from lit_rl.functional.kl import adaptive_kl_coef, kl_penalised_rewards
+from lit_rl.advantages import GAE, TokenAdvantages
+from lit_rl.bounds import require_above, require_at_least
+from lit_rl.functional.kl import adaptive_kl_coef
 from lit_rl.functional.masking import aggregate, masked_whiten
-from lit_rl.functional.returns import Truncation, gae, treat_truncation
+from lit_rl.functional.returns import Truncation, treat_truncation
 from lit_rl.functional.value_losses import clipped_value_loss, explained_variance
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
@@ -54,6 +55,7 @@ class PPO(RolloutModule):
         gamma: discount per token.
         gae_lambda: 1 trusts the rewards alone, 0 the next value. With ``credit: terminal``, gamma and lambda 1
             and no KL the critic's target is the reward itself at every token, and its loss plain ½ · MSE to it.
+        estimator: instead of GAE with these two, a :class:`lit_rl.advantages.TokenAdvantages`.
         value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
         value_coef: weight of the critic's loss.
         critic_lr: learning rate of the critic; ``None`` for the policy's.
@@ -81,6 +83,7 @@ class PPO(RolloutModule):
         credit: Credit = "spans",
         gamma: float = 1.0,
         gae_lambda: float = 0.95,
+        estimator: TokenAdvantages | None = None,
         value_clip: float | None = None,
         value_coef: float = 1.0,
         critic_lr: float | None = None,
@@ -98,14 +101,18 @@ class PPO(RolloutModule):
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={objective.kl_coef} in the "
                 f"{objective.kl_in}: set objective.kl_coef above 0 and objective.kl_in to reward"
             )
-        require_share(gamma=gamma, gae_lambda=gae_lambda)
+        if estimator is not None and (gamma, gae_lambda) != (1.0, 0.95):
+            raise ValueError(
+                f"gamma={gamma} and gae_lambda={gae_lambda} go with GAE, got them beside the estimator "
+                f"{type(estimator).__name__}: give the class what it takes, under its init_args"
+            )
+        self.estimator = estimator or GAE(gamma, gae_lambda)
         require_above(0, value_clip=value_clip, value_coef=value_coef, critic_lr=critic_lr, target_kl=target_kl)
         require_above(0, critic_gradient_clip_norm=critic_gradient_clip_norm)
         require_at_least(0, critic_warmup_rollouts=critic_warmup_rollouts)
         require_at_least(1, kl_horizon=kl_horizon)
         self.critic = critic
         self.credit: Credit = credit
-        self.gamma, self.gae_lambda = gamma, gae_lambda
         self.value_clip, self.value_coef = value_clip, value_coef
         self.critic_lr = critic_lr
         self.critic_gradient_clip_norm = critic_gradient_clip_norm
@@ -127,14 +134,7 @@ class PPO(RolloutModule):
             experience.loss_mask, completions.truncated, tail_values, treatment=self.truncation
         )
         token_rewards = self.token_rewards(experience, rewards, mask)
-        advantages, returns = gae(
-            token_rewards,
-            values,
-            mask,
-            gamma=self.gamma,
-            gae_lambda=self.gae_lambda,
-            bootstrap_values=bootstrap,
-        )
+        advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         if self.whiten_advantages:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return replace(
@@ -149,18 +149,7 @@ class PPO(RolloutModule):
     def token_rewards(self, experience: Experience, rewards: RewardOutput, mask: Tensor) -> Tensor:
         """[N, T] credit minus the KL penalty, reward units."""
         credit = place_rewards(rewards, experience.completions.completion_mask, self.credit)
-        if experience.ref_logprobs is None or self.objective.kl_in != "reward":
-            return credit.to(experience.advantages.dtype) * mask
-        assert experience.old_logprobs is not None
-        credit = credit.to(experience.old_logprobs.dtype)
-        penalised = kl_penalised_rewards(
-            credit,
-            experience.old_logprobs,
-            experience.ref_logprobs,
-            mask,
-            coef=self.kl_coef,
-            kind=self.objective.kl_kind,
-        )
+        penalised = self.objective.penalised(credit, experience, mask, self.kl_coef)
         if self.target_kl is not None:
             self.adapt_kl(experience, mask)
         return penalised

@@ -297,8 +297,8 @@ class RolloutModule(PolicyModule):
         """
         if experience.ref_logprobs is not None:
             return experience
-        rows = self.rows_to_train(experience).nonzero()[:, 0].cpu()
-        penalised = self.objective.kl_coef != 0 and self.objective.kl_in == "reward"
+        penalised = self.objective.penalises_rewards  # then advantages come afterwards, and any row may have one
+        rows = (experience.row_mask if penalised else self.rows_to_train(experience)).nonzero()[:, 0].cpu()
         if penalised or not self.is_on_policy:
             experience = replace(experience, old_logprobs=self.score(experience.completions, rows))
         if self.objective.kl_coef:
