@@ -122,9 +122,24 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
     # -- the objective and the updates -----------------------------------------------------------------------
     "a lower bound below zero": ("--model.objective.clip_low 1.5", ("clip_low must be", "got 1.5")),
-    "a negative upper bound": ("--model.objective.clip_high -0.1", ("clip_high must be at least 0, got -0.1",)),
+    "a negative upper bound": ("--model.objective.clip_high -0.1", ("clip_high must be above 0, got -0.1",)),
     "a two-sided bound below one": ("--model.objective.dual_clip 0.5", ("dual_clip must be above 1", "got 0.5")),
-    "no importance": ("--model.objective.importance_cap 0", ("importance_cap must be above 0, got 0",)),
+    "no importance": (
+        "--model.objective.loss importance_sampling --model.objective.importance_cap 0",
+        ("cap must be above 0, got 0",),
+    ),
+    "a bound of another loss": (
+        "--model.objective.loss naive --model.objective.clip_low 0.3",
+        ("clip_low", "clipped and cispo", "beside loss naive"),
+    ),
+    "a bound beside a class": (
+        "--model.objective.loss CISPO --model.objective.loss.clip_high 4 --model.objective.clip_low 0.1",
+        ("clip_low", "beside the class CISPO", "init_args"),
+    ),
+    "a scale beside a class": (
+        "--model.baseline LeaveOneOut --model.scale_by none",
+        ("scale_by", "beside the class LeaveOneOut", "init_args"),
+    ),
     "more minibatches than rows": ("--model.num_minibatches 9", ("num_minibatches is 9", "8 rows", "batch_size")),
     # -- the trainer -----------------------------------------------------------------------------------------
     "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),

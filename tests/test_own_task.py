@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from conftest import TINY_QWEN2
 
 import lit_rl.cli
+from lit_rl.modules import GRPO
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own_task.md").read_text()
 CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
@@ -20,14 +22,28 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_page_runs(
-    tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (rows,), (task,), (run,) = blocks("json"), blocks("python"), blocks("yaml")
+def file(name: str) -> str:
+    """The block that begins with the file's name in a comment."""
+    (text,) = (block for kind in ("python", "yaml") for block in blocks(kind) if block.startswith(f"# {name}\n"))
+    return text
+
+
+def commands() -> list[list[str]]:
+    """What follows ``lit-rl`` on each line of the page, in order."""
+    lines = re.findall(r"^lit-rl (.*?)(?: *#.*)?$", "\n".join(blocks("bash")), re.MULTILINE)
+    return [line.split() for line in lines]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page's files, with a tiny policy and few rows."""
     monkeypatch.chdir(tmp_path)
-    for name, text in {"train.jsonl": rows, "held_out.jsonl": rows, "my_task.py": task}.items():
-        (tmp_path / name).write_text(text)
-    config: dict[str, Any] = yaml.safe_load(run)
+    (rows,) = blocks("json")
+    for name in ("train.jsonl", "held_out.jsonl"):
+        (tmp_path / name).write_text(rows)
+    for name in ("my_task.py", "my_loss.py", "my_baseline.py", "my_method.yaml"):
+        (tmp_path / name).write_text(file(name))
+    config: dict[str, Any] = yaml.safe_load(file("my_run.yaml"))
     model = config["model"]["init_args"]
     tiny = TINY_QWEN2 | {"max_position_embeddings": 256}
     model["policy"]["init_args"] = {"config": tiny, "tokenizer": byte_tokenizer, "chat_template": CHAT}
@@ -35,8 +51,45 @@ def test_the_page_runs(
     config["data"]["init_args"]["batch_size"] = 2
     config["trainer"] |= {"accelerator": "cpu", "devices": 1, "val_check_interval": 1}
     (tmp_path / "my_run.yaml").write_text(yaml.safe_dump(config))
-    check, fit = re.findall(r"^lit-rl (.*?)(?: *#.*)?$", blocks("bash")[0], re.MULTILINE)
-    lit_rl.cli.main(check.split())
+    return tmp_path
+
+
+def test_the_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check, fit, _ = commands()
+    lit_rl.cli.main(check)
     assert "2 of 2 references pass" in capsys.readouterr().out, "equal rows of both files count once"
-    lit_rl.cli.main(fit.split())
-    assert (tmp_path / "runs" / "mine" / "best.ckpt").exists()
+    lit_rl.cli.main(fit)
+    assert (folder / "runs" / "mine" / "best.ckpt").exists()
+
+
+def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in a file of its own, by class_path; the checkpoint's configuration builds them again."""
+    (folder / "own_sums.py").write_text(SUMS)
+    *_, fit = commands()
+    seen: list[Any] = []
+    monkeypatch.setattr(GRPO, "log_dict", lambda module, values, **_: seen.append((module, values)))
+    lit_rl.cli.main([*fit, "--model.rewards", "[own_sums.Sums]", "--model.optimizer.lr", "0.05"])
+    module, values = next((m, v) for m, v in seen if "policy/beyond_width" in v)
+    assert type(module.objective.surrogate).__name__ == "SoftClip" and module.objective.surrogate.width == 0.3
+    assert type(module.baseline).__name__ == "GroupMedian"
+    assert values["policy/beyond_width"] > 0, "the second minibatch is not where the first one was"
+    written = yaml.safe_load(torch.load(folder / "runs" / "mine" / "best.ckpt", weights_only=False)["config"])
+    again = lit_rl.cli.Cli(["--config", str(write(folder / "again.yaml", written))], run=False).model
+    assert again.objective.surrogate.width == 0.3 and type(again.baseline).__name__ == "GroupMedian"
+
+
+SUMS = """
+from lit_rl.rewards import RewardTerm, TermScore
+
+
+class Sums(RewardTerm):
+    default_name = "sums"
+
+    def score(self, completions, judgements):
+        return [TermScore(float(sum(ids) % 7)) for ids in completions.completion_ids.tolist()]
+"""
+
+
+def write(path: Path, config: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(config))
+    return path

@@ -72,7 +72,7 @@ class RunningMean(Baseline):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with it."""
-        self.mean = state["mean"]
+        self.mean = state.get("mean")
 
 
 def mean_over_ranks(scores: Tensor, valid: Tensor) -> float:

@@ -156,7 +156,8 @@ class GRPO(RolloutModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on with it."""
         super().on_load_checkpoint(checkpoint)
-        self.baseline.load_state_dict(checkpoint.get("baseline", {}))
+        if "baseline" in checkpoint:
+            self.baseline.load_state_dict(checkpoint["baseline"])
 
 
 def credit_weights(credit: Tensor, mask: Tensor) -> Tensor:
