@@ -67,14 +67,25 @@ def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pyte
     (folder / "own_sums.py").write_text(SUMS)
     *_, fit = commands()
     seen: list[Any] = []
-    monkeypatch.setattr(GRPO, "log_dict", lambda module, values, **_: seen.append((module, values)))
-    lit_rl.cli.main([*fit, "--model.rewards", "[own_sums.Sums]", "--model.optimizer.lr", "0.05"])
-    module, values = next((m, v) for m, v in seen if "policy/beyond_width" in v)
+    log = GRPO.log_dict
+
+    def watch(module: GRPO, values: Any, **options: Any) -> None:
+        seen.append((module, values))
+        log(module, values, **options)
+
+    monkeypatch.setattr(GRPO, "log_dict", watch)
+    more = (
+        "--model.optimizer.lr 0.05 --model.max_rollouts 3 --model.sampling.num_samples 4 --trainer.limit_val_batches 0"
+    )
+    lit_rl.cli.main([*fit, "--model.rewards", "[own_sums.Sums]", *more.split()])
+    module = seen[0][0]
     assert type(module.objective.surrogate).__name__ == "SoftClip" and module.objective.surrogate.width == 0.3
     assert type(module.baseline).__name__ == "GroupMedian"
-    assert values["policy/beyond_width"] > 0, "the second minibatch is not where the first one was"
-    written = yaml.safe_load(torch.load(folder / "runs" / "mine" / "best.ckpt", weights_only=False)["config"])
-    again = lit_rl.cli.Cli(["--config", str(write(folder / "again.yaml", written))], run=False).model
+    assert any(values.get("policy/beyond_width", 0) > 0 for _, values in seen), "no update moved the policy"
+    written = yaml.safe_load(torch.load(folder / "runs" / "mine" / "last.ckpt", weights_only=False)["config"])
+    again = lit_rl.cli.Cli(
+        ["--config", str(write(folder / "again.yaml", {k: written[k] for k in ("model", "data")}))], run=False
+    ).model
     assert again.objective.surrogate.width == 0.3 and type(again.baseline).__name__ == "GroupMedian"
 
 
