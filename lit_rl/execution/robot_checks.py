@@ -28,7 +28,7 @@ class RobotTest:
 
     Args:
         state: ``locations``, ``objects``, ``agents``, ``robot_location``.
-        should_timeout: a time-out is no fault here; the check runs on the trace collected so far.
+        should_timeout: a time-out is not a fault here; the check runs on the trace collected so far.
         check: formula over the trace, as JSON lists.
     """
 

@@ -76,7 +76,7 @@ class Answers:
         return cases
 
     def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
-        """Whether the first assert that failed compared what is no plain data."""
+        """Whether the first assert that failed compared what is not plain data."""
         for assertion, verdict in zip(plan.assertions, cases, strict=True):
             if verdict is Verdict.WRONG_ANSWER:
                 return any(_holds_object(self.value(index)) for index in assertion.calls)

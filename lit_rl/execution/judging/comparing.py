@@ -18,7 +18,7 @@ from lit_rl.execution.checks import Compare, StdioTests
 Expected = str | tuple[str, ...]
 
 _TOKEN = re.compile(rb"\S+")
-# Possessive, so that a token which is no number is refused in one pass over it.
+# Possessive, so that a token which is not a number is refused in one pass over it.
 _NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
 _LONGEST_EXPONENT = 18
 _LONGEST_FLOAT = 1000

@@ -31,7 +31,7 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
         most_units: what it may need in memory, see ``MOST_UNITS``.
 
     Raises:
-        NotPlain: if it is no JSON, or would take more memory or time than is allowed.
+        NotPlain: if it is not JSON, or would take more memory or time than is allowed.
     """
     if len(text) > longest:
         raise NotPlain(f"{len(text)} bytes, where {longest} are the most")

@@ -21,7 +21,7 @@ def set_attributes(error: BaseException, told: Any) -> None:
     """Give an exception attributes that the other side told of; what its class defines stays as it is.
 
     Raises:
-        TypeError: if what was told is no dictionary.
+        TypeError: if what was told is not a dictionary.
     """
     if type(told) is not dict:
         raise TypeError("no attributes")

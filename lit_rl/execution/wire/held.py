@@ -1,6 +1,6 @@
 """Objects that stay in the process that made them, and what the other process is told of them.
 
-An object that is no plain data crosses as a number. With it goes, once, the number of its class; with a class go
+An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
 its name, its bases and which operations its objects know, so that the other side can make a stand-in that
 behaves alike. Numbers of the program are even, those of the tests are odd: a number says whose the object is.
 """

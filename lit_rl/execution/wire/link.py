@@ -295,7 +295,7 @@ class Link(ABC):
         """The exception that was described; one of ours comes back as itself.
 
         Raises:
-            BadMessage: if it is no description.
+            BadMessage: if it is not a description.
         """
         try:
             error = self._exception(description)

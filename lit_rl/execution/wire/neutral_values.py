@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Opaque:
-    """An object of the program's that is no plain data. Equal to nothing but itself."""
+    """An object of the program's that is not plain data. Equal to nothing but itself."""
 
     def __init__(self, type_name: str) -> None:
         self.type_name = type_name

@@ -47,7 +47,7 @@ Revive = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any, hold: Hold | None = None) -> str:
-    """``value`` as a JSON text; ``hold`` turns what is no plain data into its ``["o", ...]``."""
+    """``value`` as a JSON text; ``hold`` turns what is not plain data into its ``["o", ...]``."""
     return _ENCODE(to_tree(value, hold or _forget))
 
 

@@ -112,7 +112,7 @@ def description_of_tree(tree: Any) -> Description:
     """The same from a message that is already parsed.
 
     Raises:
-        NotPlain: if it is no description.
+        NotPlain: if it is not a description.
     """
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):

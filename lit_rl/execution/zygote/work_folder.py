@@ -73,7 +73,7 @@ def _enter(here: int, name: str) -> int:
 
 
 def _remove_files(folder: int) -> list[str]:
-    """Remove all that is no folder; the names of the folders."""
+    """Remove everything but folders, and return the folders' names."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in list(entries):
