@@ -15,7 +15,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import Rollout, collect
+from lit_rl.rollout import Environment, Rollout, collect
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Problem, Sampling
 
@@ -42,6 +42,7 @@ def evaluate(
     sampling: Sampling = Sampling(temperature=0.0),  # noqa: B008  # frozen
     sandbox: ProgramRunner | None = None,
     engine: Engine | None = None,
+    environment: Environment | None = None,
     ks: Sequence[int] = (1,),
     batch_size: int = 32,
     seed: int = 0,
@@ -56,6 +57,7 @@ def evaluate(
         sampling: how; ``num_samples`` completions per problem.
         sandbox: what runs the programs; ``None`` only for tasks without programs. It stays open.
         engine: what samples; by default this process.
+        environment: what answers the policy between turns; by default each problem gets one turn.
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: of the samples.
@@ -73,7 +75,7 @@ def evaluate(
     with torch.no_grad(), evaluating(policy):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
-            rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key))
+            rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key, environment))
     judgements = [judgement for rollout in rollouts for judgement in rollout.judgements]
     by_problem: dict[str, list[bool]] = {}
     for judgement in judgements:

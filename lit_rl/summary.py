@@ -29,12 +29,15 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
     Returns:
         ``execution/pass_rate`` of the completions that could be judged; of all completions
         ``verdict/<verdict>_fraction``, ``completion/length`` (tokens), ``completion/truncated_fraction``,
-        ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); with
+        ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); where
+        rows may have several turns ``execution/pass_rate/turn_<n>`` (as rows stood after n turns), ``turns/used`` and
+        ``turns/repaired_fraction`` (of the rows whose first turn did not pass, those whose last turn did); with
         rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
         ``reward/invalid_fraction``.
     """
     means = Means()
     _add_verdicts(means, rollout)
+    _add_turns(means, rollout)
     _add_completions(means, rollout.completions)
     if rewards is not None:
         _add_rewards(means, rewards)
@@ -51,6 +54,20 @@ def _add_verdicts(means: Means, rollout: Rollout) -> None:
     programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
     means.add_sum("completion/program_rate", len(programs), rows)
     means.add_sum("completion/format_rate", sum(program.fenced for program in programs), rows)
+
+
+def _add_turns(means: Means, rollout: Rollout) -> None:
+    if rollout.max_turns == 1:
+        return
+    passed = []
+    for number in range(1, rollout.max_turns + 1):
+        verdicts = [judgement.outcome.verdict for judgement in rollout.after_turn(number)]
+        judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+        passed.append([verdict is Verdict.PASSED for verdict in verdicts])
+        means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)
+    means.add_sum("turns/used", sum(map(len, rollout.turn_judgements)), len(rollout.judgements))
+    failed_first = [last for first, last in zip(passed[0], passed[-1], strict=True) if not first]
+    means.add_sum("turns/repaired_fraction", sum(failed_first), len(failed_first))
 
 
 def _add_completions(means: Means, completions: Completions) -> None:

@@ -81,6 +81,14 @@ class Session(ABC):
 class Engine(ABC):
     """Samples completions with a policy's weights."""
 
+    in_rounds: bool = False
+    """Whether further turns are asked for only when all rows have finished theirs, in the order of the rows.
+
+    For engines whose numbers depend on which rows are computed side by side, if only in the last bit: what enters
+    together then depends on no clock, and a resumed run samples the same. Others are asked as soon as there is
+    something to ask.
+    """
+
     @abstractmethod
     def session(self, policy: Policy, sampling: Sampling) -> AbstractContextManager[Session]:
         """A ``with`` block that samples: weights are gathered or pushed once at its start and freed at its end.

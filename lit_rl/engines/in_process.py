@@ -34,6 +34,8 @@ class InProcess(Engine):
             number: all requests that are submitted together then share one batch.
     """
 
+    in_rounds = True
+
     def __init__(self, max_rows: int | None = None) -> None:
         if max_rows is not None:
             require_at_least(1, max_rows=max_rows)

@@ -20,10 +20,16 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.optimized_module import OptimizedModule
-from lit_rl.modules.requirements import require_no_programs, require_problems, settle_precision
+from lit_rl.modules.requirements import (
+    require_extendable,
+    require_no_programs,
+    require_playable,
+    require_problems,
+    settle_precision,
+)
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
-from lit_rl.rollout import Evaluated, Rollout, collect, require_infrastructure
+from lit_rl.rollout import Environment, Evaluated, Rollout, SingleTurn, collect, require_infrastructure
 from lit_rl.signatures import show_all_arguments
 from lit_rl.training.modes import evaluating
 from lit_rl.training.strategy import check_strategy
@@ -60,6 +66,7 @@ class PolicyModule(OptimizedModule):
         sandbox: what runs programs, or a function that builds it when a run starts. The run closes at its end what it
             started; a sandbox that is running already stays open.
         engine: what samples; by default the trainer's own process.
+        environment: what answers the policy between turns; by default each problem gets one turn.
         seed: of every random stream of the run; on the command line ``seed_everything`` unless it is set, else 0.
     """
 
@@ -78,6 +85,7 @@ class PolicyModule(OptimizedModule):
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | ProgramRunner | None = None,
         engine: Engine | None = None,
+        environment: Environment | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__()
@@ -91,6 +99,7 @@ class PolicyModule(OptimizedModule):
         self.rewards = Composite(rewards) if isinstance(rewards, list) else rewards
         self.sandbox = sandbox
         self.engine = engine or InProcess()
+        self.environment = environment or SingleTurn()
         self.seed = seed or 0
         self.runner: ProgramRunner | None = None
         self._silence: dict[str, Future[Outcome]] = {}
@@ -109,6 +118,8 @@ class PolicyModule(OptimizedModule):
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
             datamodule.keep_only(self.policy.codec.fits)
+        if self.environment.max_turns > 1:
+            require_extendable(self.policy.codec, self.trainer)
 
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need.
@@ -122,6 +133,7 @@ class PolicyModule(OptimizedModule):
                 [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
             )
         require_problems(self.trainer, stage)
+        require_playable(self.environment, self.trainer, stage, train=self.samples_to_train)
         settle_precision(self.trainer)
         if self.sandbox is None and self.runner is None:
             require_no_programs(self, stage)
@@ -217,4 +229,4 @@ class PolicyModule(OptimizedModule):
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions and run their programs."""
-        return collect(self.policy, self.engine, self.runner, problems, sampling, key)
+        return collect(self.policy, self.engine, self.runner, problems, sampling, key, self.environment)

@@ -12,6 +12,7 @@ from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules.base import RunnerFactory
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
+from lit_rl.rollout import Environment
 from lit_rl.types import Sampling
 
 
@@ -26,6 +27,7 @@ class PolicyOptions(TypedDict, total=False):
     rewards: list[RewardTerm] | Composite | None
     sandbox: RunnerFactory | ProgramRunner | None
     engine: Engine | None
+    environment: Environment | None
     seed: int | None
 
 

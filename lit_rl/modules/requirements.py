@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.models.codec import Codec
+from lit_rl.rollout import Environment
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -51,6 +54,50 @@ def require_no_programs(module: Any, stage: str) -> None:
             "model.sandbox, such as lit_rl.execution.Sandbox"
             + ("" if module.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
         )
+
+
+def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
+    """Check whether an environment can play the problems of this stage.
+
+    A single problem that it cannot play has one turn; a task without any that it can play is refused.
+
+    Args:
+        environment: what answers the policy.
+        trainer: with the task.
+        stage: of the run.
+        train: whether training samples too.
+
+    Raises:
+        ValueError: not one problem of a task can be played; the message is the environment's about the first.
+    """
+    task = task_of(trainer)
+    if task is None or environment.max_turns == 1:
+        return
+    splits: list[tuple[TaskDataModule, Split]] = []
+    if stage == "validate" or (stage == "fit" and trainer.limit_val_batches):
+        splits += [(of, "validation") for of in task.validation_tasks or [task]]
+    if stage in ("test", "predict") or (stage == "fit" and train):
+        splits.append((task, _SPLITS[stage]))
+    for of, split in splits:
+        problems = of.problems(split)
+        refused = [reason for reason in map(environment.refusal, problems) if reason]
+        if refused and len(refused) == len(problems):
+            raise ValueError(refused[0])
+        if refused:
+            rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
+
+
+def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
+    """Check whether conversations about the task's problems can have a second turn, as the policy writes them.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    task = task_of(trainer)
+    for of in [task, *(task.validation_tasks or ())] if task is not None else []:
+        for split in ("train", "validation"):
+            for problem in of.problems(split):
+                codec.require_extendable(problem)
 
 
 def settle_precision(trainer: pl.Trainer) -> None:

@@ -26,7 +26,6 @@ from lit_rl.models import CausalLM
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout import InfrastructureError, Judge, Rollout, collect, find_program, require_infrastructure
 from lit_rl.types import Judgement, Problem, Sampling
-from tests.rewards.rows import batch
 
 CHECK = AssertTests("assert f() == 1")
 
@@ -102,12 +101,11 @@ def test_a_completion_without_a_program_is_never_run(text: str) -> None:
 def test_what_is_compared_with_a_text_is_found_and_not_run() -> None:
     runner = Recording()
     problems = [Problem("t", "p", ReferenceText("int x;", "cpp")), Problem("t", "p", TokenTarget())]
-    judge = Judge(runner, problems)
-    text = "Here:\n```cpp\nint x;\n```\n"
-    found, toy = judge.finish(batch([text, text]))
-    assert found.program is not None and found.program.source == "int x;\n"
-    assert found.outcome == Outcome(Verdict.NO_PROGRAM)
-    assert toy.program is None
+    judge = Judge(runner)
+    found, toy = (find_program(problem, "Here:\n```cpp\nint x;\n```\n") for problem in problems)
+    assert found is not None and found.source == "int x;\n"
+    assert judge.start(problems[0], found, problems[0].check).result() == Outcome(Verdict.NO_PROGRAM)
+    assert toy is None
     assert runner.programs == []
 
 
@@ -141,9 +139,10 @@ def test_equal_programs_of_two_problems_are_two_programs() -> None:
 
     runner = ByCheck()
     problems = [Problem("a", "p", CHECK), Problem("b", "p", AssertTests("assert f() == 2"))]
-    judge = Judge(runner, [problem for problem in problems for _ in range(2)])
-    judgements = judge.finish(batch(["def f(): return 1"] * 4))
-    assert [j.outcome.verdict for j in judgements] == [Verdict.PASSED] * 2 + [Verdict.WRONG_ANSWER] * 2
+    judge = Judge(runner)
+    rows = [problem for problem in problems for _ in range(2)]
+    outcomes = [judge.start(row, find_program(row, "def f(): return 1"), row.check).result() for row in rows]
+    assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 2 + [Verdict.WRONG_ANSWER] * 2
     assert len(runner.programs) == 2
 
 

@@ -1,0 +1,20 @@
+"""Problems in, judged rows out: where engine, environment and sandbox meet."""
+
+from lit_rl.rollout.collector import collect
+from lit_rl.rollout.environment import Attempt, Environment
+from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
+from lit_rl.rollout.records import Evaluated, Rollout
+from lit_rl.rollout.single_turn import SingleTurn
+
+__all__ = [
+    "Attempt",
+    "Environment",
+    "Evaluated",
+    "InfrastructureError",
+    "Judge",
+    "Rollout",
+    "SingleTurn",
+    "collect",
+    "find_program",
+    "require_infrastructure",
+]

@@ -1,0 +1,169 @@
+"""The event loop of a rollout: engine step, decode, judge, environment, next request.
+
+A program starts to run as soon as its turn is finished, while other rows are still being sampled, so execution
+hides behind sampling and training stays on-policy.
+
+Letters: B problems, G samples of each, N = B * G rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+
+from lit_rl.engines.base import Engine, Generation, Request, Session
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.models.policy import Policy
+from lit_rl.models.streams import StreamKey
+from lit_rl.rollout.conversation import Conversation
+from lit_rl.rollout.environment import Environment
+from lit_rl.rollout.judge import Judge, find_program
+from lit_rl.rollout.records import Rollout
+from lit_rl.rollout.rows import completions_of
+from lit_rl.rollout.single_turn import SingleTurn
+from lit_rl.types import Problem, Sampling, Turn
+
+
+def collect(
+    policy: Policy,
+    engine: Engine,
+    runner: ProgramRunner | None,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    key: StreamKey,
+    environment: Environment | None = None,
+) -> Rollout:
+    """Sample rows for the problems and judge their programs.
+
+    Args:
+        policy: what writes.
+        engine: what samples.
+        runner: what executes; ``None`` only for tasks without programs.
+        problems: B problems; none is allowed (a rank whose share has run out).
+        sampling: how; N = B * ``sampling.num_samples`` rows.
+        key: names the random streams.
+        environment: what answers the policy; by default each row is one turn.
+
+    Returns:
+        N rows and their judgements, prompt-major.
+    """
+    environment = environment or SingleTurn()
+    conversations = []
+    for group, problem in enumerate(problems):
+        prompt = policy.codec.encode(problem)
+        turns = 1 if environment.refusal(problem) else environment.max_turns
+        conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
+    with engine.session(policy, sampling) as session:
+        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations)
+        loop.run(in_rounds=engine.in_rounds)
+    completions = completions_of(conversations, policy.codec.pad_id, policy.device)
+    judgements = tuple(conversation.judgements() for conversation in conversations)
+    return Rollout(completions, tuple(of_row[-1] for of_row in judgements), judgements, environment.max_turns)
+
+
+class _Loop:
+    """Keeps an engine busy until every row has come to its end."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        session: Session,
+        judge: Judge,
+        sampling: Sampling,
+        key: StreamKey,
+        environment: Environment,
+        conversations: Sequence[Conversation],
+    ) -> None:
+        self.codec = policy.codec
+        self.session = session
+        self.judge = judge
+        self.sampling = sampling
+        self.key = key
+        self.environment = environment
+        self.conversations = conversations
+        self.unanswered: list[int] = []
+
+    def run(self, in_rounds: bool) -> None:
+        """Sample, judge and answer until nothing is left to say.
+
+        Args:
+            in_rounds: answer only when every row has finished its turn, all in order. What enters the engine
+                together then depends on no clock, so a resumed run samples the same numbers.
+        """
+        self.submit(range(len(self.conversations)))
+        while self.session.num_unfinished or self.unanswered:
+            for generation in self.session.step() if self.session.num_unfinished else ():
+                self.hear(generation)
+            if self.session.num_unfinished and in_rounds:
+                continue
+            if not self.session.num_unfinished:
+                self.wait_for_verdicts(every_row=in_rounds)
+            ready = {row for row in self.unanswered if self.conversations[row].is_answerable}
+            self.unanswered = [row for row in self.unanswered if row not in ready]
+            self.submit([row for row in sorted(ready) if self.answer(self.conversations[row])])
+
+    def submit(self, rows: Sequence[int]) -> None:
+        """Ask for the next turn of some rows."""
+        lengths = [self.conversations[row].num_tokens for row in rows]
+        longest = max(lengths, default=0)
+        # Some families count left pads as positions: a short row beside a long one then has no more room than that.
+        pads = [longest - length if self.codec.counts_pads else 0 for length in lengths]
+        self.session.submit([self.request(row, more) for row, more in zip(rows, pads, strict=True)])
+
+    def request(self, row: int, pads: int) -> Request:
+        """The next turn of a row that stands behind this many pads."""
+        conversation = self.conversations[row]
+        stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
+        return Request(
+            row=row,
+            prompt_ids=(*conversation.prompt_ids, *conversation.ids),
+            stream=stream,
+            max_tokens=max(1, self.room(conversation, pads)),
+            stop_strings=conversation.problem.stop_strings,
+        )
+
+    def room(self, conversation: Conversation, more: int) -> int:
+        """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
+        limits = [self.codec.max_positions, self.environment.max_row_tokens]
+        left = min(limit - conversation.num_tokens - more for limit in limits if limit is not None)
+        return min(self.sampling.max_tokens, left)
+
+    def hear(self, generation: Generation) -> None:
+        """Take a finished turn into its row and start its program."""
+        conversation = self.conversations[generation.row]
+        problem = conversation.problem
+        text, token_bytes = self.codec.decode(generation.ids, generation.reason, problem.stop_strings)
+        start = len(conversation.ids)
+        turn = Turn(start, start + len(generation.ids), text, token_bytes, generation.reason)
+        conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
+        program = find_program(problem, text)
+        conversation.programs.append(program)
+        conversation.outcomes.append(self.judge.start(problem, program, problem.check))
+        goes_on = len(conversation.turns) < conversation.max_turns
+        public = self.environment.check(problem) if goes_on else None
+        conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
+        if goes_on:
+            self.unanswered.append(generation.row)
+
+    def wait_for_verdicts(self, every_row: bool) -> None:
+        """Wait until the environment can answer some row, or every one."""
+        shown = [self.conversations[row].shown[-1] for row in self.unanswered]
+        running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
+        if running and (every_row or len(running) == len(shown)):
+            wait(running, return_when=ALL_COMPLETED if every_row else FIRST_COMPLETED)
+
+    def answer(self, conversation: Conversation) -> bool:
+        """Append the environment's next message; False if it has none, or if no turn would fit after it."""
+        message = self.environment.answer(conversation.problem, conversation.attempts())
+        if message is None:
+            return False
+        if self.environment.max_message_tokens is not None:
+            message = self.codec.shorten(message, self.environment.max_message_tokens)
+        last = conversation.turns[-1]
+        ids = self.codec.extend(
+            conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
+        )
+        if self.room(conversation, len(ids)) < 1:
+            return False
+        conversation.add_message(ids)
+        return True
