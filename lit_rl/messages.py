@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NamedTuple, NoReturn
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
@@ -22,6 +23,8 @@ _SAYS_NOTHING = re.compile(
 )
 """Lines in which the parser tells of types it tried besides, or of what surrounds the error."""
 
+_IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
+"""Files in the trace of a failed import that only do the importing."""
 
 _BASES = {
     "loss": "Loss",
@@ -74,8 +77,8 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
     cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
     if cause.text.startswith(_NO_CLASS):
         line = _neither_name_nor_class(cause, causes) or line
-    if line is None:
-        line = _expected(cause, causes, message)
+    if line is None or "there is no module" in line:
+        line = _failed_import(cause, message) or line or _expected(cause, causes, message)
     return _file_of(cause, files) + line
 
 
@@ -133,6 +136,31 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
         missing = ", ".join(name.partition(".")[2] or name for name in found[1].split(", "))
         return f"missing: {missing}; give them in a --config FILE (lit-rl configs lists some) or one by one"
     return None
+
+
+def _failed_import(cause: Cause, message: str) -> str | None:
+    """File and line of a module that is there but cannot be imported, which the parser does not tell."""
+    paths = re.findall(r"class_path'?[:=]? '([\w.]+)'|^ *Given value: ([\w.]+)$", message, flags=re.MULTILINE)
+    for module in dict.fromkeys("".join(path).rpartition(".")[0] for path in paths):
+        if not module or module in sys.modules:
+            continue
+        try:
+            import_module(module)
+        except Exception as error:
+            inside = [frame for frame in extract_tb(error.__traceback__) if not _IMPORT_FILE.search(frame.filename)]
+            if len(inside) < 2:  # only this file's own: the module itself is missing, or its syntax is wrong
+                continue
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            what = f"{type(error).__name__}: {error}"
+            what = f"there is no module {missing}: install it, or correct the import" if missing else what
+            return f"{'.'.join(cause.keys)}: {_short_path(inside[-1].filename)}, line {inside[-1].lineno}: {what}"
+    return None
+
+
+def _short_path(file: str) -> str:
+    """A path as seen from the working directory, if it lies below."""
+    path, here = Path(file).resolve(), Path.cwd().resolve()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...]) -> str:

@@ -112,8 +112,25 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a task whose import fails": (
         "--data importing_task.Task",
-        ("data: there is no module no_such_package",),
+        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),
     ),
+    "a task that imports a module whose import fails": (
+        "--data indirect_task.Task",
+        ("data: importing_task.py, line 2: there is no module no_such_package: install it",),
+    ),
+    "a task that imports a class by a wrong name": (
+        "--data misnamed_task.Task",
+        ("data: misnamed_task.py, line 2: ImportError: cannot import name 'Taskdata' from 'lit_rl.data'",),
+    ),
+    "a task whose file ends in an error": (
+        "--data nameless_task.Task",
+        ("data: nameless_task.py, line 3: NameError: name 'z' is not defined",),
+    ),
+    "a reward whose import fails": (
+        """--model.rewards '[{"class_path": "importing_task.Reward"}]'""",
+        ("importing_task.py, line 2: there is no module no_such_package: install it",),
+    ),
+    "a task in no file": ("--data no_such_file.Task", ("data: there is no module no_such_file: install it",)),
     "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
     "a task that returns nothing": (own("Forgets"), ("Forgets.load_problems", "got None", "list of Problem")),
     "a task with one name for two problems": (own("Twice"), ("'same' is the task_id of 4 train problems",)),
@@ -188,6 +205,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "own_runner.py").write_text(RUNNER)
     (here / "broken_task.py").write_text("x = 1\nclass Task\n")
     (here / "importing_task.py").write_text("x = 1\nimport no_such_package\n")
+    (here / "indirect_task.py").write_text("from importing_task import Task\n")
+    (here / "misnamed_task.py").write_text("x = 1\nfrom lit_rl.data import Taskdata\n")
+    (here / "nameless_task.py").write_text("x = 1\n\ny = z + 1\n")
     return here
 
 
