@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
     from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective
     from lit_rl.rewards import FormatReward, LengthPenalty, RewardTerm, SyntaxReward, TestsReward
+    from lit_rl.rollout import Attempt, Environment, Repair, SingleTurn
     from lit_rl.trainer import Trainer
     from lit_rl.types import Problem, Sampling
 
@@ -29,6 +30,7 @@ _PLACES = {
     "lit_rl.models": ("CausalLM", "LoRA", "OwnTrunk", "SharedBase"),
     "lit_rl.modules": ("DPO", "GRPO", "PPO", "REINFORCE", "SFT", "Objective"),
     "lit_rl.rewards": ("FormatReward", "LengthPenalty", "RewardTerm", "SyntaxReward", "TestsReward"),
+    "lit_rl.rollout": ("Attempt", "Environment", "Repair", "SingleTurn"),
     "lit_rl.trainer": ("Trainer",),
     "lit_rl.types": ("Problem", "Sampling"),
 }
@@ -42,12 +44,14 @@ __all__ = [
     "REINFORCE",
     "SFT",
     "AssertTests",
+    "Attempt",
     "Basics",
     "CallTests",
     "CausalLM",
     "Checkpointing",
     "CompletionLog",
     "DeepCoder",
+    "Environment",
     "Evaluation",
     "ExecutionEvaluation",
     "FormatReward",
@@ -59,11 +63,13 @@ __all__ = [
     "OwnTrunk",
     "PreferencePairs",
     "Problem",
+    "Repair",
     "RewardTerm",
     "Sampling",
     "Sandbox",
     "SandboxFusionClient",
     "SharedBase",
+    "SingleTurn",
     "StdioTests",
     "SyntaxReward",
     "TaskDataModule",

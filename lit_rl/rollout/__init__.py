@@ -4,6 +4,7 @@ from lit_rl.rollout.collector import collect
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
 from lit_rl.rollout.records import Evaluated, Rollout
+from lit_rl.rollout.repair import Repair
 from lit_rl.rollout.single_turn import SingleTurn
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Evaluated",
     "InfrastructureError",
     "Judge",
+    "Repair",
     "Rollout",
     "SingleTurn",
     "collect",

@@ -5,8 +5,8 @@ import pytest
 from lit_rl.data.basics import Basics
 from lit_rl.execution import AssertTests, CallTests, Outcome, ReferenceText, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
-from lit_rl.rollout_environment import Attempt
-from lit_rl.rollout_repair import Repair
+from lit_rl.rollout.environment import Attempt
+from lit_rl.rollout.repair import Repair
 from lit_rl.types import Problem, StopReason
 
 MARKER = "h1dd3n"
@@ -148,8 +148,8 @@ def test_a_program_with_braces_fills_no_placeholder(sandbox):
         ({"template": "{feedback"}, "cannot be read"),
         ({"template": "}"}, "cannot be read"),
         ({"max_turns": 1}, "max_turns of at least 2, got 1: use SingleTurn"),
-        ({"max_message_tokens": 0}, "max_message_tokens must be at least 1 or null, got 0"),
-        ({"max_row_tokens": -1}, "max_row_tokens must be at least 1 or null, got -1"),
+        ({"max_message_tokens": 0}, "max_message_tokens must be at least 1, got 0"),
+        ({"max_row_tokens": -1}, "max_row_tokens must be at least 1, got -1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):

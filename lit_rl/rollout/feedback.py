@@ -10,7 +10,7 @@ import re
 
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.value_text import shortened
-from lit_rl.rollout_environment import Attempt
+from lit_rl.rollout.environment import Attempt
 from lit_rl.types import Program, StopReason
 
 _LONGEST_LINE = 200

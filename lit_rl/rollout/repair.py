@@ -8,8 +8,8 @@ from string import Formatter
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.judging.prepared_tests import FaultyTests, prepare_tests
 from lit_rl.execution.outcome import Verdict
-from lit_rl.rollout_environment import Attempt, Environment
-from lit_rl.rollout_feedback import describe
+from lit_rl.rollout.environment import Attempt, Environment
+from lit_rl.rollout.feedback import describe
 from lit_rl.types import Problem
 
 IN_A_CHAT = "{feedback}\n\nWrite the whole program again, corrected."
@@ -50,15 +50,10 @@ class Repair(Environment):
     ) -> None:
         if max_turns < 2:
             raise ValueError(f"Repair needs max_turns of at least 2, got {max_turns}: use SingleTurn for one turn")
-        for name, limit in (("max_message_tokens", max_message_tokens), ("max_row_tokens", max_row_tokens)):
-            if limit is not None and limit < 1:
-                raise ValueError(f"Repair's {name} must be at least 1 or null, got {limit}")
+        super().__init__(max_turns, max_message_tokens, max_row_tokens)
         if template is not None:
             _require_placeholders(template)
-        self.max_turns = max_turns
         self.template = template
-        self.max_message_tokens = max_message_tokens
-        self.max_row_tokens = max_row_tokens
 
     def check(self, problem: Problem) -> Check | None:
         """The public check."""
