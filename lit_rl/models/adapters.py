@@ -38,7 +38,8 @@ class LoRA:
     Args:
         rank: of the update matrices.
         alpha: the update is scaled by ``alpha / rank``.
-        dropout: on the adapters' input while training.
+        dropout: share of the adapters' input that is dropped in the updates of SFT. GRPO, PPO, REINFORCE and DPO compare
+            log-probabilities of several forward passes and train without dropout.
         target_modules: layers that get one; ``all-linear`` for every linear layer but the output and those that
             :func:`not_adaptable` names.
     """
