@@ -31,7 +31,7 @@ import yaml
 
 from lit_rl.cli import main as lit_rl_main
 from lit_rl.commands import VERBS
-from lit_rl.models.export import read_checkpoint
+from lit_rl.models.model_folders import read_checkpoint
 
 assert VERBS  # the classes are known by name before the first fork
 

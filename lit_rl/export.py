@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.export import load_weights, read_checkpoint, write_model
+from lit_rl.models.model_folders import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.training.dtypes import torch_dtype
 

@@ -11,7 +11,7 @@ import yaml
 from mistakes import BASE, answer, require_one_line
 
 from lit_rl.__main__ import main
-from lit_rl.models.export import read_checkpoint
+from lit_rl.models.model_folders import read_checkpoint
 
 OWN = '''
 import math

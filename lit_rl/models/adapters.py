@@ -38,8 +38,8 @@ class LoRA:
     Args:
         rank: of the update matrices.
         alpha: the update is scaled by ``alpha / rank``.
-        dropout: share of the adapters' input that is dropped in the updates of SFT. GRPO, PPO, REINFORCE and DPO compare
-            log-probabilities of several forward passes and train without dropout.
+        dropout: share of the adapters' input that is dropped in the updates of SFT. The other algorithms compare
+            log-probabilities of several forward passes, so their updates are without dropout.
         target_modules: layers that get one; ``all-linear`` for every linear layer but the output and those that
             :func:`not_adaptable` names.
     """

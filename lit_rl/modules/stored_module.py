@@ -12,7 +12,7 @@ import yaml
 from jsonargparse import ArgumentParser
 from lightning.pytorch.trainer.states import TrainerFn
 
-from lit_rl.models.export import read_checkpoint
+from lit_rl.models.model_folders import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.modules.epochs import settle_progress
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from lit_rl.cli import Cli, main
 from lit_rl.export import card
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.export import load_weights, write_model
+from lit_rl.models.model_folders import load_weights, write_model
 
 PROMPT = "def f(x):"
 
