@@ -45,7 +45,11 @@ class InProcess(Engine):
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
         """Weights are whole on every rank inside, see :func:`lit_rl.training.sharding.unsharded`."""
         with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
-            yield InProcessSession(policy, sampling, self.max_rows)
+            session = InProcessSession(policy, sampling, self.max_rows)
+            try:
+                yield session
+            finally:
+                session.end()
 
 
 class InProcessSession(Session):
@@ -68,13 +72,16 @@ class InProcessSession(Session):
         self._waiting: deque[Request] = deque()
         self._steps_waiting = 0
         self._batches: list[RunningBatch] = []
+        self._is_over = False
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Put requests behind those that wait; see :meth:`Session.submit`."""
+        self._require_open()
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
         """Start what may start, then sample one token for each row; see :meth:`Session.step`."""
+        self._require_open()
         self._start()
         generations = [generation for batch in self._batches for generation in batch.step()]
         self._batches = [batch for batch in self._batches if batch.num_running]
@@ -84,6 +91,16 @@ class InProcessSession(Session):
     def num_unfinished(self) -> int:
         """Requests that wait or are being sampled."""
         return len(self._waiting) + sum(batch.num_running for batch in self._batches)
+
+    def end(self) -> None:
+        """Forget what was not answered, caches included; weights may be spread over the ranks from here on."""
+        self._waiting.clear()
+        self._batches.clear()
+        self._is_over = True
+
+    def _require_open(self) -> None:
+        if self._is_over:
+            raise RuntimeError("the session is over, its weights may be gone: open another one with engine.session")
 
     def _start(self) -> None:
         """Make a batch of the requests that wait, if it is time."""
