@@ -35,7 +35,7 @@ import torch
 
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
-from lit_rl.data.base import TaskDataModule
+from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule

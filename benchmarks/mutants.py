@@ -90,10 +90,10 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "neighbouring seeds share orders",
-        "lit_rl/data/base.py",
+        "lit_rl/data/problem_loader.py",
         "orders = (torch.randperm(len(self.problems), generator=generator) for _ in range(self.epoch + 1))",
         "orders = [torch.randperm(len(self.problems), generator=generator.manual_seed(self.seed + self.epoch))]",
-        "tests/data/test_base.py",
+        "tests/data/test_task.py",
     ),
     Mutant(
         "a finished epoch is not counted on resume",
@@ -387,10 +387,10 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "the test split has no maximum",
-        "lit_rl/data/base.py",
+        "lit_rl/data/task.py",
         'limit = self.max_train_problems if split == "train" else self.max_validation_problems',
         'limit = {"train": self.max_train_problems, "validation": self.max_validation_problems}.get(split)',
-        "tests/data/test_base.py",
+        "tests/data/test_task.py",
     ),
     # -- grading: tests beside the program ----------------------------------------------------------------------
     Mutant(

@@ -34,7 +34,7 @@ OURS = """
 import sys, time, json
 CLOCK = time.process_time if json.loads(sys.argv[1])["clock"] == "cpu" else time.perf_counter
 import torch, lightning.pytorch as pl
-from lit_rl.data.base import TaskDataModule
+from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO

@@ -10,8 +10,8 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from lit_rl.check_data import problems_of, with_data_of_config
-from lit_rl.data.base import TaskDataModule
 from lit_rl.data.contamination import Overlap, find_overlaps
+from lit_rl.data.task import TaskDataModule
 
 MOST_SHOWN = 20
 

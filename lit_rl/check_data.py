@@ -13,7 +13,7 @@ from typing import Any, get_args
 import yaml
 from jsonargparse import ArgumentParser
 
-from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox

@@ -15,7 +15,7 @@ from lightning_utilities.core.enums import StrEnum
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.config_files import check_file, check_groups, files_of
-from lit_rl.data.base import TaskDataModule
+from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import SandboxError
 from lit_rl.messages import explain, fail
 from lit_rl.modules.base import PolicyModule

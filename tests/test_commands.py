@@ -11,7 +11,7 @@ import pytest
 import lit_rl.cli
 from lit_rl.check_data import problems_of
 from lit_rl.commands import VERBS
-from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.types import Problem
 

@@ -12,9 +12,9 @@ import pytest
 
 import lit_rl.data
 import lit_rl.modules
-from lit_rl.data.base import TaskDataModule
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
 from lit_rl.data.options import TaskOptions
+from lit_rl.data.task import TaskDataModule
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule, RolloutModule, TextModule
 from lit_rl.modules.options import PolicyOptions, RolloutOptions, TextOptions
 

@@ -7,11 +7,11 @@ from typing import Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.basics_cases import MAX_PUBLIC_CASES
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
 from lit_rl.data.basics_problems import Rendering, problems_of
 from lit_rl.data.options import TaskOptions
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.types import Problem
 
 

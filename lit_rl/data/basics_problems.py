@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from lit_rl.data.base import Split
 from lit_rl.data.basics_cases import Arguments, divided_cases, examples_text
+from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
 from lit_rl.types import Problem
 

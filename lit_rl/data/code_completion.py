@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import BuildAndRun
 from lit_rl.types import Message, Problem
 
@@ -73,7 +73,7 @@ class CodeCompletion(TaskDataModule):
         context_lines: lines shown before and after the masked ones; ``None`` shows the whole file.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the lines begin).
         train_on_places: train on the same places, to see what can be learned from them.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Source:
         the staged scores: S. Xin, "Reinforcement Learning Exploration", section 4

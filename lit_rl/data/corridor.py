@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.options import SmallTaskOptions
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -21,7 +21,7 @@ class Corridor(TaskDataModule):
         num_cells: cells besides the goal.
         starts: distances to start from; by default every cell.
         batch_size: starts per rollout on one rank; ``None`` for all of them.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Raises:
         ValueError: a start outside the corridor.

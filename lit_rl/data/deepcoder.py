@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
 from lit_rl.data.contest_examples import parameters_of, shown_tests
 from lit_rl.data.contest_tests import (
     FLOAT_TOLERANCE,
@@ -24,8 +23,10 @@ from lit_rl.data.contest_tests import (
 )
 from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
+from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem

@@ -10,11 +10,11 @@ import random
 from pathlib import Path
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.cactus import ThornSource, read_thorns
 from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -44,7 +44,7 @@ class EinsteinToolkit(TaskDataModule):
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
         split_seed: of that choice.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the code begins).
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Source:
         the task and its truncations: S. Xin, "Reinforcement Learning Exploration", section 2 and appendix A

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 from lit_rl.execution.program import Extraction
 
 if TYPE_CHECKING:
-    from lit_rl.data.base import TaskDataModule
+    from lit_rl.data.task import TaskDataModule
 
 
 class SmallTaskOptions(TypedDict, total=False):

@@ -13,11 +13,11 @@ import random
 from collections.abc import Iterator
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
 from lit_rl.data.rows import Row, read_rows
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import InventedWorlds
 from lit_rl.simulators.robot_program import prepare
 from lit_rl.simulators.service_robot import FUNCTIONS
@@ -40,7 +40,7 @@ class RoboInstruct(TaskDataModule):
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         num_worlds: invented worlds a program is run in.
         timeout_seconds: CPU seconds for a program in one world.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Source:
         Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.roboeval_files import read_tasks
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import RobotWorlds
 from lit_rl.types import Problem
 
@@ -27,7 +27,7 @@ class RoboEval(TaskDataModule):
         checkout: root of a clone of https://github.com/ut-amrl/codebotler.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         timeout_seconds: CPU seconds for a program in one world.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Source:
         Hu et al. 2024, https://arxiv.org/abs/2311.11183

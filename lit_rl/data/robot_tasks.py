@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.robot_families import FAMILIES, RobotTask
 from lit_rl.data.robot_prompts import PromptForm, robot_problem
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import RobotWorlds
 from lit_rl.types import Problem
 
@@ -24,7 +24,7 @@ class RobotTasks(TaskDataModule):
         task_seed: of the generator; another seed gives other problems.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         timeout_seconds: CPU seconds for a program in one world.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
     """
 
     name = "robot_tasks"

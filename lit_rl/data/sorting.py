@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.options import SmallTaskOptions
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 
@@ -23,7 +23,7 @@ class Sorting(TaskDataModule):
     Args:
         prompts: lists of the same length of numbers >= 0; by default the lecture's three.
         batch_size: prompts per rollout on one rank; ``None`` for all of them.
-        **options: see :class:`lit_rl.data.base.TaskDataModule`.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
     Raises:
         ValueError: no prompts, of different lengths, or with negative numbers.

@@ -7,7 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codec import Codec
 from lit_rl.rollout import Environment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from jsonargparse import ArgumentParser
 
-from lit_rl.data.base import TaskDataModule
+from lit_rl.data.task import TaskDataModule
 
 TASKS = {
     "lit_rl.data.humaneval.HumanEval": {"split": "train", "form": "instruct"},

@@ -9,8 +9,8 @@ import pytest
 from distributed.ranks import on_ranks
 from distributed.runs import policy, trainer_of
 
-from lit_rl.data.base import Split, TaskDataModule
 from lit_rl.data.preferences import PreferencePair
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models import CausalLM

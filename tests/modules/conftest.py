@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import TINY_QWEN2
 
-from lit_rl.data.base import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, RolloutModule

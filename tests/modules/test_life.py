@@ -14,7 +14,7 @@ from lightning.pytorch.cli import ReduceLROnPlateau
 from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
 from torch.utils.data import DataLoader
 
-from lit_rl.data.base import ProblemLoader
+from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.models import OwnTrunk
 from lit_rl.modules import GRPO, PPO, RolloutModule
 

@@ -11,8 +11,8 @@ import torch
 from conftest import TINY_QWEN2
 from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
 
-from lit_rl.data.base import Split
 from lit_rl.data.preferences import PreferencePair
+from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective

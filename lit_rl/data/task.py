@@ -1,149 +1,23 @@
-"""What every task's DataModule shares: batches of problems, a position that resumes, no duplicates."""
+"""What every task's DataModule shares: its problems for each split, and loaders of them."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import lightning.pytorch as pl
-import torch
-from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
-from torch.utils.data import SequentialSampler
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.bounds import require_at_least
+from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.signatures import show_all_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
-
-
-class ProblemLoader:
-    """Batches of problems; knows where it stands, and stands at the same place on every rank.
-
-    Not a ``DataLoader``: Lightning then leaves it alone (no ``DistributedSampler``, which pads with
-    duplicates), and its position is counted where the batches are consumed. The order of an epoch depends on
-    ``(seed, epoch)`` only. Each global batch is dealt out to the ranks row by row.
-
-    Args:
-        problems: what to iterate over, the same on every rank.
-        batch_size: problems per batch on one rank.
-        shuffle: a new order each epoch; otherwise the given order.
-        drop_last: leave out a last batch that is not full, as training wants; a problem left out in one epoch
-            comes in another. Never set for evaluation.
-        seed: of the order.
-        rank: this process.
-        world_size: number of processes.
-    """
-
-    def __init__(
-        self,
-        problems: Sequence[Problem],
-        batch_size: int,
-        *,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-    ) -> None:
-        require_at_least(1, batch_size=batch_size)
-        self.problems = problems
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.seed = seed
-        self.rank = rank
-        self.world_size = world_size
-        self.drop_last = drop_last
-        if drop_last and len(problems) < batch_size * world_size:
-            raise ValueError(
-                f"a training batch needs {batch_size * world_size} problems (batch_size {batch_size} on "
-                f"{world_size} ranks), got {len(problems)}: lower batch_size or load more problems"
-            )
-        self.epoch = 0
-        self.position = 0
-        self._resumed = False
-        # Lightning calls ``set_epoch`` on it, and asks it whether the order is that of the problems.
-        self.sampler = _Sampler(self) if shuffle else _InOrder(self)
-        self.batch_sampler = None
-
-    def __len__(self) -> int:
-        """Batches in an epoch, the same on every rank; a rank whose share has run out gets an empty one."""
-        global_batch = self.batch_size * self.world_size
-        return len(self.problems) // global_batch if self.drop_last else -(-len(self.problems) // global_batch)
-
-    def __iter__(self) -> Iterator[tuple[Problem, ...]]:
-        if self._resumed:
-            self._resumed = False
-        else:
-            self.position = 0
-        order = self._order()
-        global_batch = self.batch_size * self.world_size
-        while self.position < len(self):
-            start = self.position * global_batch
-            self.position += 1
-            mine = order[start : start + global_batch][self.rank :: self.world_size]
-            yield tuple(self.problems[i] for i in mine)
-
-    def _order(self) -> list[int]:
-        if not self.shuffle:
-            return list(range(len(self.problems)))
-        # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
-        generator = torch.Generator().manual_seed(self.seed)
-        orders = (torch.randperm(len(self.problems), generator=generator) for _ in range(self.epoch + 1))
-        return deque(orders, maxlen=1)[0].tolist()
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before each epoch."""
-        self.epoch = epoch
-
-    def state_dict(self) -> dict[str, int]:
-        """Where the loader stands, in global batches, and what its order depends on."""
-        global_batch = self.batch_size * self.world_size
-        place = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
-        return place | {"problems": len(self.problems), "seed": self.seed}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there; a finished epoch goes on with the next one.
-
-        Raises:
-            ValueError: the position was counted in global batches of another size.
-        """
-        here = self.batch_size * self.world_size
-        saved = state.get("global_batch", here)
-        if saved != here:
-            fits = saved % self.world_size == 0
-            advice = f"set batch_size to {saved // self.world_size}" if fits else "take a number of ranks that divides"
-            raise ValueError(
-                f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
-                f"({self.batch_size} on each of {self.world_size} ranks): {advice} to go on"
-            )
-        before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
-        now = f"{len(self.problems)} problems and seed {self.seed}"
-        if before != now and self.shuffle and state["position"]:
-            rank_zero_warn(
-                f"the checkpoint's order was that of {before}, now it is that of {now}: "
-                "some problems of this epoch come twice and some not at all"
-            )
-        self.epoch, self.position = state["epoch"], state["position"]
-        self._resumed = self.position < len(self)
-
-
-class _Sampler:
-    """What Lightning tells the epoch to."""
-
-    def __init__(self, loader: ProblemLoader) -> None:
-        self.loader = loader
-
-    def set_epoch(self, epoch: int) -> None:
-        self.loader.set_epoch(epoch)
-
-
-class _InOrder(_Sampler, SequentialSampler):
-    """Says by its type that the order is that of the problems, and keeps Lightning from changing it."""
 
 
 class TaskDataModule(pl.LightningDataModule):

@@ -6,7 +6,8 @@ from itertools import islice
 
 import pytest
 
-from lit_rl.data.base import ProblemLoader, Split, TaskDataModule
+from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.types import Problem
 
