@@ -41,7 +41,7 @@ def lists(rng: Random, *edges: list[int]) -> list[Arguments]:
 
 
 def one_text(rng: Random, length: int, letters: str = "abcdefghijklmnopqrstuvwxyz") -> str:
-    """A text of so many of these letters."""
+    """A text of this many of these letters."""
     return "".join(rng.choice(letters) for _ in range(length))
 
 
@@ -58,7 +58,7 @@ def interval(rng: Random, slots: Slots) -> list[Arguments]:
 
 
 def text_with(rng: Random, letter: str, count: int) -> str:
-    """A text that holds the letter so many times, among others."""
+    """A text that holds the letter this many times, among others."""
     letters = [letter] * count + list(one_text(rng, rng.randint(2, 6), "aeiou".replace(letter, "")))
     rng.shuffle(letters)
     return "".join(letters)

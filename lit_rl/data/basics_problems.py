@@ -23,7 +23,7 @@ Slots = Mapping[str, Any]
 
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
-# So many draws in a row without a new program: the family has no more.
+# After this many draws in a row without a new program, the family has no more.
 MAX_MISSES = 2000
 
 # Names that no body uses for its own variables, so a parameter is never shadowed.

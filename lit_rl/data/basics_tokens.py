@@ -25,7 +25,7 @@ PIECES = "|".join(
     (
         r'(?:\):\n {4}|[.?])?"{3}\n?',  # a docstring's quotes, with what they open or close
         r"\n* *(?:return|for|in|if|else|and|or|not|def) ",  # keywords with their spaces and indent
-        r'(?<=")[^\w\s"](?=")',  # a sign between quotes: the string it makes
+        r'(?<=")[^\w\s"](?=")',  # a character between quotes: the string it makes
         r'"?\.[A-Za-z_]+\(',  # a method call, of a string too
         r"[A-Za-z_]+\(",  # a function call
         r" ?[A-Za-z_]+(?: (?=[0-9\"]))?",  # a word; a space before a number or a quote belongs to the word

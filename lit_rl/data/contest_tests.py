@@ -126,7 +126,7 @@ def _text(value: Any) -> str:
 
 
 def longest_tests(tests: Sequence[ContestTest], count: int | None) -> list[ContestTest]:
-    """At most so many tests, those with the longest inputs, in their order; all if ``count`` is ``None``."""
+    """At most this many tests, those with the longest inputs, in their order; all if ``count`` is ``None``."""
     if count is None or len(tests) <= count:
         return list(tests)
     by_length = sorted(range(len(tests)), key=lambda place: -len(str(tests[place].given)))

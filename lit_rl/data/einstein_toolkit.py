@@ -143,7 +143,7 @@ def thorn_prompt(
 
 
 def cut(text: str, most_chars: int) -> str:
-    """The first so many characters, and a mark where more was left out.
+    """The first ``most_chars`` characters, and a mark where more was left out.
 
     Example:
         >>> cut("abcdef", 4)

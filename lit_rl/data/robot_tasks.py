@@ -67,7 +67,7 @@ def generate(count: int, *, seed: int = 0) -> list[RobotTask]:
     """Tasks with different instructions, the families in turn; a longer list begins with a shorter one.
 
     Raises:
-        ValueError: there are not so many different instructions.
+        ValueError: there are not this many different instructions.
     """
     rng = random.Random(seed)
     tasks: dict[str, RobotTask] = {}

@@ -227,7 +227,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
                     number += 1
                     yield _row(str(path), number, values)
     except pyarrow.ArrowInvalid as fault:
-        raise ValueError(f"{path} is no readable Parquet file ({fault}): fetch it again") from None
+        raise ValueError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
 
 
 def _read_arrow(path: Path) -> Iterator[Row]:

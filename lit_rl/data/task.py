@@ -30,8 +30,8 @@ class TaskDataModule(pl.LightningDataModule):
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
         seed: of the order of the training problems; on the command line ``seed_everything`` unless it is set, else 0.
-        max_train_problems: use the first so many training problems.
-        max_validation_problems: use the first so many problems of the validation split, and of the test split.
+        max_train_problems: at most this many training problems, the first ones.
+        max_validation_problems: at most this many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
         extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
