@@ -19,7 +19,7 @@ class PreferenceWriter(pl.Callback):
     """Writes pairs of completions of one problem whose rewards differ; runs in ``lit-rl predict``.
 
     The file is what :class:`lit_rl.data.PreferencePairs` reads. It is written once, at the end, by the first rank,
-    in the order of the problems.
+    in the order of the problems. Of a row of several turns the last one is compared, as the answer to the prompt.
 
     Args:
         path: where to; ends in ``.jsonl``.

@@ -1,6 +1,7 @@
 """Masked statistics, and the one owner of the loss's denominator.
 
-Letters: N completions (rows), T completion tokens, padded on the right. Masks are bool, True counts.
+Letters: N completions (rows), T completion tokens, padded on the right. Masks are bool, True counts; a row's may
+have holes, where the environment spoke.
 What stands where a mask is False never matters, not even NaN.
 """
 
@@ -126,6 +127,48 @@ def masked_moments(
     deviations = torch.where(mask, kept - mean, torch.zeros_like(kept))
     squares = total(deviations.square().sum().reshape(1))[0]
     return mean, squares / (count - 1).clamp(min=1), count
+
+
+def last_tokens(mask: Tensor) -> Tensor:
+    """Mark the last entry of each row that counts.
+
+    Args:
+        mask: [N, T] bool; may have holes.
+
+    Returns:
+        [N, T] bool, one True per row; none in a row where nothing counts.
+
+    Raises:
+        ValueError: ``mask`` is not a bool [N, T].
+
+    Example:
+        >>> last_tokens(torch.tensor([[True, False, True, False], [False, False, False, False]])).long()
+        tensor([[0, 0, 1, 0],
+                [0, 0, 0, 0]])
+    """
+    _require_token_mask(mask)
+    return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
+
+
+def ends(mask: Tensor) -> Tensor:
+    """Column after the last entry of each row that counts, by position: holes are stepped over.
+
+    Args:
+        mask: [N, T] bool.
+
+    Returns:
+        [N] int64; 0 for a row where nothing counts.
+
+    Raises:
+        ValueError: ``mask`` is not a bool [N, T].
+
+    Example:
+        >>> ends(torch.tensor([[True, False, True, False], [False, False, False, False]]))
+        tensor([3, 0])
+    """
+    _require_token_mask(mask)
+    after = mask.flip(-1).cumsum(-1) == 0
+    return mask.shape[-1] - after.sum(-1)
 
 
 def loss_denominator(mask: Tensor, mode: AggregateMode, *, constant_tokens: int | None = None) -> Tensor:

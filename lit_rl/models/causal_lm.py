@@ -216,7 +216,7 @@ class CausalLM(Policy):
 
 
 def sequence_hidden_states(model: Any, completions: Completions, pack_tokens: int | None = None) -> Tensor:
-    """Run a causal LM's decoder over prompts and completions.
+    """Run a causal LM's decoder over prompts and completions, what the environment said included.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not).
@@ -227,5 +227,5 @@ def sequence_hidden_states(model: Any, completions: Completions, pack_tokens: in
         [N, S, H] last hidden states, S = P + T.
     """
     ids = torch.cat([completions.prompt_ids, completions.completion_ids], 1)
-    mask = torch.cat([completions.prompt_mask, completions.completion_mask], 1)
+    mask = torch.cat([completions.prompt_mask, completions.token_mask], 1)
     return hidden_states(model, ids, mask, pack_tokens)

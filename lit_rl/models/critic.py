@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.functional.logprobs import completion_positions
+from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM, sequence_hidden_states
 from lit_rl.models.family import text_config
@@ -184,7 +185,7 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
         completions: the same N rows.
 
     Returns:
-        values [N, T] and tail values [N] (the state after the last real token of each row).
+        values [N, T] and tail values [N] (the state after the last token of each row that the policy chose).
     """
     num_tokens = completions.completion_ids.shape[1]
     where = completion_positions(hidden.shape[1] - num_tokens, num_tokens)
@@ -193,5 +194,5 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
     dtype = torch.promote_types(head.weight.dtype, torch.float32)
     with torch.autocast(hidden.device.type, enabled=False):
         all_values = nn.functional.linear(states.to(dtype), head.weight.to(dtype), head.bias.to(dtype))[..., 0]
-    tail = all_values.gather(1, completions.lengths[:, None])[:, 0]
+    tail = all_values.gather(1, ends(completions.completion_mask)[:, None])[:, 0]
     return all_values[:, :num_tokens].clone(), tail  # a sharded module may not return a view

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lit_rl.functional.masking import ends
 from lit_rl.models.critic import Critic
 from lit_rl.models.number_codec import Numbers
 from lit_rl.models.policy import Policy
@@ -140,7 +141,7 @@ class CorridorCritic(Critic):
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
         before = distances(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)
-        tails: Tensor = values.gather(1, completions.lengths[:, None])[:, 0]
+        tails: Tensor = values.gather(1, ends(mask)[:, None])[:, 0]
         return values[:, :-1] * mask, tails
 
     def trained_parameters(self) -> list[nn.Parameter]:

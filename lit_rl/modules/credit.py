@@ -3,7 +3,8 @@
 A token learns from the rewards from it on. Without a discount that is the gradient of the expected reward as long
 as each reward stands where it was decided or later: what stands before a token does not teach it. A place in the
 text (the line that failed) is decided by the token after it, until which it might have gone on; the outcome of the
-whole program only by the last token, EOS, which says that nothing more follows.
+whole program only by the last token, EOS, which says that nothing more follows. In a row of several turns the text
+and the program are those of the last turn; earlier turns learn from what comes after them.
 
 Letters: N completions, T completion tokens.
 """
@@ -15,6 +16,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
+from lit_rl.functional.masking import last_tokens
 from lit_rl.rewards.base import RewardOutput
 
 Credit = Literal["spans", "tokens", "terminal"]
@@ -34,7 +36,7 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
 
     Args:
         rewards: of N completions.
-        mask: [N, T] bool, the tokens of each completion.
+        mask: [N, T] bool, the tokens that the policy chose.
         credit: see above.
 
     Returns:
@@ -53,7 +55,5 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
 
 
 def terminal(rewards: Tensor, mask: Tensor) -> Tensor:
-    """[N, T] with each reward [N] on its row's last token."""
-    last = mask.sum(-1, keepdim=True) - 1
-    placed = torch.zeros(mask.shape, dtype=rewards.dtype, device=rewards.device)
-    return placed.scatter(1, last.clamp(min=0), rewards[:, None]) * mask
+    """[N, T] with each reward [N] on the last token of its row that the policy chose."""
+    return torch.where(last_tokens(mask), rewards[:, None], 0.0)

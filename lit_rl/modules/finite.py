@@ -24,10 +24,12 @@ def evidence_of_completions(completions: Completions) -> Evidence:
     """Rows as they went into the model."""
     return {
         "task_ids": [problem.task_id for problem in completions.problems],
-        "texts": list(completions.texts),
+        "texts": [[turn.text for turn in turns] for turns in completions.turns],
+        "turns": [[(turn.start, turn.end) for turn in turns] for turns in completions.turns],
         "prompt_ids": completions.prompt_ids.cpu(),
         "completion_ids": completions.completion_ids.cpu(),
         "completion_mask": completions.completion_mask.cpu(),
+        "token_mask": completions.token_mask.cpu(),
         "sampler_logprobs": completions.sampler_logprobs.cpu(),
     }
 

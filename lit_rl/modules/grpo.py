@@ -163,15 +163,23 @@ class GRPO(RolloutModule):
 def credit_weights(credit: Tensor, mask: Tensor) -> Tensor:
     """[N, T] weights of the tokens by the size of their credit.
 
-        w_it = n_i |c_it| / sum_t |c_it|        n_i tokens of row i, so the mean weight of a row is 1
+        w_it = n_i |c_it| / sum_t |c_it|        sums over the n_i tokens of one turn, so the mean weight of a turn is 1
 
-    A row without any credit keeps weight 1 everywhere.
+    A turn without any credit keeps weight 1 everywhere, as all turns before the last do.
 
     Args:
         credit: [N, T] reward units.
-        mask: [N, T] bool.
+        mask: [N, T] bool; a turn is what stands between two holes.
     """
-    sizes = credit.abs() * mask
-    total = sizes.sum(-1, keepdim=True)
-    lengths = mask.sum(-1, keepdim=True)
-    return torch.where(total > 0, lengths * sizes / total.clamp(min=1e-30), torch.ones_like(credit)) * mask
+    first = mask.clone()
+    first[:, 1:] &= ~mask[:, :-1]
+    turn = first.cumsum(-1)
+    weights = torch.zeros_like(credit)
+    for number in range(1, int(first.sum(-1).max()) + 1 if mask.numel() else 1):
+        here = mask & (turn == number)
+        sizes = credit.abs() * here
+        total = sizes.sum(-1, keepdim=True)
+        lengths = here.sum(-1, keepdim=True)
+        weighed = torch.where(total > 0, lengths * sizes / total.clamp(min=1e-30), torch.ones_like(credit))
+        weights = torch.where(here, weighed, weights)
+    return weights

@@ -268,18 +268,18 @@ class RolloutModule(PolicyModule):
 
     def micro_batches(self, experience: Experience, rows: Tensor) -> list[Experience]:
         """The given rows in pieces, rows of similar length together, as many pieces on every rank."""
-        pieces = self.pieces(experience.completions.lengths, rows)
+        pieces = self.pieces(experience.completions.num_tokens, rows)
         return [experience.select(piece).trim() if len(piece) else idle(experience) for piece in pieces]
 
-    def pieces(self, lengths: Tensor, rows: Tensor) -> Iterator[Tensor]:
-        """Row numbers in pieces, sorted by length; empty pieces where other ranks have more.
+    def pieces(self, num_tokens: Tensor, rows: Tensor) -> Iterator[Tensor]:
+        """Row numbers in pieces, sorted by tokens to read; empty pieces where other ranks have more.
 
         A rank with fewer rows must still take part in every forward and backward pass, or the others wait
         for ever.
         """
         size = self.microbatch_size or max(1, len(rows))
         wanted = max_over_ranks(-(-len(rows) // size), self.device)
-        ordered = rows[lengths.cpu()[rows].argsort(stable=True)]
+        ordered = rows[num_tokens.cpu()[rows].argsort(stable=True)]
         for i in range(wanted):
             yield ordered[i * size : (i + 1) * size]
 
@@ -314,7 +314,7 @@ class RolloutModule(PolicyModule):
         """[N, T] log-probabilities of the given rows under the policy or another, 0 in the others, in pieces."""
         scorer = self.policy if scorer is None else scorer
         logprobs = torch.zeros_like(completions.sampler_logprobs)
-        for piece in self.pieces(completions.lengths, rows):
+        for piece in self.pieces(completions.num_tokens, rows):
             part = completions.select(piece if len(piece) else [0]).trim()
             scored = scorer.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(scored.dtype)  # also on a rank without rows: sums over ranks need one dtype

@@ -3,6 +3,9 @@
 A token that overlaps a span is flagged; the span's value is split evenly over its flagged tokens. What has
 no place is spread evenly over the tokens of the extracted program, and tokens outside it get nothing. Where
 there is no program it is spread over all completion tokens, EOS included. The parts always sum to the value.
+
+In a row of several turns all of this is about the last one, whose text and program are judged: tokens of earlier
+turns and of the environment are never flagged and get nothing of the rest.
 """
 
 from __future__ import annotations
@@ -43,20 +46,24 @@ class TokenPlaces:
     """The tokens of one completion by their place in its text.
 
     Args:
-        token_bytes: byte span of each token, in order.
-        mask: T flags, True for completion tokens, EOS included.
-        program: the program found in the completion, if any.
+        token_bytes: byte span of each token of the last turn, in order.
+        mask: T flags, True for tokens that the policy chose, EOS included.
+        program: the program found in the turn, if any.
+        start: column of the turn's first token.
     """
 
-    def __init__(self, token_bytes: Sequence[ByteSpan], mask: Sequence[bool], program: Program | None) -> None:
+    def __init__(
+        self, token_bytes: Sequence[ByteSpan], mask: Sequence[bool], program: Program | None, start: int = 0
+    ) -> None:
         # Only tokens that can be flagged: bytes of their own, in the mask. A trimmed batch keeps the spans of
         # its padding, so there can be more spans than flags.
-        pairs = zip(token_bytes, mask, strict=False)
-        self._tokens = [t for t, ((start, end), counts) in enumerate(pairs) if counts and end > start]
-        self._starts = [token_bytes[t][0] for t in self._tokens]
-        self._ends = [token_bytes[t][1] for t in self._tokens]
+        pairs = zip(token_bytes, mask[start:], strict=False)
+        own = [t for t, ((first, after), counts) in enumerate(pairs) if counts and after > first]
+        self._tokens = [start + t for t in own]
+        self._starts = [token_bytes[t][0] for t in own]
+        self._ends = [token_bytes[t][1] for t in own]
         self._length = len(mask)
-        self._everywhere = [t for t, counts in enumerate(mask) if counts]
+        self._everywhere = [t for t, counts in enumerate(mask) if counts and t >= start]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else []
         self.evenly: list[int] = inside or self._everywhere
 

@@ -97,7 +97,8 @@ class Composite:
         rewards, credit, decided, reasons = [], [], [], {}
         for i, row in enumerate(mask.tolist()):
             of_row = [of_term[i] for of_term in scores]
-            places = TokenPlaces(completions.turns[i][-1].token_bytes, row, judgements[i].program)
+            turn = completions.turns[i][-1]
+            places = TokenPlaces(turn.token_bytes, row, judgements[i].program, turn.start)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason

@@ -1,4 +1,8 @@
-"""Penalties for length, in completion tokens, EOS included."""
+"""Penalties for length, in tokens that the policy chose, EOS included.
+
+A row of several turns costs what all its turns cost together: else a policy could write as much as it likes in one turn
+and hand in a short program in the next. What the environment says costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class OverlongPenalty(RewardTerm):
     0 up to ``max_tokens - buffer_tokens``, from there falling to -1 at ``max_tokens``.
 
     Args:
-        max_tokens: the sampler's token limit.
+        max_tokens: the sampler's token limit; with several turns, what all of them together may take.
         buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
         weight: factor in the reward.
         name: name in logs.

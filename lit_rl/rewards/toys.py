@@ -83,9 +83,9 @@ class CorridorReward(RewardTerm):
 
 
 def answers(completions: Completions) -> list[list[int]]:
-    """The sampled ids of each of N rows, without padding."""
-    rows = zip(completions.completion_ids.tolist(), completions.lengths.tolist(), strict=True)
-    return [ids[:length] for ids, length in rows]
+    """The sampled ids of the last turn of each of N rows."""
+    rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
+    return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]
 
 
 def _numbers(problem: Problem) -> tuple[int, ...]:

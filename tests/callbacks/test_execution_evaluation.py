@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from two_turns import rows_of
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
+from lit_rl.callbacks.completion_log import as_markdown, conversation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout
@@ -137,3 +140,18 @@ def test_completions_are_written_with_verdict_and_step_and_stop_at_the_limit() -
     assert all(step == 7 for _, _, step in written)
     assert "**passed**" in written[0][1]
     assert "    a`b" in written[0][1]
+
+
+def test_all_turns_of_a_row_are_written_with_what_the_environment_said() -> None:
+    """Ids are code points here; a row of one turn has no numbers."""
+    rows = rows_of([[119], [119]], [[[50, 51], [72, 105], [52]], [[50]]])
+
+    def decode(ids: Sequence[int], reason: StopReason, stops: Sequence[str]) -> tuple[str, Any]:
+        return "".join(map(chr, ids)), ()
+
+    assert conversation(rows, 0, decode) == [("turn 1", "xx"), ("environment", "Hi"), ("turn 2", "x")]
+    assert conversation(rows, 0)[1] == ("environment", "(2 tokens)")
+    assert conversation(rows, 1, decode) == [("completion", "x")]
+    judgement = Judgement(rows.problems[0], None, Outcome(P))
+    text = as_markdown(judgement, conversation(rows, 0, decode))
+    assert text.endswith("turn 1:\n\n    xx\n\nenvironment:\n\n    Hi\n\nturn 2:\n\n    x")

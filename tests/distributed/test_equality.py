@@ -12,6 +12,7 @@ import torch
 from distributed.ranks import on_ranks
 from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weights
 from modules.conftest import Words
+from two_turns import LastTurn, PlaysPPO
 
 import lit_rl.modules.rollout_module as rollout_module
 from lit_rl.models import FSDP2Strategy, OwnTrunk
@@ -45,6 +46,20 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
         assert idled + idled_too > 0  # a rank had less to do than the other
         assert difference(first, second) == 0.0
         assert difference(first, alone) < 1e-8
+
+
+def test_two_ranks_learn_from_rows_of_turns_what_one_process_learns(byte_tokenizer: str, tmp_path: Path) -> None:
+    """Rows of one to three turns, of other lengths on each rank."""
+
+    def run(strategy: str, devices: int) -> dict[str, Any]:
+        options = {"critic": OwnTrunk(), "rewards": [LastTurn()], "truncation": "bootstrap", "max_rollouts": 2}
+        module = build(PlaysPPO, policy(byte_tokenizer), **options)
+        return fit(module, strategy, tmp_path, devices=devices)  # type: ignore[no-any-return]
+
+    alone = run("auto", 1)
+    first, second = on_ranks(lambda: run("ddp", 2))
+    assert difference(first, second) == 0.0
+    assert difference(first, alone) < 1e-10
 
 
 def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_path: Path) -> None:

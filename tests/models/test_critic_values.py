@@ -41,6 +41,6 @@ def test_values_of_narrow_states_are_float32() -> None:
 def _one_row() -> object:
     class Row:
         completion_ids = torch.zeros(1, 2, dtype=torch.long)
-        lengths = torch.tensor([2])
+        completion_mask = torch.ones(1, 2, dtype=torch.bool)
 
     return Row()

@@ -47,6 +47,13 @@ def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
     assert placed.tolist() == [[0.0, 0.5, 0.0], [0.0, 0.0, 2.0]]
 
 
+def test_a_terminal_reward_stands_on_the_last_token_after_a_gap() -> None:
+    """Two turns: the row of three choices has five tokens."""
+    mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
+    placed = terminal(torch.tensor([0.5, 2.0]), mask)
+    assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5
+
+
 def test_a_place_keeps_its_part_and_the_rest_stands_where_the_option_says() -> None:
     """A program of four letters that earned 0, of which the first two lost 1: that is decided by the third."""
     rewards, mask = scored(["abcd", "a"], [TermScore(0.0, (Span(0, 2, -1.0),)), TermScore(0.5)])

@@ -107,7 +107,7 @@ def test_supervised_runs_stop_too(make_module: Make, tmp_path: Path) -> None:
     module = SFTLossIsNaN(make_module().policy, max_updates=2)
     with pytest.raises(NotFiniteError, match=r"loss is nan at update 0"):
         fit(module, tmp_path)
-    assert read(tmp_path, 0)["texts"] == ["abc"] * 3
+    assert read(tmp_path, 0)["texts"] == [["abc"]] * 3
 
 
 def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 from modules.conftest import fit, weights
+from two_turns import rows_of
 
 from lit_rl.execution import Outcome, Verdict
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.modules.resampling import FreshProblems, one_sided_groups
+from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout import Rollout
-from lit_rl.types import Experience, Problem
+from lit_rl.types import Experience, Judgement, Problem
 
 Make = Callable[..., RolloutModule]
 
@@ -135,3 +136,24 @@ def test_what_could_not_be_judged_is_no_failure_of_a_group() -> None:
     groups = {number: list(range(number * 3, number * 3 + 3)) for number in range(4)}
     rollout: Any = SimpleNamespace(judgements=judgements, completions=SimpleNamespace(groups=lambda: groups))
     assert one_sided_groups(rollout) == [0, 1, 3]
+
+
+def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
+    """Groups 4, 2 and 7, the last one's rows apart; 4 and 7 are replaced by groups of one and three rows."""
+
+    def of(numbers: list[int], first: int) -> Rollout:
+        rows = rows_of([[119]] * len(numbers), [[[first + i] * (1 + i % 3)] for i in range(len(numbers))])
+        judgements = tuple(Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in rows.problems)
+        return Rollout(replace(rows, group_ids=torch.tensor(numbers)), judgements)
+
+    both = replace_groups(of([7, 4, 4, 2, 7], 10), [4, 7], of([0, 1, 1, 1], 50))
+    assert both.completions.group_ids.tolist() == [7, 7, 7, 4, 2]
+    assert both.completions.completion_ids[:, 0].tolist() == [51, 52, 53, 50, 13]
+    assert both.completions.groups() == {7: [0, 1, 2], 4: [3], 2: [4]}
+    assert (
+        [len(turns[-1].text) for turns in both.completions.turns]
+        == both.completions.lengths.tolist()
+        == [2, 3, 1, 1, 1]
+    )
+    with pytest.raises(ValueError, match="groups must be of one size"):
+        _ = both.completions.group_size

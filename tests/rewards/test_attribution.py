@@ -73,3 +73,15 @@ def test_the_weight_scales_all_parts() -> None:
 def test_terms_add_up() -> None:
     scores = [(1.0, TermScore(-1.0, (Span(0, 1, -1.0),))), (0.5, TermScore(4.0)), (1.0, TermScore(None))]
     assert credit(places(0, 8), scores) == pytest.approx([-0.5, 0.5, 0.5, 0.5, 0, 0])
+
+
+def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
+    """Turn, message, and a last turn of the tokens above from column 3 on."""
+    mask = (True, False, False, *MASK)
+    last = TokenPlaces(TOKENS, mask, Program("", 2, 8), start=3)
+    assert last.flagged(3, 5) == [4, 5]
+    parts = last.parts([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
+    assert last.spread(parts) == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
+    assert parts.decided == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
+    without = TokenPlaces(TOKENS, mask, None, start=3)
+    assert credit(without, [(1.0, TermScore(1.0))]) == pytest.approx([0, 0, 0, *[0.2] * 5, 0])

@@ -1,4 +1,5 @@
 import pytest
+from two_turns import rows_of
 
 from lit_rl.execution import AssertTests
 from lit_rl.rewards import Composite, FormatReward, LengthPenalty, OverlongPenalty, RewardTerm
@@ -65,3 +66,11 @@ def test_limits_out_of_range_are_named() -> None:
         LengthPenalty(alpha=-1)
     with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens must be a number in \[1, 10\], got 11"):
         OverlongPenalty(max_tokens=10, buffer_tokens=11)
+
+
+def test_a_rows_length_is_what_its_policy_wrote_in_all_turns() -> None:
+    """Two and three tokens of the policy around a message of ninety."""
+    rows = rows_of([[119]], [[[2, 4], [65] * 90, [6, 8, 10]]])
+    judgements = [judged("xxx")]
+    assert LengthPenalty(alpha=20.0).score(rows, judgements)[0].value == pytest.approx(-1.0)
+    assert OverlongPenalty(6, 4).score(rows, judgements)[0].value == pytest.approx(-0.75)

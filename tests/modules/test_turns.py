@@ -1,0 +1,222 @@
+"""Rows of several turns: what the environment said is read and never learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY_QWEN2
+from modules.conftest import fit, weights
+from modules.test_ppo_experience import GAMMA, LAMBDA, expected_row
+from torch import Tensor
+from two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
+
+from lit_rl.functional.logprobs import completion_logprobs
+from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
+from lit_rl.models.causal_lm import sequence_hidden_states
+from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.projection import project
+from lit_rl.models.toys import CorridorCritic
+from lit_rl.modules import Objective, RolloutModule
+from lit_rl.modules.finite import evidence_of_completions
+from lit_rl.modules.grpo import credit_weights
+from lit_rl.types import Completions, Experience
+
+Make = Callable[..., RolloutModule]
+PROMPTS = [[119], [119, 120, 121]]
+ROWS = [[[10, 12, 14], [65, 66, 67, 68], [16, 18]], [[20, 22], [70], [24, 26, 28, 30]]]
+
+
+def tiny(byte_tokenizer: str, **kwargs: Any) -> CausalLM:
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", **kwargs)
+    policy.load()
+    return policy.eval()
+
+
+def gradient(policy: CausalLM, loss: Tensor) -> Tensor:
+    learning = [p for p in policy.parameters() if p.requires_grad]
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, learning)])
+
+
+def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_tokenizer: str) -> None:
+    """What is read stays; only the labels at its columns are others."""
+    policy, rows = tiny(byte_tokenizer), rows_of(PROMPTS, ROWS)
+    said = rows.token_mask & ~rows.completion_mask
+    others = torch.where(said, (rows.completion_ids + 7) % 256, rows.completion_ids)
+
+    def of(labels: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = sequence_hidden_states(policy.model, rows)
+        logprobs, entropy = completion_logprobs(
+            hidden, lambda h: project(policy.model, h), labels, rows.completion_mask, with_entropy=True
+        )
+        assert entropy is not None
+        assert not logprobs[said].any() and not entropy[said].any()
+        return logprobs.detach(), gradient(policy, logprobs.sum() + entropy.sum())
+
+    (logprobs, before), (altered, after) = of(rows.completion_ids), of(others)
+    assert torch.equal(logprobs, altered) and torch.equal(before, after)
+
+
+def test_the_content_of_an_environment_turn_changes_later_turns_only(byte_tokenizer: str) -> None:
+    policy = tiny(byte_tokenizer)
+    other = [[turn, [97 for _ in message], last] for turn, message, last in ROWS]
+    with torch.no_grad():
+        before, after = (policy.logprobs(rows_of(PROMPTS, said)) for said in (ROWS, other))
+    for row, first, later in [(0, slice(0, 3), slice(7, 9)), (1, slice(0, 2), slice(3, 7))]:
+        assert torch.equal(before[row, first], after[row, first])
+        assert (before[row, later] - after[row, later]).abs().min() > 1e-6
+
+
+@pytest.mark.parametrize("pack_tokens", [None, 20])
+def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(
+    byte_tokenizer: str, pack_tokens: int | None
+) -> None:
+    """Log-probabilities, entropies and values, with different lengths and left padding."""
+    policy = tiny(byte_tokenizer, pack_tokens=pack_tokens)
+    said = [drawn(str(i)) for i in range(6)]
+    rows = rows_of([[119] * (1 + i % 3) for i in range(6)], said)
+    head = ValueHead(32, torch.float64)
+    torch.nn.init.normal_(head.weight)
+
+    def values(part: Completions) -> tuple[Tensor, Tensor]:
+        return values_of(sequence_hidden_states(policy.model, part), head, part)
+
+    with torch.no_grad():
+        logprobs, entropy = policy(rows, 0.7, True)
+        valued, tails = values(rows)
+        assert entropy is not None
+        assert not logprobs[~rows.completion_mask].any() and not entropy[~rows.completion_mask].any()
+        for row, turn, alone in apart(policy, rows):
+            here = slice(turn.start, turn.end)
+            expected, spread = policy(alone, 0.7, True)
+            assert (logprobs[row, here] - expected[0]).abs().max() < 1e-10
+            assert (entropy[row, here] - spread[0]).abs().max() < 1e-10
+            worth, tail = values(alone)
+            assert (valued[row, here] - worth[0]).abs().max() < 1e-10
+            if turn is rows.turns[row][-1]:
+                assert abs(tails[row] - tail[0]) < 1e-10
+
+
+KL = Objective(kl_coef=0.1, entropy_coef=0.05)
+IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
+KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
+    "grpo": (PlaysGRPO, False, {"objective": KL, "num_epochs": 2}),
+    "grpo-sequence": (PlaysGRPO, False, {"objective": Objective(ratio_level="sequence"), "num_epochs": 2}),
+    "grpo-token-weights": (PlaysGRPO, False, {"token_weights": True, "aggregate": "sequence_mean"}),
+    "grpo-lora": (PlaysGRPO, True, {"objective": KL}),
+    "ppo-own": (PlaysPPO, False, {"critic": OwnTrunk, "objective": IN_REWARD, "truncation": "bootstrap"}),
+    "ppo-shared": (PlaysPPO, True, {"critic": SharedBase, "objective": IN_REWARD, "credit": "tokens"}),
+}
+
+
+def trained(make: Make, tokenizer: str, folder: Path, kind: str, pack_tokens: int | None = None, **more: Any) -> Tensor:
+    """Weights of policy and critic after two rollouts of hand-made rows."""
+    cls, lora, options = KINDS[kind]
+    options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
+    module = make(cls, rewards=[LastTurn()], max_rollouts=2, **(options | more))
+    adapters = LoRA(rank=2) if lora else None
+    module.policy = CausalLM(
+        config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", lora=adapters, pack_tokens=pack_tokens
+    )
+    fit(module, folder)
+    critic = [p.detach().flatten() for p in getattr(module, "critic", torch.nn.Module()).parameters()]
+    return torch.cat([weights(module), *critic])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_padded_and_one_row_at_a_time_learn_the_same(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
+) -> None:
+    padded = trained(make_module, byte_tokenizer, tmp_path, kind)
+    start = trained(make_module, byte_tokenizer, tmp_path, kind, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    assert (padded - start).abs().max() > 1e-3
+    for way in ({"pack_tokens": 40}, {"microbatch_size": 1}, {"microbatch_size": 5, "pack_tokens": 30}):
+        found = trained(make_module, byte_tokenizer, tmp_path, kind, **way)  # type: ignore[arg-type]
+        assert (found - padded).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("credit", ["spans", "terminal", "tokens"])
+def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, credit: str
+) -> None:
+    """By hand: rewards stand on the last turn, the end on its last token, what follows a cut row after that token."""
+    module: Any = make_module(
+        PlaysPPO,
+        rewards=[LastTurn()],
+        critic=OwnTrunk(),
+        credit=credit,
+        truncation="bootstrap",
+        gamma=GAMMA,
+        gae_lambda=LAMBDA,
+        whiten_advantages=False,
+        max_rollouts=1,
+    )
+    fit(module, tmp_path)
+    experience, output = module.seen
+    rows = experience.completions
+    assert 0 < rows.truncated.sum() < len(rows) and max(map(len, rows.turns)) == 3
+    for i, columns in enumerate(cut_out(rows)):
+        last = rows.turns[i][-1]
+        token_rewards = torch.zeros(len(columns), dtype=torch.float64)
+        total, length = float(output.rewards[i]), last.end - last.start
+        if credit == "terminal" or (credit == "spans" and length == 1):
+            token_rewards[-1] = total
+        elif credit == "spans":
+            token_rewards[len(columns) - length + 1] -= 0.25  # decided by the token after the place
+            token_rewards[-1] += total + 0.25
+        else:
+            token_rewards[-length:] += (total + 0.25) / length
+            token_rewards[-length] -= 0.25
+        values = experience.old_values[i]
+        tail = module.tails[i] if rows.truncated[i] else 0.0
+        advantages, returns = expected_row(token_rewards.tolist(), values[columns].tolist(), float(tail))
+        assert experience.advantages[i, columns].tolist() == pytest.approx(advantages, abs=1e-6)
+        assert experience.returns[i, columns].tolist() == pytest.approx(returns, abs=1e-6)
+    assert not experience.advantages[~rows.completion_mask].any()
+
+
+def test_trimming_keeps_what_the_environment_said(byte_tokenizer: str) -> None:
+    """Nine tokens, of which the policy chose five; the row of seven is alone as wide as itself."""
+    rows = rows_of(PROMPTS, ROWS)
+    assert rows.lengths.tolist() == [5, 6] and rows.num_tokens.tolist() == [9, 7]
+    assert rows.trim().completion_ids.shape == (2, 9)
+    experience = Experience(rows, torch.zeros(2), torch.ones(2).bool(), torch.zeros(2, 9))
+    alone = experience.select([1]).trim()
+    assert alone.advantages.shape == alone.loss_mask.shape == alone.completions.token_mask.shape == (1, 7)
+    assert alone.completions.completion_ids[0].tolist() == [20, 22, 70, 24, 26, 28, 30]
+
+
+def test_pieces_are_sorted_by_all_tokens_of_a_row(make_module: Make) -> None:
+    """A row of few choices after a long message is a long row."""
+    said = [[[2], [65] * 9, [4]], [[2] * 5], [[2], [65] * 8, [4]], [[2] * 4]]
+    rows = rows_of([[119]] * 4, said)
+    experience = Experience(rows, torch.zeros(4), torch.ones(4).bool(), torch.ones(rows.completion_ids.shape))
+    micros = make_module(microbatch_size=2).micro_batches(experience, torch.arange(4))
+    assert [micro.completions.completion_ids.shape[1] for micro in micros] == [5, 11]
+
+
+def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:
+    """A walk from cell 3: the row of two choices has three tokens, after which the goal is reached."""
+    critic = CorridorCritic(5)
+    with torch.no_grad():
+        critic.weights.weight.copy_(torch.arange(6.0)[:, None])
+    rows = replace(rows_of([[5, 3], [5, 3]], [[[1], [1], [1]], [[1]]]), prompt_mask=torch.ones(2, 2).bool())
+    assert critic(rows)[1].tolist() == [0.0, 2.0]
+
+
+def test_tokens_are_weighed_within_their_turn() -> None:
+    """The first turn has no credit of its own and learns from the whole; the last one's weights have mean 1."""
+    mask = torch.tensor([[True, True, False, True, True, False], [True, True, True, False, False, False]])
+    credit = torch.tensor([[0.0, 0.0, 0.0, 3.0, -1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
+    assert credit_weights(credit, mask).tolist() == [[1, 1, 0, 1.5, 0.5, 0], [1.5, 0, 1.5, 0, 0, 0]]
+
+
+def test_evidence_holds_every_turn() -> None:
+    evidence = evidence_of_completions(rows_of(PROMPTS, ROWS))
+    assert evidence["texts"] == [["xxx", "xx"], ["xx", "xxxx"]]
+    assert evidence["turns"] == [[(0, 3), (7, 9)], [(0, 2), (3, 7)]]
+    assert evidence["token_mask"].sum() == 16 and evidence["completion_mask"].sum() == 11
