@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from modules.conftest import Words, fit, weights
 
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
+from lit_rl.engines.base import Engine, Session
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.codec import Codec
 from lit_rl.models.reference import Reference
 from lit_rl.modules import DPO
 from lit_rl.rewards import TestsReward
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Generation, Problem, Request, Sampling
 
 Make = Callable[..., DPO]
 
@@ -190,22 +191,39 @@ class YesOrNo(Words):
         return [Problem(f"{split}{i}", f"{i} ", check) for i in range(3)]
 
 
-class Writes(CausalLM):
-    """Writes given texts in turn, as if it had sampled them."""
+class Writes(Engine, Session):
+    """Writes given texts in turn, as if it had sampled them; one object is engine and session."""
 
-    def sample(self, prompts: Any, sampling: Sampling, key: Any, on_finished: Any = None) -> Any:
-        texts = ["x = 1", "x = 2", "x =", "x = 1 # again"][: sampling.num_samples]
-        problems = [problem for problem in prompts.problems for _ in texts]
-        made = self.codec.as_completions(problems, texts * len(prompts.problems))
-        return dataclasses.replace(made, group_ids=torch.arange(len(made)) // len(texts))
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self.waiting: list[Request] = []
+
+    def session(self, policy: Any, sampling: Sampling) -> Any:
+        self.codec = policy.codec
+        return contextlib.nullcontext(self)
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        self.waiting += requests
+
+    def step(self) -> list[Generation]:
+        asked, self.waiting = self.waiting, []
+        given = [(r.row, *self.codec.given(self.texts[r.row % len(self.texts)])) for r in asked]
+        return [Generation(row, ids, (0.0,) * len(ids), reason, 0) for row, ids, reason in given]
+
+    @property
+    def num_unfinished(self) -> int:
+        return len(self.waiting)
 
 
 def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_reads_them(
     byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Two of four completions pass, so each problem has 2 x 2 pairs, of which three are asked for."""
-    policy = Writes(config=TINY_QWEN2, tokenizer=byte_tokenizer)
-    module = DPO(policy, rewards=[TestsReward()], sandbox=Sandbox, predict_sampling=Sampling(num_samples=4))
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    writes = Writes(["x = 1", "x = 2", "x =", "x = 1 # again"])
+    module = DPO(
+        policy, rewards=[TestsReward()], sandbox=Sandbox, engine=writes, predict_sampling=Sampling(num_samples=4)
+    )
     path = tmp_path / "made" / "pairs.jsonl"
     trainer = pl.Trainer(
         accelerator="cpu",
