@@ -72,6 +72,11 @@ ROWS = {
         WHILE,
         FailedCase(2, "assert f(x) == 2 * x", kind="assert"),
     ),
+    "graded, end of the process": (
+        "import os\ndef f(x):\n    if x > 1: os._exit(0)\n    return 2",
+        WHILE,
+        FailedCase(2, "assert f(x) == 2 * x", kind="assert"),
+    ),
     "graded, unittest": (SQUARES, UNIT, FailedCase(1, "self.assertEqual(f(3), 6)", "", "18", "assert")),
     "stdio": ("print('a')", ECHO, FailedCase(2, "b\n", "b\n", "a\n", "input")),
     "stdio, exception": ("if input() == 'b': 1 / 0\nprint('a')", ECHO, FailedCase(2, "b\n", "b\n", kind="input")),
