@@ -9,11 +9,9 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.execution.outcome import Verdict
-from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.summary import SUMMARY_NAMES, summarise
+from lit_rl.summary import SUMMARY_NAMES, Counts, count_passed, mean_pass_at_k, summarise
 from lit_rl.training.ranks import Means, gather_over_ranks
 
 _ALWAYS = ("num_problems", "median_program_bytes", *SUMMARY_NAMES)
@@ -21,25 +19,28 @@ _ALWAYS = ("num_problems", "median_program_bytes", *SUMMARY_NAMES)
 
 @dataclass
 class _Tally:
-    """What one sampling of one task came to: per problem (rows that were judged, rows that passed)."""
+    """What one sampling of one task came to: rows judged and passed per problem, as they stood after each turn."""
 
-    problems: dict[str, tuple[int, int]] = field(default_factory=dict)
+    turns: list[Counts] = field(default_factory=list)
     program_bytes: list[int] = field(default_factory=list)
     means: Means = field(default_factory=Means)
 
     def add(self, rollout: Rollout, rewards: RewardOutput | None) -> None:
-        for judgement in rollout.judgements:
-            if judgement.program is not None:
-                self.program_bytes.append(judgement.program.end - judgement.program.start)
-            n, c = self.problems.get(judgement.problem.task_id, (0, 0))
-            judged = judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE
-            self.problems[judgement.problem.task_id] = (n + judged, c + judgement.outcome.passed)
+        self._merge_turns([count_passed(rollout.after_turn(n)) for n in range(1, rollout.max_turns + 1)])
+        programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
+        self.program_bytes += [program.end - program.start for program in programs]
         self.means.merge(summarise(rollout, rewards))
 
     def merge(self, other: _Tally) -> None:
-        self.problems.update(other.problems)  # each problem was sampled on one rank alone
+        self._merge_turns(other.turns)
         self.program_bytes += other.program_bytes
         self.means.merge(other.means)
+
+    def _merge_turns(self, others: Sequence[Counts]) -> None:
+        """Each problem was sampled in one batch of one rank."""
+        self.turns += [{} for _ in others[len(self.turns) :]]
+        for mine, other in zip(self.turns, others, strict=False):
+            mine.update(other)
 
 
 class ExecutionEvaluation(pl.Callback):
@@ -54,6 +55,9 @@ class ExecutionEvaluation(pl.Callback):
     :func:`lit_rl.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
     validation tasks ``val/<task>/<sampling>/...``. Rows that could not be judged for our own reasons are left out of
     pass@k.
+
+    A row of several turns counts once, as what its last program came to. Where rows may have several, ``.../pass@k/
+    turn_<n>`` says what pass@k would have been after n turns: a row that had fewer stays as it was.
 
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).
@@ -81,15 +85,18 @@ class ExecutionEvaluation(pl.Callback):
         """The metrics that every validation logs, known before there is one."""
         tasks: Any = getattr(getattr(trainer, "datamodule", None), "validation_task_names", ())
         samplings: Any = getattr(pl_module, "validation_sampling", {})
+        turns = _suffixes(int(getattr(getattr(pl_module, "environment", None), "max_turns", 1)))
         rewarded = ["reward/mean"] if getattr(pl_module, "rewards", None) is not None else []
         return [
             "/".join([self.prefix, *task, name, metric])
             for task in ([(task,) for task in tasks] if len(tasks) > 1 else [()])
             for name, sampling in samplings.items()
             for metric in [
-                *(f"pass@{k}" for k in self.ks if k <= sampling.num_samples),
+                *(f"pass@{k}{after}" for k in self.ks if k <= sampling.num_samples for after in ("", *turns)),
                 *rewarded,
                 *_ALWAYS,
+                *(f"execution/pass_rate{after}" for after in turns),
+                *(["turns/used"] if turns else []),
             ]
         ]
 
@@ -128,14 +135,21 @@ class ExecutionEvaluation(pl.Callback):
     on_test_epoch_end = on_validation_epoch_end
 
     def _metrics(self, tally: _Tally, num_samples: int) -> dict[str, float]:
-        metrics = {}
+        metrics: dict[str, float] = {}
+        after_turns = [("", tally.turns[-1]), *zip(_suffixes(len(tally.turns)), tally.turns, strict=False)]
         for k in [k for k in self.ks if k <= num_samples]:
-            estimates = [float(pass_at_k(n, c, k)) for n, c in tally.problems.values() if n >= k]
-            if estimates:
-                metrics[f"pass@{k}"] = sum(estimates) / len(estimates)
-        metrics["num_problems"] = float(len(tally.problems))
+            for suffix, counts in after_turns:
+                mean = mean_pass_at_k(counts, k)
+                if mean is not None:
+                    metrics[f"pass@{k}{suffix}"] = mean
+        metrics["num_problems"] = float(len(tally.turns[-1]))
         metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
         return metrics | tally.means.local()
+
+
+def _suffixes(max_turns: int) -> list[str]:
+    """What follows the name of a metric that is told turn by turn; nothing where there is one turn only."""
+    return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
 
 
 def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:

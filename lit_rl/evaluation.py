@@ -12,10 +12,10 @@ from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout import Environment, Rollout, collect
+from lit_rl.summary import count_passed, mean_pass_at_k
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Problem, Sampling
 
@@ -25,14 +25,18 @@ class Evaluation:
     """What an evaluation came to.
 
     Args:
-        pass_at: pass@k by k, over the problems that could be judged.
-        verdicts: completions by verdict.
+        pass_at: pass@k by k, over the problems that could be judged; a row of several turns counts once, as what its
+            last program came to.
+        verdicts: rows by the verdict of their last turn.
         rollouts: completions and judgements, a batch each, in the order of the problems.
+        pass_at_turn: pass@k by k as rows stood after one turn, after two and so on; a row that had fewer stays as it
+            was. The last entry is ``pass_at``.
     """
 
     pass_at: Mapping[int, float]
     verdicts: Mapping[Verdict, int]
     rollouts: tuple[Rollout, ...]
+    pass_at_turn: tuple[Mapping[int, float], ...]
 
 
 def evaluate(
@@ -76,14 +80,13 @@ def evaluate(
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
             rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key, environment))
-    judgements = [judgement for rollout in rollouts for judgement in rollout.judgements]
-    by_problem: dict[str, list[bool]] = {}
-    for judgement in judgements:
-        if judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
-            by_problem.setdefault(judgement.problem.task_id, []).append(judgement.outcome.passed)
-    pass_at = {k: _mean([pass_at_k(len(p), sum(p), k) for p in by_problem.values() if len(p) >= k]) for k in ks}
-    return Evaluation(pass_at, Counter(judgement.outcome.verdict for judgement in judgements), tuple(rollouts))
+    pass_at_turn = tuple(_pass_at(rollouts, number, ks) for number in range(1, rollouts[0].max_turns + 1))
+    verdicts = Counter(judgement.outcome.verdict for rollout in rollouts for judgement in rollout.judgements)
+    return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
+def _pass_at(rollouts: Sequence[Rollout], number: int, ks: Sequence[int]) -> dict[int, float]:
+    """pass@k by k of the rows as they stood after this many turns; NaN where too few could be judged."""
+    counts = count_passed([judgement for rollout in rollouts for judgement in rollout.after_turn(number)])
+    means = {k: mean_pass_at_k(counts, k) for k in ks}
+    return {k: float("nan") if mean is None else mean for k, mean in means.items()}

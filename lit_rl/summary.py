@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from lit_rl.execution.outcome import Verdict
+from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means
-from lit_rl.types import Completions
+from lit_rl.types import Completions, Judgement
 
 SUMMARY_NAMES = (
     "execution/pass_rate",
@@ -42,6 +45,26 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
     if rewards is not None:
         _add_rewards(means, rewards)
     return means
+
+
+Counts = dict[str, tuple[int, int]]
+"""By task id: rows that could be judged, rows that passed."""
+
+
+def count_passed(judgements: Sequence[Judgement]) -> Counts:
+    """Count the rows of each problem; those that could not be judged for our own reasons are left out."""
+    counts: Counts = {}
+    for judgement in judgements:
+        judged, passed = counts.get(judgement.problem.task_id, (0, 0))
+        known = judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE
+        counts[judgement.problem.task_id] = judged + known, passed + judgement.outcome.passed
+    return counts
+
+
+def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
+    """Mean of the unbiased pass@k over problems of which k rows or more could be judged; ``None`` without any."""
+    estimates = [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
+    return sum(estimates) / len(estimates) if estimates else None
 
 
 def _add_verdicts(means: Means, rollout: Rollout) -> None:

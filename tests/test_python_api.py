@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as pl
 import pytest
@@ -16,8 +18,10 @@ from lit_rl import (
     GRPO,
     SFT,
     AssertTests,
+    Attempt,
     CausalLM,
     Checkpointing,
+    Environment,
     Problem,
     Sampling,
     Sandbox,
@@ -214,6 +218,28 @@ def test_evaluate_counts_by_hand(byte_tokenizer: str, monkeypatch: pytest.Monkey
     found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=Scripted(), ks=(1, 2), seed=1)
     assert found.pass_at[1] == pytest.approx((1 / 3 + 1) / 2)
     assert found.pass_at[2] == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_evaluate_says_what_each_turn_came_to(byte_tokenizer: str) -> None:
+    """The first programs fail and the second ones pass."""
+
+    class Again(Environment):
+        def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
+            return "again"
+
+    class LaterPasses(EverySecondPasses):
+        def submit(self, program: str, check: object):  # type: ignore[no-untyped-def]
+            future = super().submit(program, check)
+            future._result = Outcome(Verdict.PASSED if self.judged > 2 else Verdict.EXCEPTION)
+            return future
+
+    problems, sampling = Words().problems("validation")[:2], Sampling(max_tokens=6)
+    two_turns: dict[str, Any] = {"environment": Again(max_turns=2), "sandbox": LaterPasses()}
+    found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, **two_turns)
+    assert found.pass_at_turn == ({1: 0}, {1: 1})
+    assert found.pass_at == {1: 1} and found.verdicts == {Verdict.PASSED: 2}
+    found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=LaterPasses())
+    assert found.pass_at_turn == (found.pass_at,)
 
 
 def test_supervised_fine_tuning_in_python_too(byte_tokenizer: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.rewards.base import RewardOutput
-from lit_rl.rollout import Evaluated, Rollout
+from lit_rl.rollout import Evaluated, Repair, Rollout
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -95,6 +96,55 @@ def test_failures_of_ours_leave_pass_at_k_and_are_counted() -> None:
     assert logged["val/sampled/pass@1"] == pytest.approx((0 + 1) / 2)
     assert logged["val/sampled/verdict/infrastructure_failure_fraction"] == 3 / 6
     assert logged["val/sampled/reward/mean"] == 1, "the mean of the three rows that have a reward"
+
+
+def conversations(verdicts: dict[str, list[list[Verdict]]], max_turns: int) -> Rollout:
+    """One row for each list of verdicts, one per turn."""
+    last = rollout({name: [row[-1] for row in rows] for name, rows in verdicts.items()})
+    every = [row for rows in verdicts.values() for row in rows]
+    judged = tuple(
+        (*(replace(final, outcome=Outcome(verdict)) for verdict in row[:-1]), final)
+        for final, row in zip(last.judgements, every, strict=True)
+    )
+    return replace(last, turn_judgements=judged, max_turns=max_turns)
+
+
+def test_pass_at_k_is_told_turn_by_turn_and_a_conversation_counts_once() -> None:
+    """a: one of two passed at once, the other in turn 2. b: repaired in turn 3. c: a repair that broke it again."""
+    batches = (
+        conversations({"a": [[P], [W, P]], "b": [[W, W, P], [W, W, W]]}, 3),
+        conversations({"c": [[W, P, W], [W, W]]}, 3),
+    )
+    logged = evaluate(ExecutionEvaluation([1, 2]), *batches, num_samples=2)
+    at_1 = [logged[f"val/sampled/pass@1/turn_{n}"] for n in (1, 2, 3)]
+    assert at_1 == pytest.approx([(1 / 2 + 0 + 0) / 3, (1 + 0 + 1 / 2) / 3, (1 + 1 / 2 + 0) / 3])
+    at_2 = [logged[f"val/sampled/pass@2/turn_{n}"] for n in (1, 2, 3)]
+    assert at_2 == pytest.approx([1 / 3, 2 / 3, 2 / 3])
+    assert (logged["val/sampled/pass@1"], logged["val/sampled/pass@2"]) == (at_1[-1], at_2[-1])
+    assert logged["val/sampled/num_problems"] == 3
+    assert "val/sampled/pass@1/turn_4" not in logged
+
+
+def test_failures_of_ours_leave_the_turns_that_they_are_in() -> None:
+    """A could not be judged after turn 1, and passed; b was judged once, and then not."""
+    logged = evaluate(ExecutionEvaluation(), conversations({"a": [[LOST, P]], "b": [[W, LOST]]}, 2), num_samples=1)
+    assert (logged["val/sampled/pass@1/turn_1"], logged["val/sampled/pass@1/turn_2"]) == (0, 1)
+    assert logged["val/sampled/pass@1"] == 1
+
+
+def test_turns_are_named_before_anything_is_measured_and_not_where_there_is_one() -> None:
+    """A configuration may monitor them."""
+    trainer: Any = SimpleNamespace(datamodule=None)
+    module: Any = Module(2)
+    callback = ExecutionEvaluation([1, 2])
+    assert not [name for name in callback.metric_names(trainer, module) if "turn" in name]
+    assert not [name for name in evaluate(callback, rollout({"a": [P, W]}), num_samples=2) if "pass@1/turn" in name]
+    module.environment = Repair(max_turns=2)
+    logged = evaluate(callback, conversations({"a": [[P], [W, P]]}, 2), num_samples=2)
+    names = set(callback.metric_names(trainer, module))
+    assert names <= set(logged)
+    assert {name for name in logged if "pass@" in name or "pass_rate" in name} <= names
+    assert "val/sampled/pass@2/turn_2" in names
 
 
 def test_without_a_reward_none_is_logged() -> None:
