@@ -7,7 +7,7 @@ of earlier turns (Qwen3, DeepSeek-R1) or move the system message to the last tur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,17 @@ def special_tokens(tokenizer: Any) -> set[str]:
     """The texts of a tokenizer's special tokens."""
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     return {token.content for token in added if token.special} | set(tokenizer.all_special_tokens)
+
+
+def defused(message: str, special: Collection[str]) -> str:
+    """The message with a space in each special token that it spells out, so that it is read as text.
+
+    What a program prints stands in the message about it: without this it could end its own turn, or open one in the
+    name of another.
+    """
+    for token in sorted(special, key=len, reverse=True):
+        message = message.replace(token, f"{token[0]} {token[1:]}")
+    return message
 
 
 def _rewrites(tokenizer: Any) -> RewritesHistoryError:

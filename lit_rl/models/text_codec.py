@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lit_rl.models.codec import Codec, Spans
-from lit_rl.models.conversation import TurnFrame, find_frame, render
+from lit_rl.models.conversation import TurnFrame, defused, find_frame, render, special_tokens
 from lit_rl.models.token_bytes import token_byte_spans
 from lit_rl.types import Problem, StopReason
 
@@ -110,8 +110,10 @@ class TextCodec(Codec):
         """Ids that bring a message and open the policy's next turn; see :meth:`Codec.extend`.
 
         For a chat they are what its template writes there; the token that ends the policy's turn is among them unless
-        the policy wrote it itself. For a text they are the message's own.
+        the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
+        a program's output may, stay text.
         """
+        message = defused(message, special_tokens(self.tokenizer))
         if isinstance(problem.prompt, str):
             return self.encode_text(message)
         frame = self._frame(problem)
