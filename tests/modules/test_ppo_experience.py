@@ -179,3 +179,7 @@ def test_the_kl_coefficient_moves_towards_its_target(make_module: Make, byte_tok
     far = float(((second.old_logprobs - second.ref_logprobs) * second.loss_mask).sum())  # type: ignore[operator]
     assert abs(far) / 12 > 1.2e-7
     assert module.coefs[2] == pytest.approx(KL_COEF * down * (up if far > 0 else down))
+    taken = module.seen[1][1].rewards.double() - second.token_rewards.sum(-1)  # type: ignore[union-attr]
+    kl = ((second.old_logprobs - second.ref_logprobs) * second.loss_mask).sum(-1)  # type: ignore[operator]
+    torch.testing.assert_close(taken, KL_COEF * down * kl, rtol=1e-3, atol=1e-6)
+    assert (taken - KL_COEF * kl).abs().max() > 1e-5, "the two coefficients cannot be told apart"

@@ -230,3 +230,14 @@ def test_a_kl_in_the_reward_is_refused() -> None:
 def test_deltas_of_a_group_of_one_are_refused() -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
         REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas="centered_rewards")
+
+
+def test_a_checkpoint_written_before_baselines_were_classes_gives_its_running_mean(make_module: Make) -> None:
+    module: Any = make_module(REINFORCE, baseline="exponential")
+    kept: dict[str, Any] = {}
+    module.baseline.mean = 2.5
+    module.on_save_checkpoint(kept)
+    assert kept.pop("baseline") == {"mean": 2.5}
+    again: Any = make_module(REINFORCE, baseline="exponential")
+    again.on_load_checkpoint(kept | {"running_baseline": 1.5})
+    assert again.baseline.mean == 1.5
