@@ -15,7 +15,6 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
@@ -128,25 +127,27 @@ class GRPO(RolloutModule):
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""
-        completions, mask = rollout.completions, rollout.completions.completion_mask
-        experience = Experience(
+        completions, valid = rollout.completions, rewards.valid
+        mask = completions.completion_mask
+        logprobs = token_rewards = None
+        if self.objective.penalises_rewards:  # before advantages: any row may get one
+            logprobs = self.logprobs_of(completions, valid)
+            token_rewards = self.objective.penalised(rewards.credit, *logprobs, mask & valid[:, None])
+        scores = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
+        weights = credit_weights(rewards.credit, mask) if self.token_weights else 1.0
+        advantages = self.baseline(scores, valid, completions.group_ids)[:, None] * weights * mask
+        row_mask = valid & ~completions.truncated if self.mask_truncated else valid
+        if logprobs is None:
+            logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))
+        return Experience(
             completions=completions,
             rewards=rewards.rewards,
-            row_mask=rewards.valid,
-            advantages=torch.zeros_like(completions.sampler_logprobs),
+            row_mask=row_mask,
+            advantages=advantages,
+            old_logprobs=logprobs.old,
+            ref_logprobs=logprobs.ref,
+            token_rewards=token_rewards,
         )
-        scores = rewards.rewards
-        if self.objective.penalises_rewards:
-            experience = self.with_logprobs(experience)
-            token_rewards = self.objective.penalised(rewards.credit, experience, experience.loss_mask)
-            experience = replace(experience, token_rewards=token_rewards)
-            scores = token_rewards.sum(-1)
-        advantages = self.baseline(scores, rewards.valid, completions.group_ids)
-        weights = credit_weights(rewards.credit, mask) if self.token_weights else 1.0
-        experience = replace(experience, advantages=advantages[:, None] * weights * mask)
-        if self.mask_truncated:
-            experience = replace(experience, row_mask=experience.row_mask & ~completions.truncated)
-        return self.with_logprobs(experience)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """A baseline may have state."""

@@ -115,12 +115,20 @@ class Objective:
         with_kl = self.kl_coef != 0 and self.kl_in == "loss"
         return with_kl or self.entropy_coef != 0 or self.surrogate.pulls_on_every_token
 
-    def penalised(self, credit: Tensor, experience: Experience, mask: Tensor, coef: float | None = None) -> Tensor:
+    def penalised(
+        self,
+        credit: Tensor,
+        old_logprobs: Tensor | None,
+        ref_logprobs: Tensor | None,
+        mask: Tensor,
+        coef: float | None = None,
+    ) -> Tensor:
         """Take the KL to the reference off the credit of each token, if it belongs there.
 
         Args:
             credit: [N, T] reward units.
-            experience: N rows, with log-probabilities of policy and reference if the KL is in the reward.
+            old_logprobs: [N, T] nats under the policy that sampled; not ``None`` if the KL is in the reward.
+            ref_logprobs: [N, T] nats under the reference; likewise.
             mask: [N, T] bool, tokens that have a reward.
             coef: reward units per nat; ``None`` for ``kl_coef``.
 
@@ -128,12 +136,12 @@ class Objective:
             [N, T] token rewards, 0 outside the mask.
         """
         if not self.penalises_rewards:
-            return credit.to(experience.advantages.dtype) * mask
-        assert experience.old_logprobs is not None and experience.ref_logprobs is not None
+            return credit * mask
+        assert old_logprobs is not None and ref_logprobs is not None
         return kl_penalised_rewards(
-            credit.to(experience.old_logprobs.dtype),
-            experience.old_logprobs,
-            experience.ref_logprobs,
+            credit.to(old_logprobs.dtype),
+            old_logprobs,
+            ref_logprobs,
             mask,
             coef=self.kl_coef if coef is None else coef,
             kind=self.kl_kind,

@@ -16,7 +16,6 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Unpack
 
 import torch
@@ -33,7 +32,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
-from lit_rl.modules.rollout_module import Losses, RolloutModule
+from lit_rl.modules.rollout_module import Logprobs, Losses, RolloutModule
 from lit_rl.rewards.base import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
@@ -126,39 +125,34 @@ class PPO(RolloutModule):
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Token rewards, values, advantages and returns."""
-        completions = rollout.completions
-        blank = torch.zeros_like(completions.sampler_logprobs)
-        experience = self.with_logprobs(Experience(completions, rewards.rewards, rewards.valid, advantages=blank))
+        completions, valid = rollout.completions, rewards.valid
+        counted = completions.completion_mask & valid[:, None]
+        logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
         values, tail_values = self.values(completions)
-        mask, bootstrap = treat_truncation(
-            experience.loss_mask, completions.truncated, tail_values, treatment=self.truncation
-        )
-        token_rewards = self.token_rewards(experience, rewards, mask)
+        mask, bootstrap = treat_truncation(counted, completions.truncated, tail_values, treatment=self.truncation)
+        credit = place_rewards(rewards, completions.completion_mask, self.credit)
+        token_rewards = self.objective.penalised(credit, *logprobs, mask, self.kl_coef)
+        if self.target_kl is not None:
+            self.adapt_kl(logprobs, mask)
         advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
         if self.whiten_advantages:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
-        return replace(
-            experience,
+        return Experience(
+            completions=completions,
+            rewards=rewards.rewards,
             row_mask=mask.any(-1),
             advantages=advantages,
+            old_logprobs=logprobs.old,
+            ref_logprobs=logprobs.ref,
             token_rewards=token_rewards,
             old_values=values,
             returns=returns,
         )
 
-    def token_rewards(self, experience: Experience, rewards: RewardOutput, mask: Tensor) -> Tensor:
-        """[N, T] credit minus the KL penalty, reward units."""
-        credit = place_rewards(rewards, experience.completions.completion_mask, self.credit)
-        penalised = self.objective.penalised(credit, experience, mask, self.kl_coef)
-        if self.target_kl is not None:
-            self.adapt_kl(experience, mask)
-        return penalised
-
-    def adapt_kl(self, experience: Experience, mask: Tensor) -> None:
+    def adapt_kl(self, logprobs: Logprobs, mask: Tensor) -> None:
         """Move the KL coefficient towards the target, the same on all ranks."""
-        assert experience.old_logprobs is not None and experience.ref_logprobs is not None
-        assert self.target_kl is not None
-        kl = ((experience.old_logprobs - experience.ref_logprobs) * mask).sum()
+        assert logprobs.old is not None and logprobs.ref is not None and self.target_kl is not None
+        kl = ((logprobs.old - logprobs.ref) * mask).sum()
         total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
         self.kl_coef = adaptive_kl_coef(
             self.kl_coef,
@@ -182,9 +176,9 @@ class PPO(RolloutModule):
                 tails[where] = tail
         return values * completions.completion_mask, tails
 
-    def rows_to_train(self, experience: Experience) -> Tensor:
+    def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: every valid row teaches the critic."""
-        return experience.row_mask
+        return row_mask
 
     # -- losses --------------------------------------------------------------------------------------------
 

@@ -12,10 +12,7 @@ Letters: B problems, G completions per problem, N = B * G rows, T completion tok
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Unpack
-
-import torch
 
 from lit_rl.advantages import Baseline, RowAdvantages
 from lit_rl.bounds import require_share
@@ -88,16 +85,23 @@ class REINFORCE(RolloutModule):
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages of the tokens; log-probabilities where the loss needs them."""
         completions, mask = rollout.completions, rollout.completions.completion_mask
-        blank = torch.zeros_like(completions.sampler_logprobs)
-        experience = Experience(completions, rewards.rewards, rewards.valid, advantages=blank)
         if self.deltas is not None:
             advantages = self.deltas(rewards.rewards, rewards.valid, completions.group_ids)[:, None] * mask
         else:
             token_rewards = place_rewards(rewards, mask, self.credit)
-            to_go = reward_to_go(token_rewards, experience.loss_mask, gamma=self.gamma)
+            counted = mask & rewards.valid[:, None]
+            to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
             expected = self.baseline.expected(rewards.rewards, rewards.valid, completions.group_ids)
-            advantages = (to_go - expected.to(to_go.dtype)[:, None]) * experience.loss_mask
-        return self.with_logprobs(replace(experience, advantages=advantages))
+            advantages = (to_go - expected.to(to_go.dtype)[:, None]) * counted
+        logprobs = self.logprobs_of(completions, self.rows_to_train(rewards.valid, advantages))
+        return Experience(
+            completions=completions,
+            rewards=rewards.rewards,
+            row_mask=rewards.valid,
+            advantages=advantages,
+            old_logprobs=logprobs.old,
+            ref_logprobs=logprobs.ref,
+        )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """A baseline may have state, as the running mean has."""

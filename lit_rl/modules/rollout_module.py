@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -35,6 +35,14 @@ from lit_rl.types import Completions, Experience, Problem, Sampling
 
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
 """A grader may fail on all of one small rollout; when it fails on this many in a row, it does not work."""
+
+
+class Logprobs(NamedTuple):
+    """[N, T] nats of the old policy and of the reference, 0 in rows that were not scored; ``None`` where unread."""
+
+    old: Tensor | None
+    ref: Tensor | None
+
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
@@ -130,11 +138,16 @@ class RolloutModule(PolicyModule):
         """
         yield self.policy_loss(micro, denominator)
 
-    def rows_to_train(self, experience: Experience) -> Tensor:
-        """[N] bool: rows that can move a weight; the others skip the forward pass."""
+    def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
+        """[N] bool: rows that can move a weight; the others skip the forward pass.
+
+        Args:
+            row_mask: [N] bool, rows that count in the loss.
+            advantages: [N, T].
+        """
         if self.objective.pulls_on_every_token:
-            return experience.row_mask
-        return experience.row_mask & (experience.advantages != 0).any(-1)
+            return row_mask
+        return row_mask & (advantages != 0).any(-1)
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
         """What this algorithm logs of a rollout, beside what every one logs; all ranks call it together.
@@ -193,7 +206,7 @@ class RolloutModule(PolicyModule):
     def update(self, experience: Experience) -> Means:
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
-        trained = self.rows_to_train(experience).cpu()
+        trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         for epoch in range(self.num_epochs):
             for rows in self.minibatches(len(experience), epoch):
                 if not self.update_once(experience, rows, trained, means):
@@ -290,20 +303,17 @@ class RolloutModule(PolicyModule):
         """Whether each rollout feeds one update: then the old policy is the policy, and the ratio is 1."""
         return self.num_epochs == 1 and self.num_minibatches == 1
 
-    def with_logprobs(self, experience: Experience) -> Experience:
-        """Add log-probabilities of the old policy and of the reference, where something reads them.
+    def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
+        """Log-probabilities under the policy as it is now and under the reference, each where something reads it.
 
-        An experience that has those of the reference already has both: its rewards were made from them.
+        Args:
+            completions: N rows.
+            rows: [N] bool, those to score.
         """
-        if experience.ref_logprobs is not None:
-            return experience
-        penalised = self.objective.penalises_rewards  # then advantages come afterwards, and any row may have one
-        rows = (experience.row_mask if penalised else self.rows_to_train(experience)).nonzero()[:, 0].cpu()
-        if penalised or not self.is_on_policy:
-            experience = replace(experience, old_logprobs=self.score(experience.completions, rows))
-        if self.objective.kl_coef:
-            experience = replace(experience, ref_logprobs=self.score_reference(experience.completions, rows))
-        return experience
+        chosen = rows.nonzero()[:, 0].cpu()
+        wants_old = self.objective.penalises_rewards or not self.is_on_policy
+        old = self.score(completions, chosen) if wants_old else None
+        return Logprobs(old, self.score_reference(completions, chosen) if self.objective.kl_coef else None)
 
     def score_reference(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the reference."""
