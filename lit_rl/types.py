@@ -298,21 +298,6 @@ class Completions:
         """[N] int64 tokens of policy and environment."""
         return self.token_mask.sum(-1)
 
-    @property
-    def group_size(self) -> int:
-        """Rows of each group, where all are of one size and stand side by side; 0 without rows.
-
-        Raises:
-            ValueError: they are not.
-        """
-        groups = list(self.groups().values())
-        size = len(groups[0]) if groups else 0
-        if [row for rows in groups for row in rows] != list(range(len(self))) or any(
-            len(rows) != size for rows in groups
-        ):
-            raise ValueError(f"groups must be of one size and stand side by side here, got {self.group_ids.tolist()}")
-        return size
-
     def with_stop_reasons(self, reasons: Sequence[StopReason]) -> Completions:
         """The same rows with other reasons why their last turns ended."""
         pairs = zip(self.turns, reasons, strict=True)

@@ -48,7 +48,7 @@ def test_a_terminal_reward_stands_on_the_last_token_of_each_row() -> None:
 
 
 def test_a_terminal_reward_stands_on_the_last_token_after_a_gap() -> None:
-    """Two turns: the row of three choices has five tokens."""
+    """Item 25: the row of three choices has five tokens."""
     mask = torch.tensor([[True, False, False, True, True, False], [True, True, False, False, False, False]])
     placed = terminal(torch.tensor([0.5, 2.0]), mask)
     assert placed.nonzero().tolist() == [[0, 4], [1, 1]] and placed.sum() == 2.5

@@ -155,5 +155,3 @@ def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
         == both.completions.lengths.tolist()
         == [2, 3, 1, 1, 1]
     )
-    with pytest.raises(ValueError, match="groups must be of one size"):
-        _ = both.completions.group_size

@@ -143,7 +143,7 @@ def test_packed_padded_and_one_row_at_a_time_learn_the_same(
 def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, credit: str
 ) -> None:
-    """By hand: rewards stand on the last turn, the end on its last token, what follows a cut row after that token."""
+    """Items 25, 27, by hand: rewards stand on the last turn, and what follows a cut row after its last token."""
     module: Any = make_module(
         PlaysPPO,
         rewards=[LastTurn()],
