@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from support.small_runs import build_module
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM
+from lit_rl.modules import RolloutModule
 
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,19 +28,6 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("real data sets are not here: set LIT_RL_DATA to their folder")
     return Path(folder)
-
-
-TINY_QWEN2 = {
-    "model_type": "qwen2",
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "tie_word_embeddings": True,
-}
-"""A model of transformers small enough for every test; random weights."""
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +52,9 @@ def tiny_policy(byte_tokenizer: str) -> CausalLM:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
     return policy
+
+
+@pytest.fixture
+def make_module(byte_tokenizer: str) -> Callable[..., RolloutModule]:
+    """Builds a module on a tiny policy: see :func:`support.small_runs.build_module`."""
+    return partial(build_module, byte_tokenizer)

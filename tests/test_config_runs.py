@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import TINY_QWEN2
-from tiny_judge import write_judge
+from support.tiny_judge import write_judge
+from support.tiny_models import TINY_QWEN2
 
 import lit_rl.commands  # noqa: F401  # short class names
 from lit_rl.cli import Cli

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mistakes import BASE, answer, require_one_line
+from support.command_line import BASE, answer, require_one_line
 
 from lit_rl.trainer import check_settings
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from mistakes import BASE, TINY, answer, require_one_line
+from support.command_line import BASE, TINY, answer, require_one_line
 
 import lit_rl
 from lit_rl.models import CausalLM, LoRA

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mistakes import BASE, answer, require_one_line
+from support.command_line import BASE, answer, require_one_line
 
 from lit_rl.__main__ import main
 from lit_rl.models.model_folders import read_checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 
 import lit_rl.cli
 from lit_rl.modules import GRPO

@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 
 import lit_rl
 from lit_rl import (

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 from transformers import AutoModelForCausalLM
 
 import lit_rl.cli

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import lightning.pytorch as pl
 import pytest
 import torch
-from conftest import TINY_QWEN2
 from lightning.pytorch.loggers import TensorBoardLogger
-from resuming import CrashAt, Curves, names, run
+from support.saved_runs import CrashAt, Curves, names, run
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError

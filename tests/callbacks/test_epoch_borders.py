@@ -10,8 +10,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from modules.conftest import Words, weights
-from resuming import CrashAt, Curves, run
+from support.saved_runs import CrashAt, Curves, run
+from support.small_runs import Words, weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.modules import RolloutModule

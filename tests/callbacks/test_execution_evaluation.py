@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from two_turns import rows_of
+from support.two_turns import rows_of
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation

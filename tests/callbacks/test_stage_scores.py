@@ -7,7 +7,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks.stage_scores import StageScores
 from lit_rl.data.code_completion import CodeCompletion

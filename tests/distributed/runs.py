@@ -9,9 +9,9 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from conftest import TINY_QWEN2
 from lightning.pytorch.strategies import DDPStrategy
-from modules.conftest import EvenBytes, Words
+from support.small_runs import EvenBytes, Words
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, OwnTrunk, SharedBase
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from distributed.ranks import on_ranks
 from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weights
-from modules.conftest import Words
-from two_turns import LastTurn, PlaysPPO
+from support.ranks import on_ranks
+from support.small_runs import Words
+from support.two_turns import LastTurn, PlaysPPO
 
 import lit_rl.modules.rollout_module as rollout_module
 from lit_rl.models import FSDP2Strategy, OwnTrunk

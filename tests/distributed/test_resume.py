@@ -13,10 +13,10 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch.distributed as dist
-from distributed.ranks import on_ranks
 from distributed.runs import KL, adam, build, policy, sgd, trainer_of, whole_weights
-from modules.conftest import Words
-from resuming import CrashAt, names
+from support.ranks import on_ranks
+from support.saved_runs import CrashAt, names
+from support.small_runs import Words
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed.ranks import on_ranks
 from distributed.runs import policy, trainer_of
+from support.ranks import on_ranks
 
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split, TaskDataModule

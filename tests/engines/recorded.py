@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from conftest import TINY_QWEN2
-from models.families import config_of
+from support.families import config_of
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data import Corridor, Sorting
 from lit_rl.execution import TokenTarget

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from distributed.ranks import on_ranks
 from engines.recorded import TEXTS, language_model, toy
 from engines.test_own_engine import assert_interleaves
 from models.test_sharding import sharded
-from sampled import KEY
+from support.ranks import on_ranks
+from support.sampling import KEY
 
 from lit_rl.data import Corridor, Sorting
 from lit_rl.engines import Engine, Generation, InProcess, Request

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from engines.markov import MarkovEngine
-from modules.conftest import fit, make_module
-from sampled import KEY
+from support.sampling import KEY
+from support.small_runs import fit
 
 from lit_rl.engines import Session
 from lit_rl.execution import TokenTarget
@@ -19,8 +19,6 @@ from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import Problem, Request, Sampling, StopReason
-
-__all__ = ["make_module"]  # a fixture
 
 CHAIN = {0: {65: 0.5, 66: 0.25, 256: 0.25}, 65: {66: 0.75, 256: 0.25}, 66: {65: 1.0}}
 """From anything to b or c, from b to c mostly, from c to b; 256 ends. (65 and 66 are b and c.)"""

@@ -1,10 +1,10 @@
 """Which block of an answer is the program: shapes of real answers, hostile texts, the strict rule."""
 
 import pytest
+from answer_shapes import ANSWER, SHAPES, USAGE, py
 
 from lit_rl.execution import definitions
 from lit_rl.execution.program import Wanted, extract_program
-from tests.execution.answer_shapes import ANSWER, SHAPES, USAGE, py
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
 from peft import LoraConfig, get_peft_model
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
@@ -86,7 +86,7 @@ def test_a_reference_adapter_never_learns(folder: Path, byte_tokenizer: str) -> 
 
 @pytest.mark.parametrize("family", ["falcon_h1", "phimoe"])
 def test_layers_that_adapters_cannot_wrap_are_left_out(byte_tokenizer: str, family: str) -> None:
-    from models.families import config_of
+    from support.families import config_of
 
     policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, lora=LoRA(rank=2))
     policy.load()

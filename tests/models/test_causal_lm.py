@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from sampled import sample
+from support.sampling import sample
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA

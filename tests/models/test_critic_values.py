@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM

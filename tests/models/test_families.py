@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from models.families import FAMILIES, QUICK, REFUSED, SHORT, config_of
-from sampled import sample
+from support.families import FAMILIES, QUICK, REFUSED, SHORT, config_of
+from support.sampling import sample
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import EvenBytes, fit, weights
+from support.small_runs import EvenBytes, fit, weights
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models import CausalLM, LoRA

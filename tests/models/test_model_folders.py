@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from conftest import TINY_QWEN2
-from distributed.ranks import on_ranks
+from support.ranks import on_ranks
+from support.tiny_models import TINY_QWEN2
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lit_rl.cli import Cli, main

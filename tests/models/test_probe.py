@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from sampled import sample
+from support.sampling import sample
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA, cached_decoding, probe
 from lit_rl.models.cached_decoding import CachedDecoding

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from models.families import config_of
+from support.families import config_of
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM
 from lit_rl.models.family import UnsupportedModelError, decoder_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 from transformers import GenerationConfig
 
 from lit_rl.models import CausalLM

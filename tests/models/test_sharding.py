@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from distributed.ranks import on_ranks
 from lightning.pytorch.strategies import FSDPStrategy
+from support.ranks import on_ranks
+from support.tiny_models import TINY_QWEN2
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 

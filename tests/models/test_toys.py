@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-import sampled
 import torch
+from support import sampling as on_policy
 
 from lit_rl.data.corridor import Corridor, corridor_problem
 from lit_rl.data.sorting import Sorting, sorting_problem
@@ -22,7 +22,7 @@ def loaded(policy: ToyPolicy) -> ToyPolicy:
 
 
 def sample(policy, problems, **sampling):
-    return sampled.sample(policy, problems, KEY, **{"max_tokens": 8, **sampling})
+    return on_policy.sample(policy, problems, KEY, **{"max_tokens": 8, **sampling})
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.completions import batch, judged
 from torch import Tensor
 
 from lit_rl.execution.outcome import Outcome, Verdict
@@ -16,7 +17,6 @@ from lit_rl.functional.returns import reward_to_go
 from lit_rl.modules.credit import Credit, place_rewards, terminal
 from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore, TestsReward
 from lit_rl.types import Completions, Judgement
-from tests.rewards.rows import batch, judged
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import Words, fit
+from support.small_runs import Words, fit
 
 from lit_rl.models import LoRA, OwnTrunk, SharedBase
 from lit_rl.models.adapters import using_adapter

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from lightning.pytorch.plugins import MixedPrecision
-from modules.conftest import fit, weights
+from support.small_runs import fit, weights
 
 from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.modules.finite import NotFiniteError

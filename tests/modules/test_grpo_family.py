@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import EvenBytes, fit, weights
+from support.small_runs import EvenBytes, fit, weights
+from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
 from lit_rl.models import CausalLM

@@ -9,8 +9,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from modules.conftest import fit
-from sampled import sample
+from support.sampling import sample
+from support.small_runs import fit
 
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, Corridor, PreferencePairs, Sorting

@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
-from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
+from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
 from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import EvenBytes, SaveAt, fit
+from support.small_runs import EvenBytes, SaveAt, fit
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
 from lit_rl.modules import PPO, Objective, RolloutModule

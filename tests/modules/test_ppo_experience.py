@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import fit
+from support.small_runs import fit
+from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
 from lit_rl.models import CausalLM, OwnTrunk

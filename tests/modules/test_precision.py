@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import EvenBytes, SaveAt, Words, fit, weights
+from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import SaveAt, fit, weights
+from support.small_runs import SaveAt, fit, weights
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, Objective, RolloutModule

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import EvenBytes, SaveAt, fit, weights
+from support.small_runs import EvenBytes, SaveAt, fit, weights
 
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import fit, weights
-from two_turns import rows_of
+from support.small_runs import fit, weights
+from support.two_turns import rows_of
 
 from lit_rl.execution import Outcome, Verdict
 from lit_rl.models.streams import StreamKey

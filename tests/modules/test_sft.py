@@ -11,8 +11,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import Words, fit, weights
+from support.small_runs import Words, fit, weights
+from support.tiny_models import TINY_QWEN2
 
 import lit_rl.models.loading as loading
 from lit_rl.execution import ReferenceText

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import EvenBytes, fit
+from support.small_runs import EvenBytes, fit
 
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.execution import Outcome, TokenTarget, Verdict

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
-from modules.conftest import fit, weights
 from modules.test_ppo_experience import GAMMA, LAMBDA, expected_row
+from support.small_runs import fit, weights
+from support.tiny_models import TINY_QWEN2
+from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
-from two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
 
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import SaveAt, fit
+from support.small_runs import SaveAt, fit
 
 from lit_rl.engines.in_process import InProcess
 from lit_rl.models import OwnTrunk

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.completions import PASSED, batch, judged, problem
 from transformers import AutoTokenizer
 
 from lit_rl.execution.outcome import Outcome
 from lit_rl.models.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement
-from tests.rewards.rows import PASSED, batch, judged, problem
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.completions import problem
+from support.marked_completions import check_credit, judge_marked, read_marked
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, RobotTest, RobotWorlds, StdioTests
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rewards import SimulatorReward, TestsReward
 from lit_rl.rewards.program_tests import GRADES
-from tests.rewards.marked import check_credit, judge_marked, read_marked
-from tests.rewards.rows import problem
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@ import math
 import sys
 
 import pytest
+from support.completions import PASSED, batch, problem, reward_of
 
 from lit_rl.execution.checks import AssertTests, ReferenceText
 from lit_rl.rewards import BleuReward
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem
-from tests.rewards.rows import PASSED, batch, problem, reward_of
 
 REFERENCE = "int x = 1 ;\nint y = x + 2 ;"
 

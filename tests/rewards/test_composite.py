@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.completions import batch, judged, problem
 
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards import (
@@ -18,7 +19,6 @@ from lit_rl.rewards import (
     TermScore,
 )
 from lit_rl.types import Completions, Judgement, Problem, Program
-from tests.rewards.rows import batch, judged, problem
 
 
 class Fixed(RewardTerm):

@@ -3,11 +3,11 @@
 from collections import Counter
 
 import pytest
+from support.completions import problem, reward_of
 
 from lit_rl.execution.checks import ReferenceText, StdioTests
 from lit_rl.rewards import DataflowReward
 from lit_rl.rewards.flow_graph import data_flow
-from tests.rewards.rows import problem, reward_of
 
 
 def comes(variable: int, times: int = 1) -> Counter[tuple[str, int, int]]:

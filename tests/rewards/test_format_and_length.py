@@ -1,10 +1,10 @@
 import pytest
-from two_turns import rows_of
+from support.completions import batch, judged, reward_of
+from support.two_turns import rows_of
 
 from lit_rl.execution import AssertTests
 from lit_rl.rewards import Composite, FormatReward, LengthPenalty, OverlongPenalty, RewardTerm
 from lit_rl.types import Message, Problem
-from tests.rewards.rows import batch, judged, reward_of
 
 
 @pytest.mark.parametrize(

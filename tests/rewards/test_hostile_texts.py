@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from support.completions import PASSED, batch, judged, letters
 
 from lit_rl.execution.checks import AssertTests, Check, InventedWorlds, StdioTests
 from lit_rl.execution.outcome import Outcome, Verdict
@@ -30,7 +31,6 @@ from lit_rl.rewards.graders import Answer
 from lit_rl.rewards.grammars import TooCostly, parse
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
-from tests.rewards.rows import PASSED, batch, judged, letters
 
 SUCCESS = Outcome(Verdict.PASSED, robot_verdict="success")
 REFERENCE = "def f(a):\n    return a\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.completions import batch, judged, problem
 
 from lit_rl.execution.checks import BuildAndRun, Check, StdioTests
 from lit_rl.rewards import DataflowReward, LintReward, RewardTerm, SyntaxReward
-from tests.rewards.rows import batch, judged, problem
 
 CPP = "int main() { return 0; }\n"
 LINES = BuildAndRun("tree", "src/step.cpp", 3, 4)

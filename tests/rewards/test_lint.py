@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.completions import batch, judged, problem, reward_of
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import Composite, LintReward
-from tests.rewards.rows import batch, judged, problem, reward_of
 
 FACE = "\N{GRINNING FACE}"
 

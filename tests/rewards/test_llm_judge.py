@@ -5,11 +5,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tiny_judge import write_judge
+from support.completions import batch, judged, problem
+from support.tiny_judge import write_judge
 
 from lit_rl.rewards import Composite, Grader, LLMJudgeReward, LocalGrader, RewardOutput, ServerGrader
 from lit_rl.rewards.graders import Answer
-from tests.rewards.rows import batch, judged, problem
 
 
 class Says(Grader):

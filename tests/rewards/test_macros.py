@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from support.completions import problem, reward_of
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import SyntaxReward
 from lit_rl.rewards.macros import without_macros
-from tests.rewards.rows import problem, reward_of
 
 BRANCHES = """\
 int f(int a) {
@@ -87,7 +87,7 @@ def test_the_fault_that_macros_do_not_explain_is_the_place() -> None:
 
 
 def one_row(text: str):  # type: ignore[no-untyped-def]
-    from tests.rewards.rows import batch, judged
+    from support.completions import batch, judged
 
     return batch([text]), [judged(text, problem=problem(StdioTests((("", ""),), "c")))]
 

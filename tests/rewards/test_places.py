@@ -1,10 +1,10 @@
 """Places in a program as bytes of the completion, also where indentation was taken away on the way."""
 
 import pytest
+from support.completions import problem
 
 from lit_rl.rewards.places import Places
 from lit_rl.rollout import find_program
-from tests.rewards.rows import problem
 
 TEXTS = {
     "as it is": "Voilà:\n```python\ndef f(x):\n    return '文' + ⟪wrong⟫\n```\n",

@@ -1,11 +1,11 @@
 from collections.abc import Callable
 
 import pytest
+from support.completions import problem, reward_of
 
 from lit_rl.execution.checks import RobotTest, RobotWorlds
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards import SimulatorReward
-from tests.rewards.rows import problem, reward_of
 
 WORLDS = RobotWorlds((RobotTest({"locations": []}, False, []),))
 PROGRAM = "def task_program():\n    go_to('küche')\n    pick('Öl')\n"

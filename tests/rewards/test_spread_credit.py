@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import sacrebleu
+from support.completions import problem
+from support.marked_completions import check_credit, judge_marked, read_marked
 
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.rewards import (
@@ -20,8 +22,6 @@ from lit_rl.rewards import (
     OverlongPenalty,
 )
 from lit_rl.rewards.graders import Answer
-from tests.rewards.marked import check_credit, judge_marked, read_marked
-from tests.rewards.rows import problem
 
 REFERENCE = "x = 1\nprint(x)\n"
 PREFIX = "def f(a, b):\n    '''Día.'''\n"

@@ -7,13 +7,13 @@ import parso
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.completions import batch, judged, problem, reward_of
 
 import lit_rl
 from lit_rl.execution.checks import ReferenceText, StdioTests
 from lit_rl.rewards import Composite, SyntaxReward
 from lit_rl.rewards.python_prefix import _viable, first_rejected, lexemes
 from lit_rl.types import StopReason
-from tests.rewards.rows import batch, judged, problem, reward_of
 
 FACE = "\N{GRINNING FACE}"
 

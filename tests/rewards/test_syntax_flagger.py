@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY_QWEN2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.completions import PASSED, batch, problem
+from support.marked_completions import read_marked
+from support.tiny_models import TINY_QWEN2
 from transformers import LogitsProcessorList, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from lit_rl.rewards import Composite, SyntaxReward
 from lit_rl.rewards.syntax_flagger import SyntaxFlagger
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, StopReason
-from tests.rewards.marked import read_marked
-from tests.rewards.rows import PASSED, batch, problem
 
 # The first token of the marked place must be flagged. None of these programs merely ends too early.
 WRONG = {

@@ -1,11 +1,11 @@
 from collections.abc import Callable
 
 import pytest
+from support.completions import PASSED, problem, reward_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, ReferenceText, StdioTests
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards import TestsReward
-from tests.rewards.rows import PASSED, problem, reward_of
 
 DIVISION = "def f(x):\n    return x / 0\n"
 

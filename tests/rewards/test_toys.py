@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sampled import sample
+from support.sampling import sample
 
 from lit_rl.data.corridor import corridor_problem
 from lit_rl.data.sorting import sorting_problem

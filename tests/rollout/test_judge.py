@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
-from conftest import TINY_QWEN2
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from conftest import TINY_QWEN2
+
+from support.tiny_models import TINY_QWEN2
 
 CHAT = "{% for m in messages %}{{ m['content'] }}{% endfor %}>"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers.logger import Logger
-from modules.conftest import Words
 
 from lit_rl.callbacks import Checkpointing
+from support.small_runs import Words
 
 
 class Curves(Logger):

@@ -23,7 +23,7 @@ from lit_rl.models.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
 from lit_rl.types import Completions, Judgement, Problem, StopReason
-from tests.rewards.rows import batch
+from support.completions import batch
 
 EOS, TAKEN = "␄", "␡"
 _OPENS, _CLOSES = {"⟦": "even", "⟪": "blamed"}, {"⟧": "even", "⟫": "blamed"}

@@ -1,15 +1,13 @@
-"""A task without programs, so that a module's own arithmetic is what is tested."""
+"""A task without programs, a module on a tiny policy, and a trainer: what is tested is the module's own arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-import pytest
 import torch
-from conftest import TINY_QWEN2
 
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
@@ -17,6 +15,7 @@ from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
+from support.tiny_models import TINY_QWEN2
 
 
 class EvenBytes(RewardTerm):
@@ -38,21 +37,18 @@ class Words(TaskDataModule):
         return [Problem(f"{split}{i}", "w" * (1 + i % 5), TokenTarget()) for i in range(12)]
 
 
-@pytest.fixture
-def make_module(byte_tokenizer: str) -> Callable[..., RolloutModule]:
-    """Builds a module on a tiny policy in double precision, with plain SGD."""
-
-    def make(cls: type[RolloutModule] = GRPO, model: dict[str, Any] | None = None, **kwargs: Any) -> RolloutModule:
-        policy = CausalLM(config=TINY_QWEN2 | (model or {}), tokenizer=byte_tokenizer, dtype="float64")
-        defaults: dict[str, Any] = {
-            "sampling": Sampling(num_samples=4, max_tokens=6),
-            "rewards": [EvenBytes()],
-            "optimizer": lambda params: torch.optim.SGD(params, lr=0.5),
-            "gradient_clip_norm": None,
-        }
-        return cls(policy, **(defaults | kwargs))
-
-    return make
+def build_module(
+    tokenizer: str, cls: type[RolloutModule] = GRPO, model: dict[str, Any] | None = None, **kwargs: Any
+) -> RolloutModule:
+    """A module on a tiny policy in double precision, with plain SGD."""
+    policy = CausalLM(config=TINY_QWEN2 | (model or {}), tokenizer=tokenizer, dtype="float64")
+    defaults: dict[str, Any] = {
+        "sampling": Sampling(num_samples=4, max_tokens=6),
+        "rewards": [EvenBytes()],
+        "optimizer": lambda params: torch.optim.SGD(params, lr=0.5),
+        "gradient_clip_norm": None,
+    }
+    return cls(policy, **(defaults | kwargs))
 
 
 def fit(

@@ -1,0 +1,1 @@
+"""What tests share: small models, tasks and runs, hand-made completions. Fixtures stay in conftest.py."""
