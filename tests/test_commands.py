@@ -155,7 +155,7 @@ def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.Capture
 def test_check_contamination_names_held_out_problems_that_are_trained_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the training rows the first held-out statement stands again with another end, the second one does not."""
+    """Item 69: the training rows hold the first held-out statement with another end, and not the second one."""
     told = "Give back the sum of all numbers of a list that are larger than the first one"
     statements = {1: f"{told}, or zero.", 11: told, 12: "Reverse a text.", 601: "Reverse a list.", 602: f"{told}!"}
     rows = [

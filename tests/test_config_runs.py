@@ -193,6 +193,7 @@ def test_every_shipped_configuration_is_run() -> None:
 
 
 def test_humaneval_is_measured(fit_small: Callable[..., Metrics]) -> None:
+    """Item 68: the name of the metric is that of the sampling, greedy here."""
     metrics = fit_small("humaneval_validate", "validate")
     assert metrics["val/greedy/num_problems"] == 4
     assert metrics["val/greedy/pass@1"] == 0.0, "random weights write no program"

@@ -112,6 +112,7 @@ QUICK = {
 def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
     make_module: Make, tmp_path: Path, trainer: str, stops: tuple[int, ...], how: str
 ) -> None:
+    """Item 55: stops in the middle and at the end of epochs."""
     crash = how == "crash"
     whole, batches, seen, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
     again, batches_again, seen_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])

@@ -24,7 +24,7 @@ def test_ngrams_ignore_case_punctuation_and_line_ends():
 
 
 def test_the_share_is_that_of_the_held_out_ngrams():
-    """20 words have 16 runs of five; the first twelve words have eight of them."""
+    """Item 69: 20 words have 16 runs of five; the first twelve words have eight of them."""
     held_out = [problem("held", " ".join(WORDS))]
     train = [problem("half", "before " + " ".join(WORDS[:12])), problem("whole", " ".join(WORDS).upper())]
     assert find_overlaps(train, held_out, ngram_words=5, min_share=0.5) == [

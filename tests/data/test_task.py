@@ -31,7 +31,7 @@ def test_evaluation_sees_each_problem_once_on_any_number_of_ranks(world_size: in
 
 
 def test_ranks_together_read_what_one_rank_reads() -> None:
-    """The global batch is the same set of problems for one rank of four and two ranks of two."""
+    """Item 54. The global batch is the same set of problems for one rank of four and two ranks of two."""
     one = ProblemLoader(problems(16), 4, shuffle=True, drop_last=True, seed=7)
     two = [ProblemLoader(problems(16), 2, shuffle=True, drop_last=True, seed=7, rank=r, world_size=2) for r in (0, 1)]
     for whole, *parts in zip(one, *two, strict=True):

@@ -78,6 +78,7 @@ ALL, NUMBERS, WORDS, NONE = set(RULES), {"decimals", "tokens"}, {"tokens"}, set(
     ],
 )
 def test_rules(printed: str, expected: str, rules: set[str]) -> None:
+    """Item 63."""
     assert rules_of(printed, expected) == rules
 
 

@@ -168,6 +168,7 @@ def sandbox():
 
 @pytest.mark.parametrize("name", FORGED)
 def test_nothing_is_forged_and_no_row_is_masked(sandbox, name):
+    """Item 65."""
     program, test = FORGED[name]
     outcome = sandbox.submit(program, AssertTests(test, None)).result(60)
     assert outcome.verdict in ("wrong_answer", "exception"), outcome

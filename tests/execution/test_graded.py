@@ -224,6 +224,8 @@ def test_an_error_that_a_wrong_value_causes_is_the_programs(sandbox, name):
 
 
 def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
+    """Items 64 and 65."""
+
     def line(kind, secret="s"):
         return b'{"kind": "%s", "num_passed": 3, "secret": "%s"}\n' % (kind.encode(), secret.encode())
 

@@ -92,6 +92,7 @@ def test_a_killed_zygote_costs_one_retry(tmp_path):
 
 
 def test_a_batch_that_is_late_returns_at_its_deadline():
+    """Item 61."""
     with Sandbox(num_workers=1) as sandbox:
         begun = time.monotonic()
         outcomes = sandbox.judge_many([HELLO, BUSY, HELLO], deadline_seconds=1.0)
@@ -221,6 +222,7 @@ with Sandbox(num_workers=2, temporary_folder=sys.argv[1]) as sandbox:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number):
+    """Item 61: no process and no file stays behind."""
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
     command = [sys.executable, "-c", TRAINER, str(tmp_path)]
     trainer = subprocess.Popen(

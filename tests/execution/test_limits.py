@@ -43,6 +43,7 @@ def test_the_wall_limit_is_that_of_one_case(sandbox):
 
 
 def test_many_cases_may_each_sleep_within_their_limit(sandbox):
+    """Item 59."""
     seconds, num_cases = 0.02, 8
     slept = 0.25  # less than one case may, and together more
     assert slept < wall_limit(seconds) and wall_limit(num_cases * seconds) < num_cases * slept

@@ -51,6 +51,7 @@ def spread(problems, number=SAMPLE):
 
 @pytest.mark.parametrize("name", ["humaneval", "mbpp"])
 def test_sampled_references_pass_and_wrong_ones_do_not(sandbox, real_data, name):
+    """Item 59: under the time limits that training and evaluation use."""
     problems = spread(list(getattr(references, name)(real_data)))
     assert len(problems) >= SAMPLE
     assert failures(sandbox, problems) == {}

@@ -39,6 +39,7 @@ def test_the_suites_are_as_large_as_promised():
 
 @pytest.mark.parametrize(("tier", "kind"), [(0, "literal"), (0, "stdio"), (1, "stdio")])
 def test_suite(tier, kind):
+    """Items 61, 62, 64, 65: programs that start daemons, read secrets, exit early or reach for their grader."""
     need_tier(tier)
     assert suites.run(tier, kind) == []
 

@@ -98,6 +98,22 @@ def test_a_program_starts_fresh_whatever_ran_before_the_first_fork(sandbox):
     assert run(sandbox, program, "", "True ['<program>'] ['linecache', 'sys'] 0").passed
 
 
+def test_a_program_is_not_a_fork_of_the_trainer():
+    """Item 60: nothing of this process is in it, whatever was imported here and however many threads run."""
+    sys.modules["only_the_trainer_has_this"] = sys.modules["os"]
+    waiting = threading.Event()
+    thread = threading.Thread(target=waiting.wait)
+    thread.start()
+    try:
+        program = "import sys, threading\nprint('only_the_trainer_has_this' in sys.modules, threading.active_count())"
+        with Sandbox(1, tier=0) as sandbox:
+            assert run(sandbox, program, "", "False 1").passed
+    finally:
+        waiting.set()
+        thread.join()
+        del sys.modules["only_the_trainer_has_this"]
+
+
 def test_a_program_shares_no_memory_with_its_zygote(sandbox):
     # What one wrote there the next could read.
     program = "print([line for line in open('/proc/self/maps') if line.split()[1][3] == 's'])"

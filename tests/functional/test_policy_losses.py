@@ -79,6 +79,16 @@ def test_a_ratio_of_one_gives_the_plain_policy_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_a_loss_of_zero_still_teaches(name: str) -> None:
+    """Item 70: at a ratio of one, advantages that sum to zero give a loss of zero with a gradient that is not."""
+    new = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
+    advantages = torch.tensor([[1.0, -1.0, 2.0, -2.0]], dtype=torch.float64)
+    loss = RATIO_LOSSES[name](new, torch.zeros(1, 4, dtype=torch.float64), advantages)
+    assert loss.sum().item() == 0.0
+    assert gradient(loss, new) == pytest.approx([-1.0, 1.0, -2.0, 2.0])
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
 @pytest.mark.parametrize("distance", [math.log(1e6), 88.8, 1e4, -1e4])
 def test_extreme_ratios_stay_finite(name: str, distance: float) -> None:
     """Item 38: the log-ratio is clamped before exp; a ratio of 1e6 and far more."""

@@ -68,6 +68,7 @@ def test_left_pads_change_nothing(tiny_policy: CausalLM) -> None:
 
 
 def test_a_rows_samples_do_not_depend_on_its_company(tiny_policy: CausalLM) -> None:
+    """Item 54: each row draws from a stream of its own, so it does not matter which rank samples it."""
     together = sample(tiny_policy, problems("one", "a longer prompt", "x"), num_samples=2, max_tokens=12)
     alone = sample(tiny_policy, problems("x"), num_samples=2, max_tokens=12)
     assert together.texts[4:] == alone.texts

@@ -48,7 +48,7 @@ def test_the_default_chunk_follows_the_vocabulary(byte_tokenizer: str, monkeypat
 def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
     byte_tokenizer: str, tmp_path: Path, lora: LoRA | None
 ) -> None:
-    """Updates run in eval mode, in which checkpointing of transformers does nothing."""
+    """Item 51: updates run in eval mode, in which checkpointing of transformers does nothing."""
 
     def run(gradient_checkpointing: bool) -> tuple[torch.Tensor, int]:
         policy = CausalLM(

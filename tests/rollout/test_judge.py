@@ -147,11 +147,12 @@ def test_equal_programs_of_two_problems_are_two_programs() -> None:
 
 
 def test_a_program_without_a_sandbox_is_an_error_not_a_zero(byte_tokenizer: str) -> None:
+    """Item 53: the policy is in train mode again after the exception."""
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
     with pytest.raises(InfrastructureError, match="problem a has a program to run, but there is no sandbox"):
         collect(policy, InProcess(), None, [Problem("a", "a", CHECK)], Sampling(max_tokens=4), StreamKey(0, "t", 0))
-    assert policy.training, "train mode is restored after an exception (item 53)"
+    assert policy.training
 
 
 def test_a_few_failures_of_ours_go_on_and_many_stop() -> None:
