@@ -15,8 +15,10 @@ from lit_rl.models.model_folders import read_checkpoint
 
 OWN = '''
 import math
+from contextlib import contextmanager
 
-from lit_rl import AssertTests, Problem, TaskDataModule
+from lit_rl import AssertTests, Environment, Problem, TaskDataModule
+from lit_rl.engines import Engine, Session
 from lit_rl.rewards import RewardTerm, TermScore
 
 
@@ -79,6 +81,41 @@ class Texts(Task):
 
 class Unfinished(TaskDataModule):
     """A task without load_problems."""
+
+
+class Number(Environment):
+    def answer(self, problem, attempts):
+        return 7
+
+
+class Forgetful(Number):
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Chats(Task):
+    def load_problems(self, split):
+        chat = ({"role": "user", "content": "Write f."},)
+        shown = AssertTests("assert f()")
+        return [Problem(f"p{i}", chat, AssertTests("assert f()"), public_check=shown) for i in range(4)]
+
+
+class Silent(Session):
+    """Forgets what it is asked."""
+
+    def submit(self, requests):
+        pass
+
+    def step(self):
+        return []
+
+    num_unfinished = 0
+
+
+class Mute(Engine):
+    @contextmanager
+    def session(self, policy, sampling):
+        yield Silent()
 '''
 
 
@@ -89,6 +126,23 @@ def own(name: str) -> str:
 def reward(name: str) -> str:
     return f"--model.rewards '[own_things.{name}]' --model.sandbox own_runner.Nothing"
 
+
+def repair(**arguments: object) -> str:
+    given = {"class_path": "lit_rl.Repair", "init_args": arguments}
+    return f"--data.num_public_cases 2 --model.environment '{json.dumps(given)}'"
+
+
+def template(text: str) -> str:
+    """The chat task with a template of its own."""
+    given = {"class_path": "lit_rl.models.CausalLM", "init_args": BASE["model"]["init_args"]["policy"]["init_args"]}
+    given["init_args"] = given["init_args"] | {"chat_template": text}
+    return f"{own('Chats')} --model.environment Repair --model.policy '{json.dumps(given)}'"
+
+
+REWRITES = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content.split('</think>')[-1] }}"
+    "{% else %}{{ m.content }}{% endif %}\n{% endfor %}"
+)
 
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -137,6 +191,43 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a task of texts": (own("Texts"), ("Texts.load_problems", "got 'def f():'", "list of Problem")),
     "a task without load_problems": (own("Unfinished"), ("Unfinished", "load_problems", "list of Problem")),
     "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
+    # -- turns -----------------------------------------------------------------------------------------------
+    "repair without public checks": (
+        "--model.environment Repair",
+        ("has no public_check to repair a program by", "SingleTurn"),
+    ),
+    "repair without public checks in validation": (
+        "validate --config base.yaml --model.environment lit_rl.Repair",
+        ("has no public_check to repair a program by", "SingleTurn"),
+    ),
+    "no turns": (repair(max_turns=0), ("Repair needs max_turns of at least 2, got 0",)),
+    "turns in words": (repair(max_turns="two"), ("max_turns: expected int, got two",)),
+    "a placeholder that there is not": (
+        repair(template="{feedbak}"),
+        ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
+    ),
+    "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens must be at least 1, got 0",)),
+    "a message too short for a note": (
+        "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
+        ("3 tokens do not hold", "max_message_tokens"),
+    ),
+    "rows shorter than any prompt": (repair(max_row_tokens=3), ("has no train problems", "max_row_tokens")),
+    "a mistyped limit of a row": (repair(max_row_token=3), ("max_row_token is unknown to Repair", "max_row_tokens?")),
+    "an environment that there is not": ("--model.environment Repare", ("there is no class Repare", "mean Repair?")),
+    "an environment of another kind": ("--model.environment own_things.Task", ("Task is no Environment",)),
+    "a chat that is rewritten": (template(REWRITES), ("writes earlier turns in another way", "chat_template")),
+    "an environment of numbers": (
+        "--model.environment own_things.Number --model.environment.max_turns 2 --model.sandbox own_runner.Nothing",
+        ("Number.answer must return a text, or None", "got 7"),
+    ),
+    "an environment that forgets its base": (
+        "--model.environment own_things.Forgetful",
+        ("Forgetful.__init__ call super().__init__(max_turns=...)",),
+    ),
+    "an engine that forgets what it is asked": (
+        "--model.engine own_things.Mute --model.sandbox own_runner.Nothing",
+        ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
+    ),
     # -- the objective and the updates -----------------------------------------------------------------------
     "a lower bound below zero": ("--model.objective.clip_low 1.5", ("clip_low must be", "got 1.5")),
     "a negative upper bound": ("--model.objective.clip_high -0.1", ("clip_high must be above 0, got -0.1",)),

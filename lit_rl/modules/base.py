@@ -29,7 +29,15 @@ from lit_rl.modules.requirements import (
 )
 from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
-from lit_rl.rollout import Environment, Evaluated, Rollout, SingleTurn, collect, require_infrastructure
+from lit_rl.rollout import (
+    Environment,
+    Evaluated,
+    Rollout,
+    SingleTurn,
+    collect,
+    require_environment,
+    require_infrastructure,
+)
 from lit_rl.signatures import show_all_arguments
 from lit_rl.training.modes import evaluating
 from lit_rl.training.strategy import check_strategy
@@ -99,7 +107,8 @@ class PolicyModule(OptimizedModule):
         self.rewards = Composite(rewards) if isinstance(rewards, list) else rewards
         self.sandbox = sandbox
         self.engine = engine or InProcess()
-        self.environment = environment or SingleTurn()
+        self.environment = SingleTurn() if environment is None else environment
+        require_environment(self.environment)
         self.seed = seed or 0
         self.runner: ProgramRunner | None = None
         self._silence: dict[str, Future[Outcome]] = {}
@@ -117,9 +126,14 @@ class PolicyModule(OptimizedModule):
         self.load_weights()
         datamodule = getattr(self.trainer, "datamodule", None)
         if datamodule is not None:
-            datamodule.keep_only(self.policy.codec.fits)
+            datamodule.keep_only(self.has_room)
         if self.environment.max_turns > 1:
             require_extendable(self.policy.codec, self.trainer)
+
+    def has_room(self, problem: Problem) -> bool:
+        """Whether a problem's prompt leaves room to write in, by the policy's positions and the environment's limit."""
+        codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
+        return codec.fits(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
 
     def setup(self, stage: str) -> None:
         """Start the sandbox; check whether strategy, precision and rewards have what they need.

@@ -1,7 +1,7 @@
 """Problems in, judged rows out: where engine, environment and sandbox meet."""
 
 from lit_rl.rollout.collector import collect
-from lit_rl.rollout.environment import Attempt, Environment
+from lit_rl.rollout.environment import Attempt, Environment, require_environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
 from lit_rl.rollout.records import Evaluated, Rollout
 from lit_rl.rollout.repair import Repair
@@ -18,5 +18,6 @@ __all__ = [
     "SingleTurn",
     "collect",
     "find_program",
+    "require_environment",
     "require_infrastructure",
 ]

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
 
 from lit_rl.engines.base import Engine, Generation, Request, Session
+from lit_rl.engines.checked import CheckedSession
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout.conversation import Conversation
-from lit_rl.rollout.environment import Environment
+from lit_rl.rollout.environment import Environment, ask, require_environment
 from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.rows import completions_of
@@ -46,15 +47,25 @@ def collect(
 
     Returns:
         N rows and their judgements, prompt-major.
+
+    Raises:
+        ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
     """
-    environment = environment or SingleTurn()
+    environment = SingleTurn() if environment is None else environment
+    require_environment(environment)
     conversations = []
     for group, problem in enumerate(problems):
         prompt = policy.codec.encode(problem)
+        if not environment.leaves_room(len(prompt)):
+            raise ValueError(
+                f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
+                f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
+            )
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
-        loop = _Loop(policy, session, Judge(runner), sampling, key, environment, conversations)
+        checked = CheckedSession(session, policy.codec.eos_ids)
+        loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations)
         loop.run(in_rounds=engine.in_rounds)
     completions = completions_of(conversations, policy.codec.pad_id, policy.device)
     judgements = tuple(conversation.judgements() for conversation in conversations)
@@ -118,14 +129,16 @@ class _Loop:
             row=row,
             prompt_ids=(*conversation.prompt_ids, *conversation.ids),
             stream=stream,
-            max_tokens=max(1, self.room(conversation, pads)),
+            max_tokens=max(1, self.room(conversation, pads=pads)),
             stop_strings=conversation.problem.stop_strings,
         )
 
-    def room(self, conversation: Conversation, more: int) -> int:
+    def room(self, conversation: Conversation, more: int = 0, pads: int = 0) -> int:
         """Tokens that the next turn may take after this many more; below 1 if there is no room for a turn."""
-        limits = [self.codec.max_positions, self.environment.max_row_tokens]
-        left = min(limit - conversation.num_tokens - more for limit in limits if limit is not None)
+        length = conversation.num_tokens + more
+        left = self.codec.max_positions - pads - length
+        if self.environment.max_row_tokens is not None:
+            left = min(left, self.environment.max_row_tokens - length)
         return min(self.sampling.max_tokens, left)
 
     def hear(self, generation: Generation) -> None:
@@ -154,8 +167,8 @@ class _Loop:
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
-        message = self.environment.answer(conversation.problem, conversation.attempts())
-        if message is None:
+        message = ask(self.environment, conversation.problem, conversation.attempts())
+        if not message:
             return False
         if self.environment.max_message_tokens is not None:
             message = self.codec.shorten(message, self.environment.max_message_tokens)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from lit_rl.bounds import require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
 from lit_rl.types import Problem, Program, StopReason
+
+_LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
+"""What a mistake in an environment's own code raises."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,15 @@ class Environment(ABC):
         self.max_message_tokens = max_message_tokens
         self.max_row_tokens = max_row_tokens
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        hidden = [name for name in _LIMITS if name in vars(cls)]
+        if hidden:
+            raise TypeError(
+                f"{cls.__name__}.{hidden[0]} of the class is hidden by that of the instance: leave it out, and have "
+                f"{cls.__name__}.__init__ call super().__init__({hidden[0]}=...)"
+            )
+
     def check(self, problem: Problem) -> Check | None:
         """What a program is judged under before :meth:`answer`; ``None`` to answer without running it.
 
@@ -74,6 +90,10 @@ class Environment(ABC):
             return str(error)
         return ""
 
+    def leaves_room(self, num_tokens: int) -> bool:
+        """Whether a prompt of this many tokens leaves at least one token of the row to write."""
+        return self.max_row_tokens is None or num_tokens < self.max_row_tokens
+
     @abstractmethod
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
         """The next message to the policy.
@@ -85,5 +105,40 @@ class Environment(ABC):
             attempts: all turns so far, at least one.
 
         Returns:
-            the message, or ``None`` if there is nothing more to say.
+            the message; ``None`` or an empty text if there is nothing more to say.
         """
+
+
+def require_environment(environment: Environment) -> None:
+    """Check whether something is an environment with its limits set.
+
+    Raises:
+        ValueError: it is a class or something else, or its constructor does not call that of :class:`Environment`.
+    """
+    if not isinstance(environment, Environment):
+        raise ValueError(f"environment takes an object such as Repair(max_turns=2), got {environment!r:.80}")
+    if not all(hasattr(environment, name) for name in _LIMITS):
+        name = type(environment).__name__
+        raise ValueError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
+
+
+def ask(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
+    """The environment's next message; empty if it has none.
+
+    Raises:
+        ValueError: :meth:`Environment.answer` fails by a mistake in its code, or returns something else than a text.
+    """
+    name = type(environment).__name__
+    try:
+        message: Any = environment.answer(problem, attempts)
+    except _FAULTS as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise ValueError(
+            f"{name}.answer failed about problem {problem.task_id}: {type(error).__name__}: {error} "
+            f"({Path(place.filename).name}, line {place.lineno})"
+        ) from error
+    if message is not None and not isinstance(message, str):
+        raise ValueError(
+            f"{name}.answer must return a text, or None where it has nothing more to say, got {message!r:.80}"
+        )
+    return message or ""

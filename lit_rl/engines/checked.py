@@ -1,0 +1,110 @@
+"""A session held to its promises, so that a mistake in an engine is one line and not a hang or an odd tensor."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from lit_rl.engines.base import Session
+from lit_rl.types import Generation, Request, StopReason
+
+_SECONDS_OF_SILENCE = 600.0
+
+
+class CheckedSession(Session):
+    """An engine's session, with what it answers looked at.
+
+    Args:
+        session: of the engine.
+        eos_ids: every id that ends a completion; empty if the policy knows none.
+        seconds: of silence, with requests open, after which a warning says that the engine may hang.
+    """
+
+    def __init__(
+        self, session: Session, eos_ids: frozenset[int] = frozenset(), seconds: float = _SECONDS_OF_SILENCE
+    ) -> None:
+        self._session = session
+        self._name = type(session).__name__
+        self._eos_ids = eos_ids
+        self._open: dict[int, Request] = {}
+        self._seconds = seconds
+        self._last_answer = time.monotonic()
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand requests on; a row may be asked for again once it was answered."""
+        if requests:
+            self._session.submit(requests)
+            self._open |= {request.row: request for request in requests}
+            self._last_answer = time.monotonic()
+
+    def step(self) -> list[Generation]:
+        """What the engine's session has finished.
+
+        Raises:
+            ValueError: it answers what nobody asked for, forgets a request, goes beyond a limit, or returns something
+                else than generations.
+        """
+        finished: Any = self._session.step()
+        if not isinstance(finished, Sequence) or not all(isinstance(one, Generation) for one in finished):
+            raise ValueError(f"{self._name}.step must return a list of Generation, often empty, got {finished!r:.80}")
+        for generation in finished:
+            self._take(generation)
+        self._require_count()
+        self._warn_of_silence(bool(finished))
+        return list(finished)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that were not answered yet."""
+        return len(self._open)
+
+    def _take(self, generation: Generation) -> None:
+        """Close the request that a generation answers."""
+        request = self._open.pop(generation.row, None)
+        if request is None:
+            raise ValueError(
+                f"{self._name}.step answered row {generation.row}, which is not being asked for: answer each request "
+                "once, with its own row"
+            )
+        fault = self._fault(generation, request)
+        if fault:
+            raise ValueError(f"{self._name}.step answered row {generation.row} with {fault}")
+
+    def _fault(self, answer: Generation, request: Request) -> str:
+        """What is wrong with an answer; empty if nothing is."""
+        ids = answer.ids
+        if not 1 <= len(ids) <= request.max_tokens:
+            return f"{len(ids)} ids, but 1 to {request.max_tokens} were asked for: keep to Request.max_tokens"
+        if len(answer.logprobs) != len(ids):
+            return f"{len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
+        odd = [one for one in (*ids, *answer.logprobs) if not isinstance(one, int | float)]
+        if odd:
+            return f"numbers of type {type(odd[0]).__name__}: give plain int and float, as .tolist() does"
+        if answer.reason is StopReason.EOS and self._eos_ids and ids[-1] not in self._eos_ids:
+            return f"the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(self._eos_ids)}"
+        return ""
+
+    def _require_count(self) -> None:
+        """Check whether the engine's session knows how much is left: by that it is asked to go on."""
+        says, left = self._session.num_unfinished, len(self._open)
+        if says != left:
+            rows = ", ".join(map(str, list(self._open)[:5])) + (", ..." if left > 5 else "")
+            raise ValueError(
+                f"{self._name}.num_unfinished is {says}, but {left} requests are not answered yet"
+                f"{f' (rows {rows})' if left else ''}: answer every request and count those that wait"
+            )
+
+    def _warn_of_silence(self, answered: bool) -> None:
+        """Say when nothing has been answered for long; an engine may have its reasons."""
+        now = time.monotonic()
+        if answered:
+            self._last_answer = now
+        elif now - self._last_answer > self._seconds:
+            warnings.warn(
+                f"{self._name}.step has answered none of {len(self._open)} requests for {self._seconds:.0f} seconds: "
+                "does it make progress each time?",
+                stacklevel=3,
+            )
+            self._last_answer = now

@@ -1,0 +1,161 @@
+"""Engines and environments that do not keep to what is asked of them: one line, no hang, no odd tensor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from rollout.scripted import Again, Passing, Scripted
+
+from lit_rl import Repair
+from lit_rl.engines import Engine, Generation, Request
+from lit_rl.engines.checked import CheckedSession
+from lit_rl.execution import AssertTests
+from lit_rl.models import CausalLM
+from lit_rl.models.streams import StreamKey
+from lit_rl.rollout import Attempt, Environment, collect
+from lit_rl.types import Problem, Sampling, StopReason
+
+PROBLEM = Problem("t", "ab", AssertTests("best"), public_check=AssertTests("good"))
+Change = Callable[[list[Generation]], Any]
+
+
+class Changed(Scripted):
+    """Says what it should, changed at the last moment."""
+
+    def __init__(self, change: Change, count: Callable[[int], int] = lambda n: n) -> None:
+        super().__init__([["good"], ["good"]])
+        self.change = change
+        self.count = count
+
+    @contextmanager
+    def session(self, policy: Any, sampling: Sampling) -> Any:
+        with super().session(policy, sampling) as session:
+            engine = self
+
+            class Mine(type(session)):  # type: ignore[misc]
+                def step(self) -> Any:
+                    return engine.change(super().step())
+
+                @property
+                def num_unfinished(self) -> int:
+                    return engine.count(len(self.waiting))
+
+            session.__class__ = Mine
+            yield session
+
+
+def play(policy: CausalLM, engine: Engine, environment: Environment | None = None, problem: Problem = PROBLEM) -> Any:
+    sampling = Sampling(num_samples=2, max_tokens=9)
+    return collect(policy, engine, Passing(), [problem], sampling, StreamKey(0, "test", 0), environment)
+
+
+ENGINES: dict[str, tuple[Engine, str]] = {
+    "answers a row twice": (Changed(lambda done: done * 2), "answered row 0, which is not being asked for"),
+    "answers what nobody asked": (Changed(lambda done: [replace(done[0], row=7)]), "row 7, which is not being asked"),
+    "forgets a row": (Changed(lambda done: [one for one in done if one.row]), r"is 1, but 2 .*rows 0, 1\)"),
+    "says that it is done": (Changed(lambda done: done, lambda n: 0), "num_unfinished is 0, but 1 requests"),
+    "never says that it is done": (Changed(lambda done: done, lambda n: 5), "num_unfinished is 5, but 1 requests"),
+    "says too much": (Changed(lambda done: [replace(done[0], ids=(1,) * 10)]), "10 ids, but 1 to 9 were asked for"),
+    "says nothing": (Changed(lambda done: [replace(done[0], ids=(), logprobs=())]), "0 ids, but 1 to 9"),
+    "leaves EOS unscored": (Changed(lambda done: [replace(done[0], logprobs=(0.0,))]), "1 log-probabilities for 5 ids"),
+    "gives tensors": (
+        Changed(lambda done: [replace(done[0], ids=torch.tensor(done[0].ids))]),  # type: ignore[arg-type]
+        r"numbers of type Tensor: give plain int and float, as .tolist\(\)",
+    ),
+    "leaves EOS out": (
+        Changed(lambda done: [replace(done[0], ids=done[0].ids[:-1], logprobs=done[0].logprobs[:-1])]),
+        r"the reason eos, but its last id is \d+: keep the id of EOS, one of \[256\]",
+    ),
+    "returns one generation": (Changed(lambda done: done[0]), "must return a list of Generation"),
+    "returns nothing": (Changed(lambda done: None), "a list of Generation, often empty, got None"),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_is_told_in_one_line(tiny_policy: CausalLM, name: str) -> None:
+    engine, message = ENGINES[name]
+    with pytest.raises(ValueError, match=message) as raised:
+        play(tiny_policy, engine)
+    assert str(raised.value).startswith("Mine.") and "\n" not in str(raised.value)
+
+
+def test_what_keeps_its_promises_is_not_disturbed(tiny_policy: CausalLM) -> None:
+    assert play(tiny_policy, Changed(lambda done: tuple(done))).completions.texts == ("good", "good")  # type: ignore[arg-type,return-value]
+
+
+def test_an_engine_that_hangs_is_warned_of(tiny_policy: CausalLM) -> None:
+    """It may have its reasons, so the run goes on."""
+    with Scripted([["good"]]).session(tiny_policy, Sampling()) as session:
+        session.step = lambda: []  # type: ignore[method-assign]
+        checked = CheckedSession(session, seconds=0.05)
+        checked.submit([Request(0, (1,), 0, max_tokens=9)])
+        assert checked.step() == []
+        time.sleep(0.06)
+        with pytest.warns(UserWarning, match=r"answered none of 1 requests for 0 seconds"):
+            checked.step()
+        assert checked.step() == [] and checked.num_unfinished == 1
+
+
+def saying(message: Any) -> Environment:
+    class Mine(Environment):
+        def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> Any:
+            return message() if callable(message) else message
+
+    return Mine(max_turns=2)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (7, "Mine.answer must return a text, or None where it has nothing more to say, got 7"),
+        (b"again", "got b'again'"),
+        (lambda: {}["hint"], r"Mine.answer failed about problem t: KeyError: 'hint' \(test_broken_promises.py, line"),
+        (lambda: None.strip(), "AttributeError: 'NoneType' object has no attribute 'strip'"),  # type: ignore[attr-defined]
+    ],
+)
+def test_an_environment_is_told_in_one_line(tiny_policy: CausalLM, message: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as raised:
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), saying(message))
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
+    rows = play(tiny_policy, Scripted([["bad"], ["bad"]]), saying("")).completions
+    assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2
+
+
+@pytest.mark.parametrize("given", [Repair, "Repair", 2])
+def test_what_is_no_environment_is_refused(tiny_policy: CausalLM, given: Any) -> None:
+    with pytest.raises(ValueError, match=r"environment takes an object such as Repair\(max_turns=2\), got "):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), given)
+
+
+def test_a_constructor_that_forgets_its_base_is_told(tiny_policy: CausalLM) -> None:
+    class Forgets(Again):
+        def __init__(self) -> None:
+            self.hint = "try harder"
+
+    with pytest.raises(ValueError, match=r"Forgets.__init__ call super\(\).__init__\(max_turns=...\)"):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), Forgets())
+
+
+def test_a_limit_of_the_class_is_refused_because_the_instance_hides_it() -> None:
+    with pytest.raises(TypeError, match=r"Three.max_turns .* hidden .* super\(\).__init__\(max_turns=...\)"):
+
+        class Three(Again):
+            max_turns = 3  # type: ignore[assignment]
+
+
+def test_a_prompt_longer_than_the_row_is_refused(tiny_policy: CausalLM) -> None:
+    engine = Scripted([["bad"], ["bad"]])
+    with pytest.raises(ValueError, match="prompt of problem t has 2 tokens, and max_row_tokens of Again is 2"):
+        play(tiny_policy, engine, Again(max_turns=2, max_row_tokens=2))
+    assert not engine.requests
+    rows = play(tiny_policy, engine, Again(max_turns=2, max_row_tokens=3)).completions
+    assert rows.num_tokens.tolist() == [1, 1]
