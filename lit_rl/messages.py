@@ -31,6 +31,8 @@ _BASES = {
     "baseline": "RowAdvantages",
     "deltas": "RowAdvantages",
     "estimator": "TokenAdvantages",
+    "environment": "Environment",
+    "engine": "Engine",
 }
 """Arguments that take classes of one kind where their home has several."""
 _NO_CLASS = "Expected a dot import path string: "
@@ -124,8 +126,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
         return f"{where}: {found[1]} has no {found[2]}{suggestion(found[2], _classes_of(found[1]))}"
     if found := re.match(r"No module named '([^']+)'", text):
         return f"{where}: there is no module {found[1]}: install it, or correct the class path"
-    if found := re.match(r"Import path (\S+) does not correspond to a subclass of (\S+)", text):
-        return f"{where}: {found[1]} is no {found[2]}: give a class derived from it"
+    if found := re.match(r"Import path (?:(\S+) )?does not correspond to a subclass of (\S+)", text):
+        return f"{where}: {found[1] or 'this class'} is no {found[2]}: give a class derived from it"
     if found := re.match(r"Expected a dot import path string: (.+)", text):
         return f"{where}: there is no class {found[1]}{suggestion(found[1], _our_classes(cause.keys))}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
@@ -239,11 +241,12 @@ def _our_classes(keys: tuple[str, ...]) -> list[str]:
     """Short names of classes that may stand at a key."""
     homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
     homes |= {"loss": "lit_rl.losses"} | dict.fromkeys(("baseline", "deltas", "estimator"), "lit_rl.advantages")
+    homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines"}
     homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
     words = [word for key in keys for word in key.split(".")]
     home = next((import_module(homes[word]) for word in reversed(words) if word in homes), None)
     base = getattr(home, _BASES[words[-1]]) if home and words[-1] in _BASES else object
-    classes = [getattr(home, name) for name in getattr(home, "__all__", ())]
+    classes = [kind for name in getattr(home, "__all__", ()) if inspect.isclass(kind := getattr(home, name))]
     return [
         kind.__name__
         for kind in classes

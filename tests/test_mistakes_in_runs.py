@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def template(text: str) -> str:
     """The chat task with a template of its own."""
     given = {"class_path": "lit_rl.models.CausalLM", "init_args": BASE["model"]["init_args"]["policy"]["init_args"]}
     given["init_args"] = given["init_args"] | {"chat_template": text}
-    return f"{own('Chats')} --model.environment Repair --model.policy '{json.dumps(given)}'"
+    return f"{own('Chats')} --model.environment Repair --model.policy {shlex.quote(json.dumps(given))}"
 
 
 REWRITES = (
@@ -209,13 +210,30 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens must be at least 1, got 0",)),
     "a message too short for a note": (
         "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
-        ("3 tokens do not hold", "max_message_tokens"),
+        ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least"),
     ),
-    "rows shorter than any prompt": (repair(max_row_tokens=3), ("has no train problems", "max_row_tokens")),
-    "a mistyped limit of a row": (repair(max_row_token=3), ("max_row_token is unknown to Repair", "max_row_tokens?")),
-    "an environment that there is not": ("--model.environment Repare", ("there is no class Repare", "mean Repair?")),
-    "an environment of another kind": ("--model.environment own_things.Task", ("Task is no Environment",)),
+    "rows shorter than any prompt": (
+        repair(max_row_tokens=3),
+        ("basics: the prompts of all 52 train problems leave no room", "max_row_tokens"),
+    ),
+    "a mistyped limit of a row": (
+        repair(max_row_token=3),
+        ("max_row_token is unknown to Repair", "did you mean max_row_tokens"),
+    ),
+    "an environment that there is not": (
+        "--model.environment Repare",
+        ("there is no class Repare", "did you mean Repair"),
+    ),
+    "an environment of another kind": ("--model.environment own_things.Task", ("is no Environment", "derived from it")),
     "a chat that is rewritten": (template(REWRITES), ("writes earlier turns in another way", "chat_template")),
+    "a chat template that cannot be read": (
+        template("{% for m in messages %}{{ m.content }}"),
+        ("the chat template fails on messages", "Unexpected end of template"),
+    ),
+    "a chat template that refuses a second turn": (
+        template("{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}{{ messages }}"),
+        ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
+    ),
     "an environment of numbers": (
         "--model.environment own_things.Number --model.environment.max_turns 2 --model.sandbox own_runner.Nothing",
         ("Number.answer must return a text, or None", "got 7"),

@@ -91,7 +91,7 @@ class TaskDataModule(pl.LightningDataModule):
             if self.left_out[split]:
                 rank_zero_info(
                     f"{self.name}: {self.left_out[split]} of {len(loaded)} {split} problems left out: "
-                    "their prompts fill all positions of the policy"
+                    "their prompts leave no room to write in (the policy's positions, or max_row_tokens)"
                 )
             self._problems[split] = [replace(p, extraction=self.extraction or p.extraction) for p in kept[:limit]]
         return self._problems[split]
@@ -158,6 +158,11 @@ class TaskDataModule(pl.LightningDataModule):
         return self._loader(self.problems("train"), self.validation_batch_size)
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
+        if not problems and self.left_out.get("train"):
+            raise ValueError(
+                f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
+                "take a policy with more positions, or raise the environment's max_row_tokens"
+            )
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
 

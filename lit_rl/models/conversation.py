@@ -11,6 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jinja2 import TemplateError
+
 from lit_rl.types import Message
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
@@ -73,10 +75,18 @@ def find_frame(tokenizer: Any, roles: Sequence[str]) -> TurnFrame:
 
 
 def render(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """A conversation as its chat template writes it, up to where the policy goes on."""
-    text: str = tokenizer.apply_chat_template(
-        [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-    )
+    """A conversation as its chat template writes it, up to where the policy goes on.
+
+    Raises:
+        ValueError: the template cannot be read, or it refuses the conversation.
+    """
+    try:
+        text: str = tokenizer.apply_chat_template(
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+        )
+    except TemplateError as error:
+        roles = ", ".join(message["role"] for message in messages)
+        raise ValueError(f"the chat template fails on messages of the roles {roles}: {error}") from error
     return text
 
 

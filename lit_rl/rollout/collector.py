@@ -170,8 +170,7 @@ class _Loop:
         message = ask(self.environment, conversation.problem, conversation.attempts())
         if not message:
             return False
-        if self.environment.max_message_tokens is not None:
-            message = self.codec.shorten(message, self.environment.max_message_tokens)
+        message = self.shorten(message)
         last = conversation.turns[-1]
         ids = self.codec.extend(
             conversation.problem, tuple(conversation.ids[last.start : last.end]), last.stop_reason, message
@@ -180,3 +179,11 @@ class _Loop:
             return False
         conversation.add_message(ids)
         return True
+
+    def shorten(self, message: str) -> str:
+        """A message within the environment's limit."""
+        limit = self.environment.max_message_tokens
+        try:
+            return message if limit is None else self.codec.shorten(message, limit)
+        except ValueError as error:
+            raise ValueError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error
