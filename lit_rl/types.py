@@ -371,8 +371,8 @@ class Experience:
         rewards: [N] reward of each completion, before any KL.
         row_mask: [N] bool; False for rows that leave the loss (infrastructure failures, degenerate groups).
         advantages: [N, T]; zero outside the mask.
-        old_logprobs: [N, T] nats under the weights that sampled, by the training forward; ``None`` where each
-            rollout feeds one update, whose own log-probabilities they are.
+        old_logprobs: [N, T] nats under the weights that sampled: by the training forward, or of the sampler for rows
+            that older weights sampled; ``None`` where nothing reads them.
         ref_logprobs: [N, T] nats under the reference.
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.

@@ -89,6 +89,12 @@ class Engine(ABC):
     something to ask.
     """
 
+    shares_weights: bool = False
+    """Whether sessions read the policy's own weights, so that no row is ever sampled by older ones.
+
+    Modules then need not ask the other ranks how old their rows are.
+    """
+
     @abstractmethod
     def session(self, policy: Policy, sampling: Sampling) -> AbstractContextManager[Session]:
         """A ``with`` block that samples: weights are gathered or pushed once at its start and freed at its end.

@@ -35,6 +35,7 @@ class InProcess(Engine):
     """
 
     in_rounds = True
+    shares_weights = True
 
     def __init__(self, max_rows: int | None = None) -> None:
         if max_rows is not None:

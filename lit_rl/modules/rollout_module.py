@@ -116,6 +116,7 @@ class RolloutModule(PolicyModule):
         self.max_rollouts = max_rollouts
         self.max_infrastructure_failures = max_infrastructure_failures
         self.rollout_step = 0
+        self.is_on_policy = num_epochs == 1 and num_minibatches == 1  # of the rollout at hand
         self._rollouts_without_reward = 0
         self.reference: Reference | None = None
         self.micro_at_hand: Experience | None = None
@@ -171,6 +172,7 @@ class RolloutModule(PolicyModule):
                 rewards = self.reward(rollout)
                 self.require_rewards(rewards)
                 collected = time.perf_counter()
+                self.is_on_policy = self.samples_on_policy(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
             means = self.update(experience)
         self.finish_rollout()
@@ -271,12 +273,16 @@ class RolloutModule(PolicyModule):
         yield from order.tensor_split(self.num_minibatches)
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """What the losses of this update are divided by: counted over micro-batches and ranks.
+        """What the losses of this update are divided by."""
+        return self.count(minibatch.loss_mask)
+
+    def count(self, mask: Tensor) -> Tensor:
+        """What losses of these tokens of a minibatch are divided by: counted over micro-batches and ranks.
 
         Gradients are averaged over ranks afterwards, so each rank divides by its share of the total.
         """
         constant = self.sampling.max_tokens if self.aggregate == "sequence_sum_constant" else None
-        local = loss_denominator(minibatch.loss_mask, self.aggregate, constant_tokens=constant)
+        local = loss_denominator(mask, self.aggregate, constant_tokens=constant)
         return sum_over_ranks(local) / world_size()
 
     def micro_batches(self, experience: Experience, rows: Tensor) -> list[Experience]:
@@ -298,10 +304,29 @@ class RolloutModule(PolicyModule):
 
     # -- log-probabilities that experience needs ---------------------------------------------------------------
 
-    @property
-    def is_on_policy(self) -> bool:
-        """Whether each rollout feeds one update: then the old policy is the policy, and the ratio is 1."""
-        return self.num_epochs == 1 and self.num_minibatches == 1
+    def stale_rows(self, completions: Completions) -> Tensor:
+        """[N] bool: rows that older weights than the policy's sampled."""
+        versions = completions.weights_versions or [self.policy.version] * len(completions)
+        return torch.tensor([version != self.policy.version for version in versions], dtype=torch.bool)
+
+    def samples_on_policy(self, completions: Completions) -> bool:
+        """Whether a rollout feeds one update, and of the weights that sampled it: then every ratio is 1.
+
+        The same on all ranks, which ask together.
+
+        Raises:
+            ValueError: older weights sampled, and from a filtered distribution, so that there is no ratio.
+        """
+        num_stale = int(self.stale_rows(completions).sum())
+        if not self.engine.shares_weights:
+            num_stale = max_over_ranks(num_stale, self.device)
+        if num_stale and (self.sampling.top_k or self.sampling.top_p < 1):
+            raise ValueError(
+                f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's, "
+                f"got top_k={self.sampling.top_k} and top_p={self.sampling.top_p}, under which they are those of "
+                "fewer tokens: leave both out, or use an engine that samples with the present weights"
+            )
+        return not num_stale and self.num_epochs == 1 and self.num_minibatches == 1
 
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under the policy as it is now and under the reference, each where something reads it.
@@ -312,8 +337,18 @@ class RolloutModule(PolicyModule):
         """
         chosen = rows.nonzero()[:, 0].cpu()
         wants_old = self.objective.penalises_rewards or not self.is_on_policy
-        old = self.score(completions, chosen) if wants_old else None
+        old = self.old_logprobs(completions, chosen) if wants_old else None
         return Logprobs(old, self.score_reference(completions, chosen) if self.objective.kl_coef else None)
+
+    def old_logprobs(self, completions: Completions, rows: Tensor) -> Tensor:
+        """[N, T] log-probabilities of the given rows under the weights that sampled them.
+
+        The policy still has those weights, or they are gone, and what the sampler reported is all there is.
+        """
+        stale = self.stale_rows(completions)
+        logprobs = self.score(completions, rows[~stale[rows]])
+        sampled = completions.sampler_logprobs.to(logprobs.dtype)
+        return torch.where(stale.to(logprobs.device)[:, None], sampled, logprobs)
 
     def score_reference(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the reference."""
