@@ -13,6 +13,7 @@ from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.simulator import SimulatorReward
 from lit_rl.rewards.syntax import SyntaxReward
 from lit_rl.rewards.toys import CorridorReward, SortingReward
+from lit_rl.rewards.turns import TurnPenalty
 
 __all__ = [
     "BleuReward",
@@ -35,4 +36,5 @@ __all__ = [
     "SyntaxReward",
     "TermScore",
     "TestsReward",
+    "TurnPenalty",
 ]

@@ -5,7 +5,7 @@ no place is spread evenly over the tokens of the extracted program, and tokens o
 there is no program it is spread over all completion tokens, EOS included. The parts always sum to the value.
 
 In a row of several turns all of this is about the last one, whose text and program are judged: tokens of earlier
-turns and of the environment are never flagged and get nothing of the rest.
+turns get nothing of the rest and what a term gives to their turn alone, evenly. Tokens of the environment get nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Parts(NamedTuple):
     """A completion's reward before it is put on tokens.
 
     Args:
-        flagged: T parts of what has places, each evenly over the tokens of its place.
-        decided: T parts of the same, each on the token by which its place was decided.
+        flagged: T parts of what has places, each evenly over the tokens of its place or turn.
+        decided: T parts of the same, each on the token by which its place was decided; for a turn its last.
         rest: what has no place.
     """
 
@@ -50,10 +50,16 @@ class TokenPlaces:
         mask: T flags, True for tokens that the policy chose, EOS included.
         program: the program found in the turn, if any.
         start: column of the turn's first token.
+        turns: columns of all turns, each from its first token to after its last; by default there is only the one.
     """
 
     def __init__(
-        self, token_bytes: Sequence[ByteSpan], mask: Sequence[bool], program: Program | None, start: int = 0
+        self,
+        token_bytes: Sequence[ByteSpan],
+        mask: Sequence[bool],
+        program: Program | None,
+        start: int = 0,
+        turns: Sequence[tuple[int, int]] = (),
     ) -> None:
         # Only tokens that can be flagged: bytes of their own, in the mask. A trimmed batch keeps the spans of
         # its padding, so there can be more spans than flags.
@@ -64,6 +70,7 @@ class TokenPlaces:
         self._ends = [token_bytes[t][1] for t in own]
         self._length = len(mask)
         self._everywhere = [t for t, counts in enumerate(mask) if counts and t >= start]
+        self._turns = turns or [(start, self._everywhere[-1] + 1 if self._everywhere else start)]
         inside = self.flagged(program.start, program.end) if program and program.end > program.start else []
         self.evenly: list[int] = inside or self._everywhere
 
@@ -85,6 +92,11 @@ class TokenPlaces:
                 if tokens:
                     decided[self.deciding(tokens[-1], span.undecided)] += weight * span.value
                     rest.append(-weight * span.value)
+            for value, (first, after) in zip(score.turn_values, self._turns, strict=False):
+                for t in range(first, after):
+                    flagged[t] += weight * value / (after - first)
+                decided[after - 1] += weight * value
+                rest.append(-weight * value)
         left = math.fsum(rest)
         covered = abs(left) <= _ROUNDING * math.fsum(map(abs, rest))
         return Parts(flagged, decided, 0.0 if covered else left)

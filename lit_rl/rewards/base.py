@@ -44,13 +44,17 @@ class TermScore:
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a
             row leaves baseline and loss, because a failure of ours is not a fault of the program.
-        spans: places that earned a part of ``value``. What they do not cover is spread evenly.
+        spans: places in the last turn that earned a part of ``value``. What neither they nor the turns cover is
+            spread evenly over the last turn.
+        turn_values: parts of ``value`` that the turns earned as such, the first turn's first; turns that are left out
+            at the end earned none.
         reason: why there is no value.
     """
 
     value: float | None
     spans: tuple[Span, ...] = ()
     reason: str = ""
+    turn_values: tuple[float, ...] = ()
 
 
 class RewardTerm(ABC):
@@ -105,7 +109,7 @@ class RewardOutput:
         valid: [N] bool; False where a term with a weight failed: the row leaves baseline and loss.
         credit: [N, T] float32; a row's sum over its completion tokens is its reward, 0 outside the mask.
         decided: [N, T] float32; the part of the reward that has places, each on the token that decided it: the one
-            after the place, where something follows. Without what is spread evenly.
+            after the place, where something follows, and the last one of a turn. Without what is spread evenly.
         term_values: per term [N] float32, unweighted; NaN where the term failed.
         reasons: per invalid row, why.
     """

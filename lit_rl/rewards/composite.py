@@ -97,8 +97,9 @@ class Composite:
         rewards, credit, decided, reasons = [], [], [], {}
         for i, row in enumerate(mask.tolist()):
             of_row = [of_term[i] for of_term in scores]
-            turn = completions.turns[i][-1]
-            places = TokenPlaces(turn.token_bytes, row, judgements[i].program, turn.start)
+            turns = completions.turns[i]
+            columns = [(turn.start, turn.end) for turn in turns]
+            places = TokenPlaces(turns[-1].token_bytes, row, judgements[i].program, turns[-1].start, columns)
             reason = self._failure(of_row)
             if reason is not None:
                 reasons[i] = reason
@@ -158,7 +159,14 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
     for i, score in enumerate(scores):
         if not isinstance(score, TermScore):
             raise ValueError(f"{name} must give row {i} a TermScore, got {score!r:.80}: return TermScore(value)")
-        numbers = [span.value for span in score.spans] + ([] if score.value is None else [score.value])
+        num_turns = len(completions.turns[i])
+        if len(score.turn_values) > num_turns:
+            raise ValueError(
+                f"{name} gave row {i} {len(score.turn_values)} turn_values for {num_turns} turns: give each turn "
+                "one at most"
+            )
+        numbers = [*(span.value for span in score.spans), *score.turn_values]
+        numbers += [] if score.value is None else [score.value]
         for number in numbers:
             if not isinstance(number, SupportsFloat):
                 raise ValueError(f"{name} must give row {i} a number, got {number!r:.80}")
