@@ -3,7 +3,7 @@
 from lit_rl.advantages.base import Baseline, RowAdvantages
 from lit_rl.advantages.batch import BatchMean, NoBaseline, RunningMean
 from lit_rl.advantages.group import GroupMean, LeaveOneOut, MaxRewards
-from lit_rl.advantages.tokens import GAE, TokenAdvantages
+from lit_rl.advantages.tokens import GAE, TokenAdvantages, TurnGAE
 
 __all__ = [
     "GAE",
@@ -16,4 +16,5 @@ __all__ = [
     "RowAdvantages",
     "RunningMean",
     "TokenAdvantages",
+    "TurnGAE",
 ]

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from torch import Tensor
 
 from lit_rl.bounds import require_share
+from lit_rl.functional.masking import turn_starts
 from lit_rl.functional.returns import gae
+from lit_rl.functional.turns import turn_gae
 
 
 class TokenAdvantages(ABC):
@@ -34,6 +36,10 @@ class TokenAdvantages(ABC):
         Returns:
             Advantages [N, T] and the critic's targets [N, T], reward units, 0 outside the mask.
         """
+
+    def targets(self, mask: Tensor) -> Tensor:
+        """[N, T] bool: tokens before which the critic has a target; by default all that the policy chose."""
+        return mask
 
 
 class GAE(TokenAdvantages):
@@ -63,3 +69,39 @@ class GAE(TokenAdvantages):
             gae_lambda=self.gae_lambda,
             bootstrap_values=bootstrap_values,
         )
+
+
+class TurnGAE(TokenAdvantages):
+    """Generalised advantage estimation over whole turns: the critic values prompts, not tokens.
+
+    All tokens of a turn have its advantage, and the critic learns where a turn begins alone. The KL of a turn, if it is
+    taken off the reward, is the sum over its tokens (the paper takes their mean).
+
+    Args:
+        gamma: discount per turn.
+        gae_lambda: 1, as in the paper, trusts the rewards alone, 0 the next turn's value.
+
+    Source:
+        Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089
+    """
+
+    def __init__(self, gamma: float = 1.0, gae_lambda: float = 1.0) -> None:
+        require_share(gamma=gamma, gae_lambda=gae_lambda)
+        self.gamma, self.gae_lambda = gamma, gae_lambda
+
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Advantages and returns [N, T], the returns where turns begin."""
+        return turn_gae(
+            token_rewards,
+            values,
+            mask,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+            bootstrap_values=bootstrap_values,
+        )
+
+    def targets(self, mask: Tensor) -> Tensor:
+        """[N, T] bool: where turns begin."""
+        return turn_starts(mask)

@@ -33,6 +33,7 @@ from lit_rl.functional.policy_losses import (
 from lit_rl.functional.preference_losses import implicit_rewards, preference_loss
 from lit_rl.functional.ratios import approximate_kl, clip_fraction, importance_weights, log_ratio
 from lit_rl.functional.returns import gae, reward_to_go, treat_truncation
+from lit_rl.functional.turns import turn_gae
 from lit_rl.functional.value_losses import clipped_value_loss, explained_variance
 
 __all__ = [
@@ -70,5 +71,6 @@ __all__ = [
     "preference_loss",
     "reward_to_go",
     "treat_truncation",
+    "turn_gae",
     "unclipped_loss",
 ]

@@ -150,6 +150,29 @@ def last_tokens(mask: Tensor) -> Tensor:
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
 
 
+def turn_starts(mask: Tensor) -> Tensor:
+    """Mark the first entry of each run of entries that count: where a turn begins.
+
+    Args:
+        mask: [N, T] bool.
+
+    Returns:
+        [N, T] bool.
+
+    Raises:
+        ValueError: ``mask`` is not a bool [N, T].
+
+    Example:
+        >>> turn_starts(torch.tensor([[True, True, False, True], [False, True, False, False]])).long()
+        tensor([[1, 0, 0, 1],
+                [0, 1, 0, 0]])
+    """
+    _require_token_mask(mask)
+    starts = mask.clone()
+    starts[:, 1:] &= ~mask[:, :-1]
+    return starts
+
+
 def ends(mask: Tensor) -> Tensor:
     """Column after the last entry of each row that counts, by position: holes are stepped over.
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from lit_rl.advantages import RowAdvantages
 from lit_rl.bounds import require_at_least
 from lit_rl.functional.advantages import Scale
+from lit_rl.functional.masking import turn_starts
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.named_advantages import BaselineName, baseline_of, require_group
@@ -172,8 +173,7 @@ def credit_weights(credit: Tensor, mask: Tensor) -> Tensor:
         credit: [N, T] reward units.
         mask: [N, T] bool; a turn is what stands between two holes.
     """
-    first = mask.clone()
-    first[:, 1:] &= ~mask[:, :-1]
+    first = turn_starts(mask)
     turn = first.cumsum(-1)
     weights = torch.zeros_like(credit)
     for number in range(1, int(first.sum(-1).max()) + 1 if mask.numel() else 1):

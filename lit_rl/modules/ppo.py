@@ -111,6 +111,7 @@ class PPO(RolloutModule):
         require_at_least(0, critic_warmup_rollouts=critic_warmup_rollouts)
         require_at_least(1, kl_horizon=kl_horizon)
         self.critic = critic
+        self.num_targets: Tensor | None = None  # of the update at hand, where it is not the number of tokens
         self.credit: Credit = credit
         self.value_clip, self.value_coef = value_clip, value_coef
         self.critic_lr = critic_lr
@@ -189,13 +190,21 @@ class PPO(RolloutModule):
         with self.critic.active():
             yield self.value_loss(micro, denominator)
 
+    def denominator(self, minibatch: Experience) -> Tensor:
+        """Of the policy's loss; the critic's is another where it has fewer targets than the policy has tokens."""
+        mask = minibatch.loss_mask
+        targets = self.estimator.targets(mask)
+        self.num_targets = None if targets is mask else self.count(targets)
+        return super().denominator(minibatch)
+
     def value_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Squared error of the critic, divided by the same count as the policy's loss."""
+        """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
         values, _ = self.critic(micro.completions)
         loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.value_clip)
-        mask = micro.loss_mask
+        mask = self.estimator.targets(micro.loss_mask)
         metrics = {"critic/value_loss": (loss.detach() * mask).sum() / mask.sum().clamp(min=1)}
+        denominator = denominator if self.num_targets is None else self.num_targets
         reduced = aggregate(loss, mask, mode=self.aggregate, denominator=denominator)
         return self.value_coef * reduced, metrics
 
@@ -228,8 +237,9 @@ class PPO(RolloutModule):
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
         """Log the critic's values and the KL coefficient."""
-        values, returns, mask = experience.old_values, experience.returns, experience.loss_mask
+        values, returns = experience.old_values, experience.returns
         assert values is not None and returns is not None
+        mask = self.estimator.targets(experience.loss_mask)
         means = Means()
         variance = explained_variance(values, returns, mask, sum_over_ranks=sum_over_ranks)
         means.add({"critic/explained_variance": variance})

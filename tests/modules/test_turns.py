@@ -15,6 +15,7 @@ from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
 from torch import Tensor
 
+from lit_rl.advantages import TurnGAE
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
 from lit_rl.models.causal_lm import sequence_hidden_states
@@ -109,6 +110,7 @@ KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
     "grpo-token-weights": (PlaysGRPO, False, {"token_weights": True, "aggregate": "sequence_mean"}),
     "grpo-lora": (PlaysGRPO, True, {"objective": KL}),
     "ppo-own": (PlaysPPO, False, {"critic": OwnTrunk, "objective": IN_REWARD, "truncation": "bootstrap"}),
+    "ppo-turns": (PlaysPPO, False, {"critic": OwnTrunk, "estimator": TurnGAE, "value_clip": 0.2}),
     "ppo-shared": (PlaysPPO, True, {"critic": SharedBase, "objective": IN_REWARD, "credit": "tokens"}),
 }
 
@@ -220,3 +222,35 @@ def test_evidence_holds_every_turn() -> None:
     assert evidence["texts"] == [["xxx", "xx"], ["xx", "xxxx"]]
     assert evidence["turns"] == [[(0, 3), (7, 9)], [(0, 2), (3, 7)]]
     assert evidence["token_mask"].sum() == 16 and evidence["completion_mask"].sum() == 11
+
+
+def test_a_critic_of_turns_learns_where_turns_begin(make_module: Make, tmp_path: Path) -> None:
+    """Its loss is the mean over turns of half the squared error, and moves no value that stands elsewhere."""
+    module: Any = make_module(
+        PlaysPPO, rewards=[LastTurn()], critic=OwnTrunk(), estimator=TurnGAE(), whiten_advantages=False, max_rollouts=1
+    )
+    module.value_loss, losses = watched(module.value_loss)
+    fit(module, tmp_path)
+    experience, output = module.seen
+    errors, starts = [], torch.zeros_like(experience.loss_mask)
+    for i, turns in enumerate(experience.completions.turns):
+        for turn in turns:
+            starts[i, turn.start] = True
+            errors.append(0.5 * (float(output.rewards[i]) - float(experience.old_values[i, turn.start])) ** 2)
+            advantages = experience.advantages[i, turn.start : turn.end]
+            expected = float(output.rewards[i] - experience.old_values[i, turn.start])
+            assert advantages.tolist() == pytest.approx([expected] * len(advantages))
+    assert torch.equal(module.estimator.targets(experience.loss_mask), starts)
+    assert float(losses[0][0].detach()) == pytest.approx(sum(errors) / len(errors))
+    assert float(losses[0][1]["critic/value_loss"]) == pytest.approx(sum(errors) / len(errors))
+
+
+def watched(function: Any) -> tuple[Any, list[Any]]:
+    """The function, and a list of what it returns."""
+    kept: list[Any] = []
+
+    def keeping(*args: Any) -> Any:
+        kept.append(function(*args))
+        return kept[-1]
+
+    return keeping, kept

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from modules.conftest import fit, make_module
-from two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
+from support.small_runs import fit
+from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.models import OwnTrunk
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.rewards import Composite, RewardTerm, TermScore, TurnPenalty
 from lit_rl.types import Completions, Judgement
-
-__all__ = ["make_module"]  # a fixture
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
 JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in ROWS.problems]
