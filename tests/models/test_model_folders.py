@@ -46,13 +46,13 @@ def config(tmp_path: Path, tokenizer: str, *, lora: bool, source: str | None, st
             "init_args": {
                 "policy": {"class_path": "lit_rl.models.CausalLM", "init_args": policy},
                 "critic": {"class_path": f"lit_rl.models.{critic}"},
-                "rewards": [{"class_path": "modules.conftest.EvenBytes"}],
+                "rewards": [{"class_path": "support.small_runs.EvenBytes"}],
                 "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.05}},
                 "sampling": {"num_samples": 4, "max_tokens": 6},
                 "max_rollouts": 3,
             },
         },
-        "data": {"class_path": "modules.conftest.Words", "init_args": {"batch_size": 2}},
+        "data": {"class_path": "support.small_runs.Words", "init_args": {"batch_size": 2}},
     }
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(run))

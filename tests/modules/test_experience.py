@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modules.conftest import fit
+from support.small_runs import fit
 
 from lit_rl.models import OwnTrunk
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
