@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,21 @@ import pytest
 import torch
 import yaml
 from support.tiny_models import TINY_QWEN2
+from torch import Tensor
 
 import lit_rl.cli
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, RolloutModule
+from lit_rl.rollout import Rollout
+from lit_rl.types import StopReason
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own_task.md").read_text()
 CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+
+
+FILES = (
+    *("my_task.py", "my_loss.py", "my_baseline.py", "my_environment.py", "my_engine.py"),
+    *("my_method.yaml", "my_turns.yaml", "my_sampler.yaml"),
+)
 
 
 def blocks(language: str) -> list[str]:
@@ -34,6 +44,12 @@ def commands() -> list[list[str]]:
     return [line.split() for line in lines]
 
 
+def with_config(name: str) -> list[str]:
+    """The command of the page that adds this configuration."""
+    (command,) = [words for words in commands() if name in words]
+    return command
+
+
 @pytest.fixture
 def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's files, with a tiny policy and few rows."""
@@ -41,7 +57,7 @@ def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch)
     (rows,) = blocks("json")
     for name in ("train.jsonl", "held_out.jsonl"):
         (tmp_path / name).write_text(rows)
-    for name in ("my_task.py", "my_loss.py", "my_baseline.py", "my_method.yaml"):
+    for name in FILES:
         (tmp_path / name).write_text(file(name))
     config: dict[str, Any] = yaml.safe_load(file("my_run.yaml"))
     model = config["model"]["init_args"]
@@ -55,7 +71,7 @@ def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check, fit, _ = commands()
+    check, fit, *_ = commands()
     lit_rl.cli.main(check)
     assert "2 of 2 references pass" in capsys.readouterr().out, "equal rows of both files count once"
     lit_rl.cli.main(fit)
@@ -65,7 +81,7 @@ def test_the_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each in a file of its own, by class_path; the checkpoint's configuration builds them again."""
     (folder / "own_sums.py").write_text(SUMS)
-    *_, fit = commands()
+    fit = with_config("my_method.yaml")
     seen: list[Any] = []
     log = GRPO.log_dict
 
@@ -87,6 +103,63 @@ def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pyte
         ["--config", str(write(folder / "again.yaml", {k: written[k] for k in ("model", "data")}))], run=False
     ).model
     assert again.objective.surrogate.width == 0.3 and type(again.baseline).__name__ == "GroupMedian"
+
+
+class Watched:
+    """What the last training rollout sampled, and the policy's weights before and after the run."""
+
+    rollout: Rollout
+    module: RolloutModule
+    before: list[Tensor]
+
+    def weights(self) -> list[Tensor]:
+        return [parameter.detach().clone() for parameter in self.module.policy.parameters()]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    seen = Watched()
+    collect = RolloutModule.collect_training
+
+    def watch(module: RolloutModule, batch: Any) -> Rollout:
+        seen.module = module
+        seen.before = seen.weights()
+        seen.rollout = collect(module, batch)
+        return seen.rollout
+
+    monkeypatch.setattr(RolloutModule, "collect_training", watch)
+    return seen
+
+
+def test_an_environment_of_ones_own_has_its_say(folder: Path, watched: Watched) -> None:
+    """The tiny policy is always cut off after four tokens, so each row has a second turn."""
+    assert len(file("my_environment.py").splitlines()) <= 40
+    lit_rl.cli.main([*with_config("my_turns.yaml"), "--trainer.limit_val_batches", "0"])
+    rows = watched.rollout.completions
+    assert [len(turns) for turns in rows.turns] == [2] * 4 and watched.rollout.max_turns == 2
+    said = rows.completion_ids[0, rows.turns[0][0].end : rows.turns[0][1].start].tolist()
+    text = watched.module.policy.codec.decode(said, StopReason.LENGTH, ())[0]
+    assert text.strip() == "Your answer was cut off. Write a shorter one."
+    assert rows.completion_mask.sum(-1).tolist() == [8] * 4
+
+
+@pytest.mark.parametrize("algorithm", ["GRPO", "PPO"])
+def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm: str) -> None:
+    """What training reads is the chain's, and the policy learns from it."""
+    assert len(file("my_engine.py").splitlines()) <= 120
+    (folder / "own_sums.py").write_text(SUMS)
+    for name in ("my_run.yaml", "my_sampler.yaml"):
+        config = yaml.safe_load((folder / name).read_text())
+        config["model"]["class_path"] = f"lit_rl.modules.{algorithm}"
+        write(folder / name, config)
+    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
+    options += " --model.critic lit_rl.models.OwnTrunk" if algorithm == "PPO" else ""
+    lit_rl.cli.main([*with_config("my_sampler.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
+    (text,) = re.findall(r'text: "(.*)"', file("my_sampler.yaml"))
+    pairs = set(pairwise(text.replace("\\n", "\n")))
+    drawn = watched.rollout.completions.texts
+    assert len(set(drawn)) > 3 and all(set(pairwise(one)) <= pairs for one in drawn)
+    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
 
 
 SUMS = """
