@@ -38,7 +38,7 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO
-from lit_rl.rewards.base import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Problem, Sampling
 spec = json.loads(sys.argv[1])
 torch.set_num_threads(spec["threads"])

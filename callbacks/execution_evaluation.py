@@ -9,7 +9,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.summary import SUMMARY_NAMES, Counts, count_passed, mean_pass_at_k, summarise
 from lit_rl.training.ranks import Means, gather_over_ranks

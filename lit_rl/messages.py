@@ -123,7 +123,11 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
     if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
         return _unknown_key(cause, where, found[1] or found[2], known_keys)
     if found := re.match(r"module '([^']+)' has no attribute '([^']+)'", text):
-        return f"{where}: {found[1]} has no {found[2]}{suggestion(found[2], _classes_of(found[1]))}"
+        known, path = _classes_of(found[1]), cause.class_path or ""
+        name = path.removeprefix(f"{found[1]}.{found[2]}.")
+        if name in known:  # a file was renamed or moved; the package above it still has the class
+            return f"{where}: there is no {path}; did you mean {found[1]}.{name}?"
+        return f"{where}: {found[1]} has no {found[2]}{suggestion(found[2], known)}"
     if found := re.match(r"No module named '([^']+)'", text):
         return f"{where}: there is no module {found[1]}: install it, or correct the class path"
     if found := re.match(r"Import path (?:(\S+) )?does not correspond to a subclass of (\S+)", text):

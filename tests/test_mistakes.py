@@ -94,6 +94,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an algorithm": ("--model GRPOO", ("there is no class GRPOO; did you mean GRPO?",)),
     "a task": ("--data Basic", ("there is no class Basic; did you mean Basics?",)),
     "a reward": ("--model.rewards '[lit_rl.rewards.TestReward]'", ("no TestReward; did you mean TestsReward",)),
+    "a reward by the path of a file that was renamed": (
+        "--model.rewards '[lit_rl.rewards.tests.TestsReward]'",
+        ("no lit_rl.rewards.tests.TestsReward; did you mean lit_rl.rewards.TestsReward?",),
+    ),
     "a callback": ("--trainer.callbacks '[lit_rl.callbacks.Checkpoint]'", ("did you mean Checkpointing?",)),
     "a sandbox": ("--model.sandbox lit_rl.execution.Sandboxx", ("no Sandboxx; did you mean Sandbox",)),
     "an optimizer": ("--model.optimizer torch.optim.AdamX", ("torch.optim has no AdamX", "Adam")),

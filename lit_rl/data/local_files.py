@@ -11,9 +11,6 @@ from pathlib import Path
 JSON_LINES = (".jsonl", ".jsonl.gz")
 JSON_LISTS = (".json", ".json.gz")
 SUFFIXES = (*JSON_LINES, *JSON_LISTS, ".parquet")
-SAVED = ("dataset_dict.json", "state.json")
-"""What ``save_to_disk`` of the package ``datasets`` leaves beside its ``.arrow`` files."""
-
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
 _SPLIT = re.compile(r"(train|test|validation|valid|val|dev|prompt)(?=[-_.]|$)", re.IGNORECASE)

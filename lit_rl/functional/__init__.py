@@ -5,7 +5,6 @@ from lit_rl.functional.advantages import (
     degenerate_groups,
     exponential_baseline,
     group_advantages,
-    leave_one_out_advantages,
     max_rewards,
 )
 from lit_rl.functional.kl import adaptive_kl_coef, kl_estimate, kl_penalised_rewards
@@ -58,7 +57,6 @@ __all__ = [
     "importance_weights",
     "kl_estimate",
     "kl_penalised_rewards",
-    "leave_one_out_advantages",
     "log_ratio",
     "loss_denominator",
     "masked_mean",

@@ -79,31 +79,6 @@ def group_advantages(
     return advantages.to(_result_dtype(rewards))
 
 
-def leave_one_out_advantages(rewards: Tensor, valid: Tensor | None = None) -> Tensor:
-    """Advantage of each completion over the mean of the others of its group (RLOO).
-
-        A[b, g] = r[b, g] - mean_{h != g} r[b, h]
-
-    Args:
-        rewards: [B, G], G >= 2.
-        valid: [B, G] bool; None: all of them.
-
-    Returns:
-        [B, G] in reward units; exact zeros for groups that are equal or have fewer than two valid rewards.
-
-    Raises:
-        ValueError: as :func:`group_advantages`.
-
-    Source:
-        Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740
-
-    Example:
-        >>> leave_one_out_advantages(torch.tensor([[3.0, 0.0, 0.0]]))
-        tensor([[ 3.0000, -1.5000, -1.5000]])
-    """
-    return group_advantages(rewards, valid, scale_by="none", baseline="leave_one_out")
-
-
 def degenerate_groups(rewards: Tensor, valid: Tensor | None = None) -> Tensor:
     """Which groups say nothing about better or worse: all valid rewards equal, or fewer than two of them.
 

@@ -4,7 +4,7 @@ from lit_rl.models.adapters import LoRA
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.critic import Critic, OwnTrunk, SharedBase
 from lit_rl.models.policy import Policy
-from lit_rl.models.toys import CorridorCritic, CorridorPolicy, SortingPolicy
+from lit_rl.models.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.training.strategy import FSDP2Strategy
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The reference: what a policy is compared with, an object that scores like a policy and does not learn.
+"""The reference: what a policy is compared with, an object with log-probabilities like a policy that does not learn.
 
 Letters: N rows, T completion tokens.
 """
@@ -19,7 +19,7 @@ from lit_rl.types import Completions
 
 
 class Reference(ABC):
-    """Scores completions without gradients; stays where it is until it is refreshed."""
+    """Log-probabilities of completions without gradients; stays where it is until it is refreshed."""
 
     @abstractmethod
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
@@ -36,7 +36,7 @@ class FrozenCopy(Reference):
     Args:
         weights: of the reference, see :func:`frozen_copy`; they may be sharded.
         trained: the policy's own weights.
-        score: log-probabilities [N, T] of completions at a temperature, under given weights.
+        logprobs: log-probabilities [N, T] of completions at a temperature, under given weights.
         on_refresh: called when the copy no longer is what the policy started from.
     """
 
@@ -44,18 +44,18 @@ class FrozenCopy(Reference):
         self,
         weights: nn.Module,
         trained: nn.Module,
-        score: Callable[[Completions, float, Any], Tensor],
+        logprobs: Callable[[Completions, float, Any], Tensor],
         on_refresh: Callable[[], None] | None = None,
     ) -> None:
         self.weights = weights
         self._trained = trained
-        self._score = score
+        self._logprobs = logprobs
         self._on_refresh = on_refresh
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities under the copy."""
         with torch.no_grad(), gathered(self.weights):
-            return self._score(completions, temperature, self.weights)
+            return self._logprobs(completions, temperature, self.weights)
 
     def refresh(self) -> None:
         """Copy the policy's present weights into the reference."""
@@ -75,19 +75,19 @@ class BaseReference(Reference):
     Args:
         model: inside PEFT.
         seed: of a new adapter's initial weights, which are copied over.
-        score: log-probabilities [N, T] of completions at a temperature, under the adapter in use.
+        logprobs: log-probabilities [N, T] of completions at a temperature, under the adapter in use.
     """
 
-    def __init__(self, model: Any, seed: int, score: Callable[[Completions, float], Tensor]) -> None:
+    def __init__(self, model: Any, seed: int, logprobs: Callable[[Completions, float], Tensor]) -> None:
         self._model = model
         self._seed = seed
-        self._score = score
+        self._logprobs = logprobs
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities under the reference's adapter, or under none."""
         name = REFERENCE if has_adapter(self._model, REFERENCE) else None
         with torch.no_grad(), using_adapter(self._model, name):
-            return self._score(completions, temperature)
+            return self._logprobs(completions, temperature)
 
     def refresh(self) -> None:
         """Copy the policy's adapter into the reference's, which is added if there is none."""

@@ -63,16 +63,6 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, tuple[Byt
     return text[dropped:], tuple(spans)
 
 
-def cut_spans(spans: Iterable[ByteSpan], end: int) -> tuple[ByteSpan, ...]:
-    """The spans after the text was cut at byte ``end``; tokens beyond it get the empty span ``(end, end)``.
-
-    Example:
-        >>> cut_spans([(0, 3), (3, 7), (7, 9)], 5)
-        ((0, 3), (3, 5), (5, 5))
-    """
-    return tuple((min(start, end), min(stop, end)) for start, stop in spans)
-
-
 Piece = tuple[bytes, bool]  # bytes of a token, and whether it is one of sentencepiece's single-byte tokens
 
 

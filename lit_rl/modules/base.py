@@ -27,8 +27,8 @@ from lit_rl.modules.requirements import (
     require_problems,
     settle_precision,
 )
-from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import (
     Environment,
     Evaluated,

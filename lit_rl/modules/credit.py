@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.functional.masking import last_tokens
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 
 Credit = Literal["spans", "tokens", "terminal"]
 """Where rewards stand; see :func:`place_rewards`."""

@@ -30,7 +30,7 @@ from lit_rl.modules.named_advantages import BaselineName, baseline_of, require_g
 from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, max_over_ranks
 from lit_rl.types import Experience, Problem, Sampling

@@ -10,8 +10,8 @@ from lit_rl.engines.base import Engine
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules.base import RunnerFactory
-from lit_rl.rewards.base import RewardTerm
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Environment
 from lit_rl.types import Sampling
 

@@ -33,7 +33,7 @@ from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.rollout_module import Logprobs, Losses, RolloutModule
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters

@@ -23,7 +23,7 @@ from lit_rl.modules.named_advantages import Deltas, RunningName, deltas_of, requ
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience, Sampling
 

@@ -26,7 +26,7 @@ from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_experience
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import PolicyOptions
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
 from lit_rl.summary import summarise
 from lit_rl.training.modes import evaluating

@@ -1,6 +1,5 @@
 """Reward terms, their composition, and the credit of each token."""
 
-from lit_rl.rewards.base import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rewards.bleu import BleuReward
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.dataflow import DataflowReward
@@ -12,7 +11,8 @@ from lit_rl.rewards.llm_judge import LLMJudgeReward
 from lit_rl.rewards.program_tests import TestsReward
 from lit_rl.rewards.simulator import SimulatorReward
 from lit_rl.rewards.syntax import SyntaxReward
-from lit_rl.rewards.toys import CorridorReward, SortingReward
+from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards.toy_rewards import CorridorReward, SortingReward
 from lit_rl.rewards.turns import TurnPenalty
 
 __all__ = [

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lit_rl.rewards.base import TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.types import Program
 
 ByteSpan = tuple[int, int]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lit_rl.rewards.base import RewardTerm, TermScore, load_extra
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
+from lit_rl.rewards.term import RewardTerm, TermScore, load_extra
 from lit_rl.types import Completions, Judgement, Problem
 
 TOKENIZERS = ("13a", "char", "intl", "none")

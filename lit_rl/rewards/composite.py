@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.rewards.attribution import Parts, TokenPlaces
-from lit_rl.rewards.base import RewardOutput, RewardTerm, TermScore, check_number
+from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.flow_graph import Flow, data_flow
 from lit_rl.rewards.grammars import TooCostly, grammar
 from lit_rl.rewards.places import check_language, unread
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from lit_rl.rewards.base import load_extra
 from lit_rl.rewards.macros import without_macros
+from lit_rl.rewards.term import load_extra
 
 _ALLOWED_CALLS = 1500
 _BYTES_A_CALL = 20

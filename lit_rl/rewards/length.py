@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lit_rl.functional.overlong import overlong_penalty
-from lit_rl.rewards.base import RewardTerm, TermScore, check_number
+from lit_rl.rewards.term import RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement
 
 

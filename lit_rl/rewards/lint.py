@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lit_rl.rewards.base import RewardTerm, Span, TermScore, check_number, load_extra
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
+from lit_rl.rewards.term import RewardTerm, Span, TermScore, check_number, load_extra
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
 
-from lit_rl.rewards.base import RewardTerm, TermScore, check_number
 from lit_rl.rewards.graders import Answer, Grader
 from lit_rl.rewards.places import utf8
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
+from lit_rl.rewards.term import RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
 
 TEMPLATE = """\

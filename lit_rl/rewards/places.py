@@ -14,7 +14,7 @@ from typing import Final
 
 from lit_rl.execution.checks import Language
 from lit_rl.execution.outcome import Verdict
-from lit_rl.rewards.base import Span, TermScore
+from lit_rl.rewards.term import Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Program
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")

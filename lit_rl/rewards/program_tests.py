@@ -7,8 +7,8 @@ from typing import Final, Literal, get_args
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.rewards.base import RewardTerm, TermScore, check_number
 from lit_rl.rewards.places import blame_line, rows
+from lit_rl.rewards.term import RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
 
 Mode = Literal["all", "fraction", "graded"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lit_rl.rewards.base import TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.types import Judgement, Problem
 
 NO_REFERENCE = TermScore(None, reason="the problem has no reference")

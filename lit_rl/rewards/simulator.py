@@ -7,9 +7,9 @@ from typing import Final, Literal, get_args
 
 from lit_rl.execution.checks import RobotCheck
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.rewards.base import RewardTerm, TermScore
 from lit_rl.rewards.places import blame_line, rows
 from lit_rl.rewards.program_tests import merge_grades
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 Mode = Literal["graded", "conjuncts"]

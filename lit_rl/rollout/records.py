@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.types import Completions, Judgement
 
 

@@ -14,7 +14,7 @@ from support.two_turns import rows_of
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
-from lit_rl.rewards.base import RewardOutput
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Repair, Rollout
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 

@@ -15,7 +15,7 @@ from lit_rl.data.sorting import Sorting
 from lit_rl.execution import Outcome, Sandbox, Verdict
 from lit_rl.models import CausalLM, SortingPolicy
 from lit_rl.modules import GRPO
-from lit_rl.rewards.base import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.types import Judgement, Sampling
 

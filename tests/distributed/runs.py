@@ -15,7 +15,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, OwnTrunk, SharedBase
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
-from lit_rl.rewards.base import TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)

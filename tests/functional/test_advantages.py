@@ -15,7 +15,6 @@ from lit_rl.functional.advantages import (
     degenerate_groups,
     exponential_baseline,
     group_advantages,
-    leave_one_out_advantages,
     max_rewards,
 )
 
@@ -130,13 +129,15 @@ def test_rows_are_prompt_major() -> None:
 def test_leave_one_out_by_hand() -> None:
     rewards = torch.tensor([[1.0, 2.0, 6.0]], dtype=torch.float64)
     want = torch.tensor([[1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]], dtype=torch.float64)
-    torch.testing.assert_close(leave_one_out_advantages(rewards), want)
+    torch.testing.assert_close(group_advantages(rewards, scale_by="none", baseline="leave_one_out"), want)
 
 
 def test_leave_one_out_over_the_valid_others() -> None:
     """Item 16: with one failure the baseline of each is the single other."""
     rewards = torch.tensor([[1.0, math.nan, 6.0]])
-    advantages = leave_one_out_advantages(rewards, torch.tensor([[True, False, True]]))
+    advantages = group_advantages(
+        rewards, torch.tensor([[True, False, True]]), scale_by="none", baseline="leave_one_out"
+    )
     assert advantages.tolist() == [[-5.0, 0.0, 5.0]]
 
 

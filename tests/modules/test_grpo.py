@@ -15,7 +15,7 @@ from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.objective import Objective
-from lit_rl.rewards.base import TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective, RolloutModule
-from lit_rl.rewards.base import Span, TermScore
+from lit_rl.rewards.term import Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions, Experience, Judgement, Sampling

@@ -15,7 +15,7 @@ from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Objective, RolloutModule
 from lit_rl.rewards import LengthPenalty
-from lit_rl.rewards.base import RewardTerm, Span, TermScore
+from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 

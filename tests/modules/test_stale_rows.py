@@ -17,9 +17,9 @@ from lit_rl.data import Corridor
 from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.losses import Clipped, Unclipped
 from lit_rl.models import OwnTrunk, Policy
-from lit_rl.models.toys import CorridorPolicy
+from lit_rl.models.toy_models import CorridorPolicy
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
-from lit_rl.rewards.base import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 

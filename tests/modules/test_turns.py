@@ -21,7 +21,7 @@ from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
 from lit_rl.models.causal_lm import sequence_hidden_states
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.projection import project
-from lit_rl.models.toys import CorridorCritic
+from lit_rl.models.toy_models import CorridorCritic
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.finite import evidence_of_completions
 from lit_rl.modules.grpo import credit_weights

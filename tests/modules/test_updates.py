@@ -15,7 +15,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.models import OwnTrunk
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.modules.grpo import credit_weights
-from lit_rl.rewards.base import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]

@@ -22,6 +22,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
+from lit_rl.rollout.judge import find_program
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 from support.completions import batch
 
@@ -92,7 +93,8 @@ def _without_marks(source: str) -> tuple[str, dict[str, set[int]]]:
 
 def judge_marked(marked: Marked, problem: Problem, runner: ProgramRunner | None = None) -> Judgement:
     """The completion judged as in training: its program found and, where the problem runs programs, run."""
-    return Judge(runner, [problem]).finish(marked.completions)[0]
+    program = find_program(problem, marked.completions.texts[0])
+    return Judgement(problem, program, Judge(runner).start(problem, program, problem.check).result(60))
 
 
 def check_credit(term: RewardTerm, marked: Marked, judgement: Judgement, value: float, blamed: float = 0.0) -> None:

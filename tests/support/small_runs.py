@@ -13,7 +13,7 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.rewards.base import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 from support.tiny_models import TINY_QWEN2
 

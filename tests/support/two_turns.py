@@ -13,7 +13,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PPO
-from lit_rl.rewards.base import RewardOutput, RewardTerm, Span, TermScore
+from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Problem, StopReason, Turn
 

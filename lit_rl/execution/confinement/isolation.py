@@ -49,7 +49,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
     if tier >= 1:
         namespaces.enter(user)
         namespaces.build_root(folder, readable, int(settings["work_bytes"]), user)
-        folder = namespaces.BOX
+        folder = namespaces.WORK_FOLDER
     elif os.geteuid() == 0:
         os.chown(folder, user, user)
     confine(_profile(settings, folder, user, readable, own_tasks))

@@ -37,7 +37,7 @@ from lit_rl.execution.confinement.kernel import (
 )
 from lit_rl.execution.confinement.profile import become
 
-BOX = "/box"
+WORK_FOLDER = "/box"
 _ROOT_SIZE = "size=4m,nr_inodes=16k"
 _ALL = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
 _LOCKED = {
@@ -95,7 +95,7 @@ def _wait_for(pid: int) -> NoReturn:
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
-    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``BOX``.
+    """Replace the root by a small one, mounted at ``staging``; the working directory becomes ``WORK_FOLDER``.
 
     Args:
         staging: an empty folder.
@@ -117,9 +117,9 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         _show_device(staging, path)
     for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("fd", "")):
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
-    os.mkdir(staging + BOX)
+    os.mkdir(staging + WORK_FOLDER)
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
-    mount("lit_rl", staging + BOX, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, work)
+    mount("lit_rl", staging + WORK_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, work)
     os.mkdir(staging + "/proc")
     _mount_proc(staging + "/proc")  # a user may do so only while the old one is still in sight
     os.mkdir(staging + "/old")
@@ -128,7 +128,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     unmount("/old")
     os.rmdir("/old")
     mount("lit_rl", "/", "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, _ROOT_SIZE)
-    os.chdir(BOX)
+    os.chdir(WORK_FOLDER)
 
 
 def _mount_proc(target: str) -> None:

@@ -8,9 +8,9 @@ from lit_rl.data.corridor import Corridor, corridor_problem
 from lit_rl.data.sorting import Sorting, sorting_problem
 from lit_rl.execution import ReferenceText
 from lit_rl.models.streams import StreamKey
+from lit_rl.models.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy, distances
 from lit_rl.models.toy_policy import ToyPolicy
-from lit_rl.models.toys import CorridorCritic, CorridorPolicy, SortingPolicy, distances
-from lit_rl.simulators.toys import corridor_distances
+from lit_rl.simulators.toy_worlds import corridor_distances
 from lit_rl.types import Problem, StopReason
 
 KEY = StreamKey(0, "test", 0)

@@ -17,7 +17,7 @@ from lit_rl.models.critic import Critic
 from lit_rl.models.number_codec import Numbers
 from lit_rl.models.policy import Policy
 from lit_rl.models.toy_policy import ToyPolicy
-from lit_rl.simulators.toys import APPROACH
+from lit_rl.simulators.toy_worlds import APPROACH
 from lit_rl.types import Completions
 
 
@@ -155,7 +155,7 @@ class CorridorCritic(Critic):
 
 
 def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-    """Distance to the goal before each action; see :func:`lit_rl.simulators.toys.corridor_distances`.
+    """Distance to the goal before each action; see :func:`lit_rl.simulators.toy_worlds.corridor_distances`.
 
     Args:
         prompt_ids: [N, 2] ``(num_cells, start)``.
