@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from lit_rl.models.token_bytes import cut_spans, token_byte_spans
+from lit_rl.models.token_bytes import token_byte_spans
 
 
 def decode(tokenizer: Any, ids: list[int]) -> str:
@@ -147,10 +147,6 @@ def test_a_decoder_that_moves_bytes_is_refused() -> None:
 def test_a_tokenizer_without_backend_is_refused() -> None:
     with pytest.raises(ValueError, match="object has no tokenizers backend"):
         token_byte_spans(object(), [0])
-
-
-def test_spans_are_cut_where_the_text_is_cut() -> None:
-    assert cut_spans(((0, 2), (2, 6), (6, 9), (9, 9)), 4) == ((0, 2), (2, 4), (4, 4), (4, 4))
 
 
 PROGRAMS = [
