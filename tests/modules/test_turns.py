@@ -173,9 +173,9 @@ def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
         else:
             token_rewards[-length:] += (total + 0.25) / length
             token_rewards[-length] -= 0.25
-        values = experience.old_values[i]
-        tail = module.tails[i] if rows.truncated[i] else 0.0
-        advantages, returns = expected_row(token_rewards.tolist(), values[columns].tolist(), float(tail))
+        (values,), (tail,) = module.alone[i]
+        after = float(tail) if rows.truncated[i] else 0.0
+        advantages, returns = expected_row(token_rewards.tolist(), values[columns].tolist(), after)
         assert experience.advantages[i, columns].tolist() == pytest.approx(advantages, abs=1e-6)
         assert experience.returns[i, columns].tolist() == pytest.approx(returns, abs=1e-6)
     assert not experience.advantages[~rows.completion_mask].any()

@@ -105,11 +105,12 @@ class PlaysGRPO(Plays, GRPO):  # type: ignore[misc]
 class PlaysPPO(Plays, PPO):  # type: ignore[misc]
     """PPO on hand-made rows, with a critic that has an opinion: its head starts at zero otherwise."""
 
-    tails: torch.Tensor
+    alone: list[tuple[torch.Tensor, torch.Tensor]]
+    """What the critic says of each row by itself: values [1, T] and tail [1]."""
 
     def values(self, completions: Completions) -> tuple[torch.Tensor, torch.Tensor]:
-        values, self.tails = super().values(completions)
-        return values, self.tails
+        self.alone = [self.critic(completions.select([row]).trim()) for row in range(len(completions))]
+        return super().values(completions)
 
     def configure_model(self) -> None:
         super().configure_model()
