@@ -143,6 +143,7 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
 EXPERIMENTS = ["humaneval_sft", "humaneval_reinforce", "humaneval_ppo", "deepcoder_grpo", "mbpp_ppo_dense"]
 EXPERIMENTS += ["roboeval_ppo_dense"]
 BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics_dpo"]
+BASICS += ["basics_repair_sft", "basics_repair_grpo"]
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
 SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
 OTHERS = [*BASICS, *SORTING, "corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"]
@@ -223,3 +224,13 @@ def test_thorns_are_learned_from_likeness_and_a_judge_and_measured_by_building(
     assert metrics["reward/mean"] == pytest.approx(0.6 * metrics["reward/bleu"] + 0.4 * 0.7)
     assert metrics["val/compilation"] < metrics["val/empty/compilation"] <= 1.0, "noise does not even build"
     assert list(tmp_path.glob("runs/einstein/ppo/last.ckpt")), "the run saved a checkpoint"
+
+
+def test_a_run_with_repair_logs_what_each_turn_came_to(fit_small: Callable[..., Metrics]) -> None:
+    """Random weights pass no public case, so every row is told so and has its second turn."""
+    metrics = fit_small("basics_repair_grpo")
+    assert metrics["turns/used"] == metrics["val/greedy/turns/used"] == 2.0
+    assert metrics["completion/length"] <= 2 * 12, "the policy's own tokens in two turns, and no others"
+    for name in ("execution/pass_rate/turn_1", "execution/pass_rate/turn_2", "turns/repaired_fraction"):
+        assert metrics[name] == metrics[f"val/sampled/{name}"] == 0.0
+    assert metrics["val/greedy/pass@1/turn_1"] == metrics["val/greedy/pass@1/turn_2"] == 0.0

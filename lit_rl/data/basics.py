@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Literal, Unpack
 
@@ -32,6 +33,12 @@ class Basics(TaskDataModule):
         num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
             always shows in those that stay hidden, and where possible in the public ones too.
         show_public_cases: show the public cases in the docstring, as examples.
+        untold_constants: put a question mark for one constant into the docstrings of the families in which the
+            answer of a case is that constant (10 of 26). That case is the first public one, so the constant can be
+            learnt from feedback alone.
+        second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
+            imitation: see :mod:`lit_rl.data.basics_turns`. Their demonstration repeats the failed program in a share
+            ``bug_share`` of them, as if nobody had read the feedback.
         **options: as for every task, see :class:`TaskDataModule`.
 
     Raises:
@@ -58,6 +65,8 @@ class Basics(TaskDataModule):
         draw_seed: int = 0,
         num_public_cases: int = 0,
         show_public_cases: bool = False,
+        untold_constants: bool = False,
+        second_turn_share: float = 0.0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -72,10 +81,17 @@ class Basics(TaskDataModule):
             )
         if show_public_cases and num_public_cases == 0:
             raise ValueError("show_public_cases needs cases to show, got num_public_cases=0: set it to 1 or more")
+        if (untold_constants or second_turn_share) and num_public_cases == 0:
+            raise ValueError(
+                "untold_constants and second_turn_share need a case that tells, got num_public_cases=0: set it to 1 "
+                "or more"
+            )
+        if not 0 <= second_turn_share <= 1:
+            raise ValueError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
-        self.rendering = Rendering(bug_share, num_public_cases, show_public_cases)
+        self.rendering = Rendering(bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share)
         self.draw_seed = draw_seed
         if families == "held_out":
             self.name = "basics_held_out"
@@ -107,7 +123,7 @@ class Basics(TaskDataModule):
                 total // len(families) + (place < total % len(families)),
                 seed=self.draw_seed,
                 split=split,
-                rendering=self.rendering,
+                rendering=self.rendering if split == "train" else replace(self.rendering, second_turn_share=0.0),
             )
             for place, family in enumerate(families)
         ]

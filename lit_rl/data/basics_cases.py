@@ -15,7 +15,11 @@ MAX_PUBLIC_CASES = NUM_CASES // 2
 
 
 def divided_cases(
-    draw_inputs: Callable[[], list[Arguments]], reference: str, buggy: str, num_public: int
+    draw_inputs: Callable[[], list[Arguments]],
+    reference: str,
+    buggy: str,
+    num_public: int,
+    told: str | None = None,
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases of a problem.
 
@@ -24,22 +28,23 @@ def divided_cases(
         reference: the right program, our own source.
         buggy: the same with the bug.
         num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
+        told: ``repr`` of an answer that the first public case must have; ``None`` if any will do.
 
     Returns:
         ``None`` if no inputs of 100 draws tell the bug from the reference.
     """
-    right, wrong = _function(reference), _function(buggy)
+    right, wrong = function_of(reference), function_of(buggy)
     for _ in range(100):
         inputs = draw_inputs()[:NUM_CASES]
         cases = tuple((arguments, right(*arguments)) for arguments in inputs)
         shows_bug = [_differs(wrong, *case) for case in cases]
-        if parts := _divide(cases, shows_bug, num_public):
+        if parts := _divide(cases, shows_bug, num_public, told):
             return parts
     return None
 
 
 def _divide(
-    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int
+    cases: tuple[Case, ...], shows_bug: Sequence[bool], num_public: int, told: str | None
 ) -> tuple[tuple[Case, ...], tuple[Case, ...]] | None:
     """Public and hidden cases, none in both; the bug shows in the public ones too, where that is possible.
 
@@ -49,7 +54,12 @@ def _divide(
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
     distinct = [place for place in range(len(cases)) if arguments.index(arguments[place]) == place]
     found = None
+    if told is not None:
+        # The shortest call first: feedback has to fit beside prompt and program.
+        distinct.sort(key=lambda place: (answers[place] != told, len(arguments[place]) * (answers[place] == told)))
     for public in combinations(distinct, num_public):
+        if told is not None and answers[public[0]] != told:
+            break
         shown = {arguments[place] for place in public}
         hidden = [place for place in range(len(cases)) if arguments[place] not in shown]
         if len({answers[place] for place in hidden}) > 1 and any(shows_bug[place] for place in hidden):
@@ -68,14 +78,21 @@ def examples_text(function: str, cases: Sequence[Case]) -> str:
     return f"\n{''.join(calls)}    " if cases else ""
 
 
-def _function(source: str) -> Callable[..., Any]:
+def function_of(source: str) -> Callable[..., Any]:
+    """The function ``f`` of a program of ours."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     return namespace["f"]  # type: ignore[no-any-return]
 
 
-def _differs(function: Callable[..., Any], arguments: Arguments, expected: Any) -> bool:
+def answer_of(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
+    """What a function of ours returns, and the name of the exception where it raises one."""
     try:
-        return repr(function(*arguments)) != repr(expected)
-    except (ArithmeticError, LookupError, TypeError, ValueError):
-        return True
+        return function(*arguments), ""
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        return None, type(error).__name__
+
+
+def _differs(function: Callable[..., Any], arguments: Arguments, expected: Any) -> bool:
+    answer, raised = answer_of(function, arguments)
+    return bool(raised) or repr(answer) != repr(expected)

@@ -186,6 +186,7 @@ LISTS = (
         inputs=lambda rng, slots: [
             (one_list(rng, max(0, slots["k"] + extra), low=101, high=300),) for extra in (0, 1, -1, 2, 0, 4, 9, -9)
         ],
+        tellable="c",
     ),
 )
 
@@ -203,6 +204,7 @@ DICTIONARIES = (
         body='    return {x}.get("{w}", {k})',
         bug='    return {x}["{w}"]',
         inputs=tables,
+        tellable="k",
     ),
     Family(
         name="keys_by_value",

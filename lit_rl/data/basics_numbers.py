@@ -29,6 +29,7 @@ ARITHMETIC = (
         body="    return {x} * {k} + {c}",
         bug="    return {x} * {k} - {c}",
         inputs=lambda rng, slots: numbers(rng, 0, 1, -1, 2),
+        tellable="c",
     ),
     Family(
         name="subtract",
@@ -43,6 +44,7 @@ ARITHMETIC = (
         body="    return ({x} - {k}) * {c}",
         bug="    return {x} - {k} * {c}",
         inputs=lambda rng, slots: numbers(rng, 0, 1, slots["k"], slots["k"] + 1),
+        tellable="c",
     ),
     Family(
         name="remainder",
@@ -77,6 +79,7 @@ ARITHMETIC = (
         body="    return {x} {op[0]} {y} if {y} else {k}",
         bug="    return {x} {op[0]} {y}",
         inputs=lambda rng, slots: pairs(rng, (7, 0), (0, 5), (17, 5), (-9, 4), (0, 0)),
+        tellable="k",
     ),
 )
 
@@ -95,6 +98,7 @@ COMPARISONS = (
         bug="    return max({k}, {x})",
         inputs=interval,
         valid=lambda slots: slots["k"] + 2 < slots["c"],
+        tellable="k",
     ),
     Family(
         name="between",
@@ -171,6 +175,7 @@ CONDITIONS = (
         body="    if {x} {op[0]} {k}:\n        return {c}\n    return {x}",
         bug="    if {x} {op[1]} {k}:\n        return {c}\n    return {x}",
         inputs=lambda rng, slots: numbers(rng, slots["k"], slots["k"] - 1, slots["k"] + 1, 0, 120),
+        tellable="c",
     ),
     Family(
         name="label",
@@ -185,6 +190,7 @@ CONDITIONS = (
         bug='    return "{c}" if {x} {op[1]} {k} else "{w}"',
         inputs=lambda rng, slots: numbers(rng, slots["k"], slots["k"] - 1, slots["k"] + 1, 0, 120),
         valid=lambda slots: slots["c"] != slots["w"],
+        tellable="c",
     ),
 )
 
@@ -204,6 +210,7 @@ LOOPS = (
         inputs=lambda rng, slots: numbers(
             rng, *(slots["k"] + extra for extra in (0, -1, slots["c"], slots["c"] - 1, 3 * slots["c"], 60))
         ),
+        tellable="k",
     ),
     Family(
         name="total_above",
@@ -222,6 +229,7 @@ LOOPS = (
             "            total += e\n        return total"
         ),
         inputs=bound_lists,
+        tellable="c",
     ),
     Family(
         name="repeat_step",

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from lit_rl.data.basics_cases import Arguments, divided_cases, examples_text
+from lit_rl.data.basics_turns import second_turn
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
 from lit_rl.types import Problem
@@ -55,6 +56,7 @@ class Family:
         bug: the body with the family's systematic bug: valid syntax, wrong on some input.
         inputs: eight or so argument tuples that tell right from nearly right; the edges first.
         valid: which drawn slots make a problem.
+        tellable: slot whose value is the answer of one of the inputs; empty where there is none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Family:
     bug: str
     inputs: Callable[[Random, Slots], list[Arguments]]
     valid: Callable[[Slots], bool] = _always
+    tellable: str = ""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,10 @@ class Draw:
     def render(self, template: str) -> str:
         """A template of the family with this draw's names and slots."""
         return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
+
+    def without(self, slot: str) -> Draw:
+        """The same with a question mark for a slot."""
+        return replace(self, slots={**self.slots, slot: "?"})
 
     def program(self, body: str) -> str:
         """A whole function without docstring around a rendered body."""
@@ -140,11 +147,15 @@ class Rendering:
         bug_share: share of problems whose demonstration carries the family's bug.
         num_public_cases: cases that go into the public check, 0 to :data:`~lit_rl.data.basics_cases.MAX_PUBLIC_CASES`.
         show_public_cases: whether the docstring shows them as examples.
+        untold_constants: whether the docstring leaves out what a public case can tell.
+        second_turn_share: share of problems that come after a failed first turn.
     """
 
     bug_share: float
     num_public_cases: int = 0
     show_public_cases: bool = False
+    untold_constants: bool = False
+    second_turn_share: float = 0.0
 
 
 def problems_of(
@@ -184,8 +195,8 @@ def problems_of(
 def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     """The problem of a draw: prompt, test cases, reference and demonstration.
 
-    ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug) and
-    ``demonstration_has_bug``.
+    ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
+    ``demonstration_has_bug`` and, where a constant was left out, ``untold``: what it is.
     """
     family = drawn.family
     body, bug = drawn.render(family.body), drawn.render(family.bug)
@@ -194,14 +205,20 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
     rng = Random(identity)
     function, wording = rng.choice(family.functions), rng.choice(family.wordings)
     has_bug = unit_hash("demonstration", identity) < rendering.bug_share
+    untold = family.tellable if rendering.untold_constants else ""
     cases = divided_cases(
-        lambda: family.inputs(rng, drawn.slots), reference, drawn.program(bug), rendering.num_public_cases
+        lambda: family.inputs(rng, drawn.slots),
+        reference,
+        drawn.program(bug),
+        rendering.num_public_cases,
+        told=repr(drawn.slots[untold]) if untold else None,
     )
     assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
     public, hidden = cases
     examples = examples_text(function, public) if rendering.show_public_cases else ""
-    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{drawn.render(wording)}{examples}"""\n'
-    return Problem(
+    docstring = (drawn.without(untold) if untold else drawn).render(wording)
+    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{docstring}{examples}"""\n'
+    problem = Problem(
         task_id=f"basics/{family.name}/{identity}",
         prompt=prompt,
         check=CallTests(hidden, function, CASE_SECONDS),
@@ -213,5 +230,19 @@ def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
             "demonstration": bug if has_bug else body,
             "demonstration_has_bug": has_bug,
             "bug": bug,
+            **({"untold": drawn.slots[untold]} if untold else {}),
         },
     )
+    if unit_hash("second turn", identity) >= rendering.second_turn_share:
+        return problem
+    return second_turn(problem, _wrong_body(drawn, untold, rng, rendering), drawn.program, repeats=has_bug) or problem
+
+
+def _wrong_body(drawn: Draw, untold: str, rng: Random, rendering: Rendering) -> str:
+    """A wrong first turn: the bug, or where a constant was left out either body with a guess for it."""
+    if not untold:
+        return drawn.render(drawn.family.bug)
+    true = drawn.slots[untold]
+    guess = rng.choice([value for value in drawn.family.slots[untold] if value != true])
+    template = drawn.family.bug if rng.random() < rendering.bug_share else drawn.family.body
+    return replace(drawn, slots={**drawn.slots, untold: guess}).render(template)

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from lit_rl.execution.wire.value_text import shortened
+
+_LONGEST_LINE = 200
+
 
 class Verdict(StrEnum):
     """How a program ended. All but the last speak of the program; the last speaks of us.
@@ -44,6 +48,20 @@ class FailedCase:
     expected: str = ""
     actual: str = ""
     kind: Literal["call", "input", "assert"] = "call"
+
+    def line(self, actual: str = "") -> str:
+        """The case in one line of at most 200 characters.
+
+        Args:
+            actual: what to name where no value came back, such as an exception.
+
+        Example:
+            >>> FailedCase(1, "f(3)", "5", "6").line()
+            'f(3): 5, not 6'
+        """
+        got = self.actual or actual
+        text = f"{self.call}: {self.expected or 'nothing'}{f', not {got}' if got else ''}"
+        return shortened(" ".join(text.split()), _LONGEST_LINE)
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,20 @@ def describe(attempt: Attempt, language: str) -> str:
     return _ADDRESS.sub("0x...", "\n".join(filter(None, parts)))
 
 
+def in_one_line(attempt: Attempt, language: str) -> str:
+    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe` where no case is known.
+
+    Args:
+        attempt: with its outcome.
+        language: what the program is written in, as ``Check.language`` says.
+    """
+    case = None if attempt.outcome is None else attempt.outcome.failed_case
+    if attempt.outcome is None or case is None or not case.call:
+        return describe(attempt, language).partition("\n")[0]
+    ended = attempt.outcome.exception_type or attempt.outcome.verdict
+    return _ADDRESS.sub("0x...", case.line(ended))
+
+
 def _what_happened(attempt: Attempt, outcome: Outcome, language: str) -> str:
     verdict = outcome.verdict
     if verdict in _STOPPED:

@@ -9,12 +9,12 @@ from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.judging.prepared_tests import FaultyTests, prepare_tests
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rollout.environment import Attempt, Environment
-from lit_rl.rollout.feedback import describe
+from lit_rl.rollout.feedback import describe, in_one_line
 from lit_rl.types import Problem
 
 IN_A_CHAT = "{feedback}\n\nWrite the whole program again, corrected."
 AFTER_A_PROGRAM = "\n\n{comment}\n\n{program_prefix}"
-_PLACEHOLDERS = ("feedback", "comment", "program_prefix", "turn", "max_turns")
+_PLACEHOLDERS = ("feedback", "comment", "case", "program_prefix", "turn", "max_turns")
 _COMMENTS = {"c": "// ", "cpp": "// "}
 
 
@@ -27,7 +27,8 @@ class Repair(Environment):
     Args:
         max_turns: most programs that the policy writes for a problem, at least 2.
         template: of a message. Placeholders: ``{feedback}`` (what happened, in sentences), ``{comment}`` (the same as
-            comment lines of the program's language), ``{program_prefix}`` (what the program begins with where the
+            comment lines of the program's language), ``{case}`` (the failing case in one line, ``f(3): 5, not 6``,
+            else the first sentence), ``{program_prefix}`` (what the program begins with where the
             policy goes on from it, else empty), ``{turn}`` (of the turn that comes) and ``{max_turns}``. ``None``
             takes ``IN_A_CHAT``, or ``AFTER_A_PROGRAM`` for problems whose completion goes on from the prompt.
         max_message_tokens: most tokens of a message, which is shortened in its middle; ``None``: no limit.
@@ -96,6 +97,7 @@ class Repair(Environment):
         return self._template(problem).format(
             feedback=feedback,
             comment="\n".join((comment + line).rstrip() for line in feedback.split("\n")),
+            case=in_one_line(last, language),
             program_prefix=problem.program_prefix if problem.continues_program else "",
             turn=len(attempts) + 1,
             max_turns=self.max_turns,

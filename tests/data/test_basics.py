@@ -6,17 +6,23 @@ import doctest
 import hashlib
 import logging
 import pickle
+import re
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from lit_rl.data.basics import Basics
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
 from lit_rl.data.basics_problems import Rendering, normalised, problems_of
+from lit_rl.data.basics_turns import END_OF_TURN, REPAIR_TEMPLATE
+from lit_rl.data.task import Split
+from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.types import Problem
+from lit_rl.rollout import Attempt, Repair, find_program
+from lit_rl.types import Problem, StopReason
 
 
 @pytest.fixture(scope="module")
@@ -214,3 +220,63 @@ def test_the_seed_of_a_run_changes_the_order_and_not_the_problems() -> None:
     assert first.problems("validation") == second.problems("validation")
     assert first.problems("train") == second.problems("train")
     assert list(first.train_dataloader()) != list(second.train_dataloader())
+
+
+def untold() -> Basics:
+    return Basics(num_public_cases=1, untold_constants=True, num_train_problems=520, num_validation_problems=260)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> None:
+    told = Basics(num_public_cases=1, num_train_problems=520, num_validation_problems=260).problems(split)
+    problems = untold().problems(split)
+    assert [p.reference.rpartition('"""')[2] for p in problems] == [p.reference.rpartition('"""')[2] for p in told]
+    left_out = [problem for problem in problems if "untold" in problem.fields]
+    assert len({problem.fields["family"] for problem in left_out}) == 10
+    assert len(left_out) == len(problems) * 10 // 26
+    for problem in left_out:
+        constant = problem.fields["untold"]
+        (public,), hidden = problem.public_check.cases, problem.check.cases
+        assert repr(public[1]) == repr(constant)
+        assert public[0] not in [arguments for arguments, _ in hidden]
+        docstring = problem.prompt.split('"""')[1]
+        assert "?" in docstring and str(constant) not in re.findall(r"\w+", docstring.replace("?", "", 1))
+    for problem, same in zip(problems, told, strict=True):
+        assert "untold" in problem.fields or problem == same
+
+
+def test_a_second_turn_is_what_repair_says_to_the_failed_program() -> None:
+    """The prompt that imitation sees is, character for character, the row that a policy would stand in."""
+    task = Basics(num_public_cases=1, untold_constants=True, second_turn_share=0.5, num_train_problems=104)
+    problems = task.problems("train")
+    second = [problem for problem in problems if problem.task_id.endswith("/turn_2")]
+    assert 30 < len(second) < 74
+    repair = Repair(template=REPAIR_TEMPLATE, max_message_tokens=None)
+    verdicts = set()
+    with Sandbox() as sandbox:
+        for problem in second:
+            attempt, _, message = problem.prompt.removeprefix(problem.program_prefix).partition(END_OF_TURN)
+            program = find_program(problem, attempt)
+            outcome = sandbox.submit(program.source, problem.public_check).result(60)
+            assert message == repair.answer(problem, [Attempt(attempt, StopReason.EOS, program, outcome)])
+            verdicts.add(outcome.verdict)
+            right = find_program(problem, str(problem.reference).removeprefix(problem.program_prefix))
+            assert sandbox.submit(right.source, problem.check).result(60).passed
+            body = str(problem.reference)[len(problem.program_prefix) : -1]
+            repeats = problem.fields["demonstration_has_bug"]
+            assert problem.fields["demonstration"] == (attempt if repeats else body) != (body if repeats else attempt)
+    assert verdicts == {Verdict.WRONG_ANSWER, Verdict.EXCEPTION}
+    assert {p.task_id.removesuffix("/turn_2") for p in problems} == {p.task_id for p in first_turns()}
+    assert all("turn_2" not in problem.task_id for problem in task.problems("validation"))
+
+
+def first_turns() -> list[Problem]:
+    return Basics(num_public_cases=1, untold_constants=True, num_train_problems=104).problems("train")
+
+
+@pytest.mark.parametrize("option", [{"untold_constants": True}, {"second_turn_share": 0.5}])
+def test_what_only_a_case_tells_needs_a_public_case(option: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="need a case that tells, got num_public_cases=0: set it to 1 or more"):
+        Basics(**option)
+    with pytest.raises(ValueError, match=r"second_turn_share is a share in \[0, 1\], got 50"):
+        Basics(num_public_cases=1, second_turn_share=50)

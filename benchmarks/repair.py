@@ -1,0 +1,275 @@
+"""What repair learns: training with a second turn against training without one, at the same number of sampled tokens.
+
+    python benchmarks/repair.py --seeds 0 1 2
+
+The task is ``Basics(num_public_cases=1, untold_constants=True)``: in 10 of its 26 families the docstring has a
+question mark for one constant, and only the public case tells it. A tiny policy first imitates demonstrations (SFT),
+half of them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a
+bug. GRPO goes on from there twice for each seed: with ``Repair`` (feedback on the public case, the hidden cases decide
+the reward) for a number of rollouts, and with one turn until it has sampled as many tokens. A rollout is 8 problems x
+8 rows.
+
+Both are measured on the same held-out problems under the same two turns: the share solved after each, greedy and
+sampled (temperature 1), of all problems and of those with a constant left out; and greedy with feedback that names no
+case, to see whether it is read. Sampled tokens are the policy's own, as ``completion/length`` logs them.
+CPU seconds are those of the training process, without the programs that it has run: the clock to look at on a machine
+that others use too.
+
+Results and curves are written to ``results.json`` in the folder, each as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from algorithms import MODEL, TOKENIZER, adamw, trainer
+
+from lit_rl.data import Basics
+from lit_rl.data.basics_turns import REPAIR_TEMPLATE
+from lit_rl.evaluation import evaluate
+from lit_rl.execution import Sandbox
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.models import CausalLM
+from lit_rl.modules import GRPO, SFT
+from lit_rl.rewards import TestsReward
+from lit_rl.rollout import Repair
+from lit_rl.types import Problem, Sampling
+
+GROUP, MAX_TOKENS, NUM_EVALUATED = 8, 24, 208
+GREEDY = Sampling(temperature=0.0, max_tokens=MAX_TOKENS)
+SAMPLED = Sampling(max_tokens=MAX_TOKENS)
+REPAIR = Repair(template=REPAIR_TEMPLATE)
+NO_CASE = Repair(template="\n# wrong\n{program_prefix}")
+KEY_POINTS = (0.25, 0.5, 0.75)
+
+Shares = dict[str, float]
+
+
+@dataclass
+class Result:
+    """What one kind of training came to with one seed.
+
+    Args:
+        turns: of training.
+        tokens: that the policy sampled in training.
+        shares: of problems solved, by ``<sampling>/turn_<n>`` and ``<sampling>/untold/turn_<n>``.
+        curve: share of the training's tokens, and greedy shares then.
+    """
+
+    turns: int
+    seed: int
+    rollouts: int
+    tokens: int
+    shares: Shares
+    curve: list[tuple[float, Shares]]
+    seconds: float
+    cpu_seconds: float
+
+
+@dataclass
+class Budget(pl.Callback):
+    """Counts what is sampled, ends training when it is spent, and measures on the way."""
+
+    problems: Sequence[Problem]
+    rollouts: int | None = None
+    tokens: int | None = None
+    sampled: int = 0
+    done: int = 0
+    curve: list[tuple[float, Shares]] = field(default_factory=list)
+
+    @property
+    def spent(self) -> float:
+        """Share of the budget."""
+        return self.done / self.rollouts if self.rollouts else self.sampled / (self.tokens or 1)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.done += 1
+        self.sampled += round(float(trainer.callback_metrics["completion/length"]) * len(batch) * GROUP)
+        if len(self.curve) < len(KEY_POINTS) and self.spent >= KEY_POINTS[len(self.curve)]:
+            shares = measured(pl_module.policy, self.problems[: NUM_EVALUATED // 2], GREEDY, pl_module.runner)
+            self.curve.append((round(self.spent, 3), shares))
+            print(f"    {self.done:4d} rollouts {self.sampled:8d} tokens  {shown(shares)}", flush=True)
+        if self.spent >= 1:
+            trainer.should_stop = True
+
+
+def task(seed: int = 0, **options: Any) -> Basics:
+    return Basics(num_public_cases=1, untold_constants=True, seed=seed, **options)
+
+
+def warm_start(folder: Path, updates: int) -> str:
+    """Imitate, unless an earlier run has; the policy's folder."""
+    start = folder / f"sft_{updates}"
+    if not start.exists():
+        schedule = partial(
+            torch.optim.lr_scheduler.OneCycleLR,
+            max_lr=5e-3,
+            total_steps=updates + 1,
+            pct_start=0.04,
+            cycle_momentum=False,
+        )
+        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER)
+        module = SFT(
+            policy,
+            optimizer=adamw(5e-3, weight_decay=0.01),
+            lr_scheduler=schedule,
+            max_updates=updates,
+            microbatch_size=8,
+        )
+        trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.5))
+        policy.save_pretrained(start)
+    return str(start)
+
+
+def train(start: str, seed: int, turns: int, lr: float, budget: Budget, folder: Path) -> CausalLM:
+    """GRPO with one turn or two until the budget is spent."""
+
+    def falling(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1 - 0.9 * min(1.0, budget.spent))
+
+    policy = CausalLM(start)
+    module = GRPO(
+        policy,
+        sampling=Sampling(num_samples=GROUP, max_tokens=MAX_TOKENS),
+        rewards=[TestsReward()],
+        optimizer=adamw(lr),
+        lr_scheduler=falling,
+        sandbox=Sandbox,
+        environment=REPAIR if turns == 2 else None,
+        seed=seed,
+    )
+    trainer(folder, [budget]).fit(module, task(seed, batch_size=8))
+    return policy
+
+
+def measured(
+    policy: CausalLM, problems: Sequence[Problem], sampling: Sampling, sandbox: ProgramRunner, repair: Repair = REPAIR
+) -> Shares:
+    """Share of problems solved after each turn, of all and of those with a constant left out."""
+    evaluation = evaluate(
+        policy, problems, sampling=sampling, sandbox=sandbox, environment=repair, batch_size=len(problems)
+    )
+    shares = {}
+    for turn in (1, 2):
+        last = [judgement for rollout in evaluation.rollouts for judgement in rollout.after_turn(turn)]
+        for name, chosen in (("", last), ("untold/", [j for j in last if "untold" in j.problem.fields])):
+            shares[f"{name}turn_{turn}"] = statistics.mean(judgement.outcome.passed for judgement in chosen)
+    return shares
+
+
+def measure(policy: CausalLM, problems: Sequence[Problem]) -> Shares:
+    """All that the table shows of a policy."""
+    shares: Shares = {}
+    with Sandbox() as sandbox:
+        for name, sampling, repair in (
+            ("greedy", GREEDY, REPAIR),
+            ("sampled", SAMPLED, REPAIR),
+            ("no_case", GREEDY, NO_CASE),
+        ):
+            found = measured(policy, problems, sampling, sandbox, repair)
+            shares |= {f"{name}/{key}": value for key, value in found.items()}
+    return shares
+
+
+def shown(shares: Shares) -> str:
+    return "  ".join(f"{name} {value:.3f}" for name, value in shares.items())
+
+
+def run(turns: int, seed: int, budget: Budget, train_it: Callable[[], CausalLM]) -> Result:
+    """Train and measure."""
+    seconds, cpu_seconds = time.perf_counter(), time.process_time()
+    policy = train_it()
+    seconds, cpu_seconds = time.perf_counter() - seconds, time.process_time() - cpu_seconds
+    shares = measure(policy, budget.problems)
+    return Result(turns, seed, budget.done, budget.sampled, shares, budget.curve, seconds, cpu_seconds)
+
+
+def both(start: str, seed: int, options: argparse.Namespace, problems: Sequence[Problem]) -> list[Result]:
+    """Two turns for a number of rollouts, then one turn for as many tokens."""
+    results = []
+    budget = Budget(problems, rollouts=options.rollouts)
+    for turns in (2, 1):
+        print(f"{turns} turn(s), seed {seed}", flush=True)
+        learn = partial(train, start, seed, turns, options.lr, budget, options.folder)
+        results.append(run(turns, seed, budget, learn))
+        print(f"    {results[-1]}", flush=True)
+        budget = Budget(problems, tokens=results[-1].tokens)
+    return results
+
+
+COLUMNS = (
+    *("greedy/turn_1", "greedy/turn_2", "sampled/turn_1", "sampled/turn_2"),
+    *("greedy/untold/turn_1", "greedy/untold/turn_2", "no_case/untold/turn_2"),
+)
+
+
+def table(before: Shares, results: Sequence[Result]) -> str:
+    """Markdown: the start, each run, and what the second turn gains."""
+    lines = [
+        "| training | seed | rollouts | tokens | " + " | ".join(COLUMNS) + " | CPU s |",
+        "|---" * (len(COLUMNS) + 5) + "|",
+        "| start | | | | " + " | ".join(f"{before[name]:.3f}" for name in COLUMNS) + " | |",
+    ]
+    for result in sorted(results, key=lambda result: (result.turns, result.seed)):
+        cells = [f"{result.turns} turn{'s' * (result.turns - 1)}", result.seed, result.rollouts, result.tokens]
+        cells += [f"{result.shares[name]:.3f}" for name in COLUMNS]
+        lines.append("| " + " | ".join(map(str, cells)) + f" | {result.cpu_seconds:.0f} |")
+    return "\n".join(lines)
+
+
+def gains(results: Sequence[Result]) -> str:
+    """What two-turn training solves within two turns beyond one-turn training, seed by seed."""
+    lines = []
+    for name in ("greedy", "sampled"):
+        by_turns = {(result.turns, result.seed): result.shares[f"{name}/turn_2"] for result in results}
+        rises = [by_turns[2, seed] - by_turns[1, seed] for seed in sorted({result.seed for result in results})]
+        lines.append(f"{name}: rise within two turns over one-turn training {', '.join(f'{r:+.3f}' for r in rises)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--rollouts", type=int, default=60, help="of the training with two turns")
+    parser.add_argument("--sft-updates", type=int, default=400)
+    parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--minutes", type=float, default=60.0, help="start no further seed after this long")
+    parser.add_argument("--folder", type=Path, default=Path("runs/repair"), help="warm start and results")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    started = time.perf_counter()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    problems = task(num_validation_problems=NUM_EVALUATED).problems("validation")
+    start = warm_start(options.folder, options.sft_updates)
+    policy = CausalLM(start)
+    before = measure(policy, problems)
+    print(f"start after {time.process_time():.0f} CPU s: {shown(before)}", flush=True)
+    results: list[Result] = []
+    for seed in options.seeds:
+        if time.perf_counter() - started > 60 * options.minutes:
+            print(f"{options.minutes} minutes are over: seed {seed} and later ones are left out")
+            break
+        results += both(start, seed, options, problems)
+        written = {"before": before, "results": [asdict(result) for result in results]}
+        (options.folder / "results.json").write_text(json.dumps(written, indent=1))
+    print(f"\n{table(before, results)}\n\n{gains(results)}")
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"{time.perf_counter() - started:.0f} s, {time.process_time():.0f} CPU s, load {load}")
+
+
+if __name__ == "__main__":
+    main()
