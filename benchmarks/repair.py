@@ -4,7 +4,7 @@
 
 The task is ``Basics(num_public_cases=1, untold_constants=True)``: in 10 of its 26 families the docstring has a
 question mark for one constant, and only the public case tells it. A tiny policy first imitates demonstrations (SFT),
-half of them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a
+70% of them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a
 bug. GRPO goes on from there twice for each seed: with ``Repair`` (feedback on the public case, the hidden cases decide
 the reward) for a number of rollouts, and with one turn until it has sampled as many tokens. A rollout is 8 problems x
 8 rows.
@@ -129,7 +129,7 @@ def warm_start(folder: Path, updates: int) -> str:
             max_updates=updates,
             microbatch_size=8,
         )
-        trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.5))
+        trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))
         policy.save_pretrained(start)
     return str(start)
 
@@ -243,9 +243,9 @@ def gains(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rollouts", type=int, default=60, help="of the training with two turns")
-    parser.add_argument("--sft-updates", type=int, default=400)
-    parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--rollouts", type=int, default=80, help="of the training with two turns")
+    parser.add_argument("--sft-updates", type=int, default=500)
+    parser.add_argument("--lr", type=float, default=8e-4)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no further seed after this long")
     parser.add_argument("--folder", type=Path, default=Path("runs/repair"), help="warm start and results")
     options = parser.parse_args()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lit_rl.execution.wire.value_text import shortened
 
-_LONGEST_LINE = 200
+_LONGEST_LINE = 100
 
 
 class Verdict(StrEnum):
@@ -50,7 +50,7 @@ class FailedCase:
     kind: Literal["call", "input", "assert"] = "call"
 
     def line(self, actual: str = "") -> str:
-        """The case in one line of at most 200 characters.
+        """The case in one line of at most 100 characters.
 
         Args:
             actual: what to name where no value came back, such as an exception.
@@ -59,9 +59,8 @@ class FailedCase:
             >>> FailedCase(1, "f(3)", "5", "6").line()
             'f(3): 5, not 6'
         """
-        got = self.actual or actual
-        text = f"{self.call}: {self.expected or 'nothing'}{f', not {got}' if got else ''}"
-        return shortened(" ".join(text.split()), _LONGEST_LINE)
+        call, expected, got = (" ".join(text.split()) for text in (self.call, self.expected, self.actual or actual))
+        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _LONGEST_LINE)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import pytest
 from lit_rl.execution import AssertTests, CallTests, FailedCase, Outcome, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
 from lit_rl.rollout.environment import Attempt
-from lit_rl.rollout.feedback import describe
+from lit_rl.rollout.feedback import describe, in_one_line
 from lit_rl.types import Problem, Program, StopReason
 
 CALLS = CallTests((((1,), 2), ((3,), 6)), "f", timeout_seconds=0.5)
@@ -170,3 +170,26 @@ def test_a_case_of_lines_is_set_apart():
     case = FailedCase(1, "f('a')", "assert f('a') == (\n    1\n)", "2")
     said = describe(Attempt("", StopReason.EOS, None, Outcome(Verdict.WRONG_ANSWER, failed_case=case)), "python")
     assert said.endswith("Call: f('a')\nExpected:\nassert f('a') == (\n    1\n)\nActual: 2")
+
+
+LINES = {
+    "value": (CALLS, "def f(x): return x + 1", "f(3): 6, not 4"),
+    "exception": (CALLS, "def f(x): return {}[x]", "f(1): 2, not KeyError"),
+    "endless": (CALLS, "def f(x):\n    while True: pass", "f(1): 2, not timed_out"),
+    "output": (ECHO, "print('a')", "a b: a b, not a"),
+    "syntax": (CALLS, "def f(x) return x", "Your program is not valid Python: SyntaxError: expected ':'"),
+    "nothing": (CALLS, "", "Your answer held no program."),
+    "passed": (CALLS, "def f(x): return 2 * x", "Your program passed the public tests."),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_case_fits_on_a_line(sandbox, name):
+    check, text, expected = LINES[name]
+    assert in_one_line(attempt(sandbox, check, text), check.language) == expected
+
+
+def test_a_line_is_short_and_keeps_both_ends():
+    line = FailedCase(1, f"f({list(range(999))})", "expected", "actual").line()
+    assert len(line) == 100 and line.startswith("f([0, 1, 2") and line.endswith("998]): expected, not actual")
+    assert FailedCase(1, "f(1)", "", "").line() == "f(1): nothing"

@@ -62,7 +62,7 @@ PROGRAMS = {
 def test_nothing_of_the_hidden_tests_is_told(sandbox, name, kinds):
     public, hidden = kinds
     problem = Problem("double", CHAT, hidden, public_check=public)
-    repair = Repair(max_turns=3, template="{feedback}{comment}{program_prefix}{turn}{max_turns}")
+    repair = Repair(max_turns=3, template="{feedback}{comment}{case}{program_prefix}{turn}{max_turns}")
     tried = attempt(sandbox, repair, problem, PROGRAMS[name])
     message = repair.answer(problem, [tried]) or ""
     assert MARKER not in message
