@@ -83,7 +83,13 @@ def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> R
     both = concatenate(rollout.completions, fresh.completions).select(source).trim()
     judgements = rollout.judgements + fresh.judgements
     named = replace(both, group_ids=both.group_ids.new_tensor(numbers))
-    return Rollout(named, tuple(judgements[row] for row in source))
+    turn_judgements = (*rollout.turn_judgements, *fresh.turn_judgements)
+    return Rollout(
+        named,
+        tuple(judgements[row] for row in source),
+        tuple(turn_judgements[row] for row in source),
+        rollout.max_turns,
+    )
 
 
 def concatenate(first: Completions, second: Completions) -> Completions:

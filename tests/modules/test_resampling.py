@@ -155,3 +155,18 @@ def test_groups_of_other_sizes_take_over_places_and_numbers() -> None:
         == both.completions.lengths.tolist()
         == [2, 3, 1, 1, 1]
     )
+
+
+def test_groups_that_take_over_bring_their_turns() -> None:
+    """What each turn came to goes with its row, and so does how many there could have been."""
+
+    def of(verdicts: list[list[Verdict]]) -> Rollout:
+        rows = rows_of([[119]] * len(verdicts), [[[5]]] * len(verdicts))
+        judged = tuple(tuple(Judgement(rows.problems[0], None, Outcome(v)) for v in row) for row in verdicts)
+        return Rollout(rows, tuple(row[-1] for row in judged), judged, max_turns=2)
+
+    passed, wrong = Verdict.PASSED, Verdict.WRONG_ANSWER
+    both = replace_groups(of([[wrong, wrong], [passed]]), [0], of([[wrong, passed]]))
+    assert both.max_turns == 2
+    assert [[one.outcome.verdict for one in row] for row in both.turn_judgements] == [[wrong, passed], [passed]]
+    assert [one.outcome.passed for one in both.after_turn(1)] == [False, True]
