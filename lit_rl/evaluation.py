@@ -61,18 +61,23 @@ def evaluate(
         sampling: how; ``num_samples`` completions per problem.
         sandbox: what runs the programs; ``None`` only for tasks without programs. It stays open.
         engine: what samples; by default this process.
-        environment: what answers the policy between turns; by default each problem gets one turn.
+        environment: what answers the policy between turns; by default each problem gets one turn, as do those that
+            an environment cannot play.
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
         seed: of the samples.
 
     Raises:
-        ValueError: there are no problems, or a k is larger than ``num_samples``.
+        ValueError: there are no problems, the environment can play none of them, or a k is larger than
+            ``num_samples``.
     """
     if not problems:
         raise ValueError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
     if min(ks) < 1 or max(ks) > sampling.num_samples:
         raise ValueError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
+    refused = [environment.refusal(problem) for problem in problems] if environment is not None else []
+    if refused and all(refused):
+        raise ValueError(refused[0])
     policy.load()
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []

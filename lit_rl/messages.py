@@ -132,6 +132,9 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
         return f"{where}: there is no module {found[1]}: install it, or correct the class path"
     if found := re.match(r"Import path (?:(\S+) )?does not correspond to a subclass of (\S+)", text):
         return f"{where}: {found[1] or 'this class'} is no {found[2]}: give a class derived from it"
+    if found := re.match(r"Expected an instantiatable class, but (?:(\S+) )?is abstract", text):
+        names = ", ".join(_our_classes(cause.keys))
+        return f"{where}: {found[1] or 'this class'} is abstract: give a class derived from it ({names})"
     if found := re.match(r"Expected a dot import path string: (.+)", text):
         return f"{where}: there is no class {found[1]}{suggestion(found[1], _our_classes(cause.keys))}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):

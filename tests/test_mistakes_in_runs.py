@@ -225,6 +225,14 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("there is no class Repare", "did you mean Repair"),
     ),
     "an environment of another kind": ("--model.environment own_things.Task", ("is no Environment", "derived from it")),
+    "an environment that is abstract": (
+        "--model.environment Environment",
+        ("is abstract: give a class derived from it (Repair, SingleTurn)",),
+    ),
+    "repair without public checks beside demonstrations": (
+        "--model SFT --model.max_updates 1 --model.environment Repair",
+        ("has no public_check to repair a program by", "SingleTurn"),
+    ),
     "a chat that is rewritten": (template(REWRITES), ("writes earlier turns in another way", "chat_template")),
     "a chat template that cannot be read": (
         template("{% for m in messages %}{{ m.content }}"),

@@ -23,6 +23,7 @@ from lit_rl import (
     Checkpointing,
     Environment,
     Problem,
+    Repair,
     Sampling,
     Sandbox,
     TaskDataModule,
@@ -240,6 +241,8 @@ def test_evaluate_says_what_each_turn_came_to(byte_tokenizer: str) -> None:
     assert found.pass_at == {1: 1} and found.verdicts == {Verdict.PASSED: 2}
     found = evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=LaterPasses())
     assert found.pass_at_turn == (found.pass_at,)
+    with pytest.raises(ValueError, match="has no public_check to repair a program by"):
+        evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=LaterPasses(), environment=Repair())
 
 
 def test_supervised_fine_tuning_in_python_too(byte_tokenizer: str) -> None:

@@ -17,7 +17,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout.conversation import Conversation
-from lit_rl.rollout.environment import Environment, ask, require_environment
+from lit_rl.rollout.environment import Environment, ask, check_before_answer, require_environment
 from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.rows import completions_of
@@ -153,7 +153,7 @@ class _Loop:
         conversation.programs.append(program)
         conversation.outcomes.append(self.judge.start(problem, program, problem.check))
         goes_on = len(conversation.turns) < conversation.max_turns
-        public = self.environment.check(problem) if goes_on else None
+        public = check_before_answer(self.environment, problem) if goes_on else None
         conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
         if goes_on:
             self.unanswered.append(generation.row)

@@ -122,6 +122,21 @@ def require_environment(environment: Environment) -> None:
         raise ValueError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
 
 
+def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
+    """What a program is judged under before the environment answers.
+
+    Raises:
+        ValueError: :meth:`Environment.check` returns something else than a check.
+    """
+    check: Any = environment.check(problem)
+    if check is not None and not isinstance(check, Check):
+        raise ValueError(
+            f"{type(environment).__name__}.check must return a check such as problem.public_check, or None, "
+            f"got {check!r:.80}"
+        )
+    return check
+
+
 def ask(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
     """The environment's next message; empty if it has none.
 

@@ -125,6 +125,15 @@ def test_an_environment_is_told_in_one_line(tiny_policy: CausalLM, message: Any,
     assert "\n" not in str(raised.value)
 
 
+def test_a_check_that_is_none_is_told(tiny_policy: CausalLM) -> None:
+    class Checks(Again):
+        def check(self, problem: Problem) -> Any:
+            return "assert f(1) == 2"
+
+    with pytest.raises(ValueError, match=r"Checks.check must return a check .* got 'assert f\(1\) == 2'"):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), Checks(max_turns=2))
+
+
 def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
     rows = play(tiny_policy, Scripted([["bad"], ["bad"]]), saying("")).completions
     assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2
