@@ -36,16 +36,16 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         f"{name} {verb}": (command + argument, parts)
         for verb, command in (("to go on from", GRPO), ("to measure", VALIDATE), ("to export", "export "))
         for name, argument, parts in (
-            ("a text file", "text.ckpt", ("text.ckpt is no checkpoint", "give a .ckpt")),
+            ("a text file", "text.ckpt", ("text.ckpt is not a checkpoint", "give a .ckpt")),
             (
                 "a foreign torch file",
                 "foreign.ckpt",
-                ("foreign.ckpt is no checkpoint: it holds the keys a", "give"),
+                ("foreign.ckpt is not a checkpoint: it holds the keys a", "give"),
             ),
-            ("a tensor", "tensor.ckpt", ("tensor.ckpt is no checkpoint", "Tensor", "give a .ckpt")),
-            ("an empty file", "empty.ckpt", ("empty.ckpt is no checkpoint", "it is empty")),
-            ("a truncated checkpoint", "cut.ckpt", ("cut.ckpt is no whole checkpoint", "take an earlier one")),
-            ("objects of classes", "objects.ckpt", ("objects.ckpt is no checkpoint", "PosixPath")),
+            ("a tensor", "tensor.ckpt", ("tensor.ckpt is not a checkpoint", "Tensor", "give a .ckpt")),
+            ("an empty file", "empty.ckpt", ("empty.ckpt is not a checkpoint", "it is empty")),
+            ("a truncated checkpoint", "cut.ckpt", ("cut.ckpt is not a whole checkpoint", "take an earlier one")),
+            ("objects of classes", "objects.ckpt", ("objects.ckpt is not a checkpoint", "PosixPath")),
             ("an empty folder", "nothing", ("nothing", "no checkpoint", "the folder of a run")),
             ("a folder that is no run", "saved_model", ("saved_model", "no checkpoint", "the folder of a run")),
         )

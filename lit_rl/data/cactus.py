@@ -61,7 +61,7 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
     more than 4 MiB and hidden folders are left out; links to folders are not followed.
 
     Raises:
-        FileNotFoundError: there is no thorn.
+        FileNotFoundError: no thorn was found.
     """
     num_thorns = 0
     for thorn in thorn_folders(root):

@@ -149,7 +149,7 @@ def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[st
     """Lines of a file before, in and after a place.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: the file does not exist.
         ValueError: the file has no such lines.
     """
     if not path.is_file():

@@ -119,7 +119,7 @@ def restored_inputs(row: Row) -> list[tuple[Any, ...]]:
     """Positional arguments of every call of a ``MbppPlus.jsonl`` row, base inputs first.
 
     Raises:
-        RowError: inputs that are no lists of arguments.
+        RowError: inputs that are not lists of arguments.
     """
     shapes = argument_shapes(row.text("assertion"), row.text("entry_point"))
     restored = []

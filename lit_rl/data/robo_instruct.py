@@ -1,7 +1,7 @@
 """Robo-Instruct: generated instructions with programs that a simulator has checked, from a user's file.
 
 Columns: ``prompt`` (instruction), ``program`` (begins with ``def task_program():``), and where they exist
-``revision`` (the instruction rewritten to fit the program), ``gen_count``, ``text``. There is no world to test
+``revision`` (the instruction rewritten to fit the program), ``gen_count``, ``text``. It has no world to test
 in, so a policy's program is run in worlds that are invented as it goes: it earns its reward by being sound,
 not by doing what the instruction says.
 """

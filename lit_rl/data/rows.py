@@ -116,7 +116,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
             folder of such files or one written by ``save_to_disk``, or a data set id such as
             ``openai/openai_humaneval``.
         subset: the data set's configuration; a single file has none.
-        split: the data set's split or several joined by ``+``; a single file has none, and a folder's are told by
+        split: the data set's split or several joined by ``+``; a single file has none, and a folder's are found by
             names, see :func:`lit_rl.data.local_files.data_files`.
 
     Raises:
@@ -182,7 +182,7 @@ def _read_file(path: Path) -> Iterator[Row]:
 
 
 def _open(path: Path) -> IO[str]:
-    # utf-8-sig: a byte order mark, as some editors write, is no part of the first row.
+    # utf-8-sig: a byte order mark, as some editors write, does not belong to the first row.
     opener = gzip.open if path.suffix == ".gz" else open
     return opener(path, "rt", encoding="utf-8-sig")
 

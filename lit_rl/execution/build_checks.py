@@ -67,7 +67,7 @@ class BuildAndRun(Check):
 
     @property
     def language(self) -> str:
-        """Missing lines are no program by themselves, whatever the file is written in."""
+        """Missing lines are not a program by themselves, whatever the file is written in."""
         return f"lines of {self.file}"
 
     @property

@@ -69,7 +69,7 @@ def extract_program(
     Among the blocks in the wanted language that are not blank: the last that parses and defines the entry point,
     else the last that seems to define it, else the last. A block is in the language if its tag says so; without a
     tag, if it parses. Where no block is in the language, the same order holds among all. Without any fence the
-    whole answer is the program. Thoughts (``<think>``) are no part of the answer.
+    whole answer is the program. Thoughts (``<think>``) do not belong to the answer.
 
     A block that a fence never closes runs to the end, so a truncated completion keeps its program. Indentation that
     all lines of a block share, as in a list item, is taken away.

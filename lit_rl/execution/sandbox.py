@@ -373,7 +373,7 @@ class Sandbox(ProgramRunner):
 
 
 def _announce(line: str) -> None:
-    """Log at level INFO, also where nobody has set up logging: the line says what protects this machine."""
+    """Log at level INFO, also where logging is not set up: the line says what protects this machine."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:

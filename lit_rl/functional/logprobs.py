@@ -140,13 +140,13 @@ def chunked_logprobs_and_entropy(
     one chunk is kept as it is. The softmax runs in float32 (float64 for float64 logits) whatever the
     model's precision. If ``project`` talks to other ranks, all ranks need equally many chunks.
 
-    The temperature must be the sampler's: samples at T = 0.5 scored at T = 1 start with a ratio off 1.
+    The temperature must be the sampler's: samples at T = 0.5 with log-probabilities at T = 1 start with a ratio off 1.
 
     Args:
         hidden: [M, H] states that predict the targets. Carries the gradient.
         project: [m, H] -> logits [m, V], differentiable, each row by itself.
         targets: [M] int64.
-        temperature: > 0. Greedy samples (T = 0) have no distribution; score them with 1.
+        temperature: > 0. Greedy samples (T = 0) have no distribution; give 1.
         chunk_tokens: at least 1.
         with_entropy: False saves a pass over the vocabulary and returns None.
 

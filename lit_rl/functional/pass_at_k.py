@@ -18,7 +18,7 @@ def pass_at_k(num_samples: int | Tensor, num_correct: int | Tensor, k: int) -> f
         pass@k = 1 - C(n - c, k) / C(n, k) = 1 - prod_{j < k} (n - c - j) / (n - j)
 
     Unbiased, unlike 1 - (1 - c/n)^k and unlike "any of the first k". The product needs no factorials, so
-    n = 10_000 is no harder than n = 10.
+    n = 10_000 takes no longer than n = 10.
 
     Args:
         num_samples: n, one number, or [Q] int, one per problem.

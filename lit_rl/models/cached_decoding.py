@@ -61,7 +61,7 @@ class CachedDecoding(Decoding):
     def append(self, tokens: Tensor) -> Tensor:
         """One forward pass over a token per row; see :meth:`Decoding.append`."""
         self._length += 1
-        # A row that has ended but was not dropped yet may have used its last position; nobody reads what it gets.
+        # A row that has ended but was not dropped yet may have used its last position; what it gets is not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
         return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
 

@@ -49,9 +49,9 @@ class CausalLM(Policy):
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
-        chunk_tokens: tokens whose logits exist at the same time while scoring; by default as many as fit in 256 MiB
+        chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
             of float32, at most 4,096. A backward pass needs about three times as much.
-        pack_tokens: score several rows in one sequence of at most so many tokens: no padding, the same numbers;
+        pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
@@ -177,7 +177,7 @@ class CausalLM(Policy):
     def make_reference(self, *, will_refresh: bool = False) -> Reference:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
         if self.lora is not None or has_adapter(self.model):
-            # New adapters start as zero; a loaded adapter got its frozen twin when it was loaded.
+            # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
             return BaseReference(self.model, self.init_seed, self.logprobs)

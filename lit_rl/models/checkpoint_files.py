@@ -23,7 +23,7 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
         lazily: read tensors when they are used, so that asking what the file is costs nothing.
 
     Raises:
-        ValueError: the file is no checkpoint, or not a whole one; the message says what it is instead.
+        ValueError: the file is not a checkpoint, or not a whole one; the message says what it is instead.
     """
     _require_archive(path)
     try:
@@ -31,15 +31,15 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     except UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"it holds objects of {found[1]}" if found else "it holds objects that are not loaded for safety"
-        raise ValueError(f"{path} is no checkpoint: {holds}; {_GIVE}") from error
+        raise ValueError(f"{path} is not a checkpoint: {holds}; {_GIVE}") from error
     except (RuntimeError, EOFError, KeyError) as error:
-        raise ValueError(f"{path} is no checkpoint: torch cannot read it ({_first_line(error)}); {_GIVE}") from error
+        raise ValueError(f"{path} is not a checkpoint: torch cannot read it ({_first_line(error)}); {_GIVE}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is no checkpoint: it holds a {type(content).__name__}; {_GIVE}")
+        raise ValueError(f"{path} is not a checkpoint: it holds a {type(content).__name__}; {_GIVE}")
     if any(name not in content for name in _NEEDED):
         names = [str(name) for name in content]
         shown = ", ".join(names[:_MOST_KEYS]) + (", ..." if len(names) > _MOST_KEYS else "")
-        raise ValueError(f"{path} is no checkpoint: it holds the keys {shown or '(none)'}; {_GIVE}")
+        raise ValueError(f"{path} is not a checkpoint: it holds the keys {shown or '(none)'}; {_GIVE}")
     return content
 
 
@@ -65,9 +65,9 @@ def _require_archive(path: Path) -> None:
     with path.open("rb") as file:
         begins = file.read(4)
     if begins == b"PK\x03\x04":
-        raise ValueError(f"{path} is no whole checkpoint: its end is missing; take an earlier one")
-    what = "it is no file of torch" if begins else "it is empty"
-    raise ValueError(f"{path} is no checkpoint: {what}; {_GIVE}")
+        raise ValueError(f"{path} is not a whole checkpoint: its end is missing; take an earlier one")
+    what = "it is not a file of torch" if begins else "it is empty"
+    raise ValueError(f"{path} is not a checkpoint: {what}; {_GIVE}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -40,7 +40,7 @@ class Written(Protocol):
 
 @dataclass(frozen=True)
 class _Given:
-    """A row that nobody sampled."""
+    """A row that was not sampled."""
 
     ids: Sequence[int]
     logprobs: Sequence[float]

@@ -20,7 +20,7 @@ def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
     """Say in one line what transformers says in a hundred when it refuses to build a model.
 
     Raises:
-        UnsupportedModelError: the model is no causal language model, or has no such attention implementation.
+        UnsupportedModelError: the model is not a causal language model, or lacks the attention implementation.
     """
     try:
         yield

@@ -45,7 +45,7 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
         key: of the configuration, where the source was given.
 
     Raises:
-        ValueError: there is no tokenizer, or it cannot be read.
+        ValueError: the tokenizer is missing or cannot be read.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -167,7 +167,7 @@ def _with_new_adapter(spec: ModelSpec, model: Any) -> Any:
 
 
 def _from_adapter(spec: ModelSpec, source: str) -> Any:
-    """Continue a trained adapter. Its start is not the base, so a frozen twin of it is the reference."""
+    """Continue a trained adapter. Its start is not the base, so a frozen copy of it is the reference."""
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:

@@ -28,7 +28,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
 
     Raises:
-        FileNotFoundError: there is no checkpoint.
+        FileNotFoundError: no checkpoint was found.
         ValueError: there is a file of another kind.
     """
     if path.is_file():
@@ -98,7 +98,7 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:
         raise ValueError(
-            "the adapter's base was made from scratch, nobody could load it alone: export with --merge true"
+            "the adapter's base was made from scratch, the adapter alone cannot be loaded: export with --merge true"
         )
     model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
     model = model if dtype is None else model.to(dtype)

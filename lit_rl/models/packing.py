@@ -25,7 +25,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
         model: a causal LM of transformers (inside PEFT or not).
         ids: [N, S] int64.
         mask: [N, S] bool; the real tokens of a row stand side by side.
-        pack_tokens: put rows together in sequences of at most so many tokens (or the longest row); ``None`` gives
+        pack_tokens: put rows together in sequences of at most this many tokens (or the longest row); ``None`` gives
             each row a sequence of its own.
 
     Returns:
@@ -44,7 +44,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     k = torch.tensor(sequence, device=ids.device)[of_row]
     at = torch.tensor(column, device=ids.device)[of_row] + positions[mask]
     shape = (max(sequence) + 1, int(at.max()) + 1)
-    # A column that stays empty is position 0 again and again: rows of one token that nobody reads.
+    # A column that stays empty is position 0 again and again: rows of one token that are not read.
     packed_ids, packed_positions = ids.new_zeros(shape), positions.new_zeros(shape)
     packed_ids[k, at], packed_positions[k, at] = ids[mask], positions[mask]
     output = decoder(input_ids=packed_ids, position_ids=packed_positions, use_cache=False)

@@ -26,7 +26,7 @@ class Policy(nn.Module, ABC):
     """A model that writes completions.
 
     The life of a policy: the constructor loads nothing (every YAML instantiates offline); :meth:`load` builds
-    the weights; :meth:`shard` places them on the ranks; then sampling and scoring.
+    the weights; :meth:`shard` places them on the ranks; then samples and log-probabilities.
     """
 
     codec: Codec
@@ -52,11 +52,11 @@ class Policy(nn.Module, ABC):
     def forward(
         self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Score completions.
+        """Log-probabilities of completions.
 
         Args:
             completions: N rows.
-            temperature: the one they were sampled at; 0 (greedy) scores at 1.
+            temperature: the one they were sampled at; 0 (greedy) counts as 1.
             with_entropy: also return the entropy of each token's distribution.
 
         Returns:

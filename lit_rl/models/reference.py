@@ -98,5 +98,4 @@ class BaseReference(Reference):
 
 def frozen_copy(module: nn.Module) -> nn.Module:
     """A copy in eval mode that no optimizer and no checkpoint takes up."""
-    twin = copy.deepcopy(module).eval()
-    return twin.requires_grad_(False)
+    return copy.deepcopy(module).eval().requires_grad_(False)

@@ -125,7 +125,7 @@ def _failure(kind: str, source: str, key: str, error: Exception) -> str:
 def without_retries(source: str) -> Iterator[None]:
     """Inside, a hub that cannot be reached is not asked: that costs seconds, not minutes of retries.
 
-    ``local_files_only`` would not do: transformers looks for adapters on the hub all the same.
+    ``local_files_only`` would not do: transformers looks for adapters on the hub anyway.
     """
     from huggingface_hub import constants
 

@@ -128,7 +128,7 @@ class TextCodec(Codec):
         """Check whether the chat template only adds to what it wrote; text can always go on.
 
         Raises:
-            ValueError: there is no template, or it rewrites earlier turns.
+            ValueError: the tokenizer has no chat template, or it rewrites earlier turns.
         """
         if not isinstance(problem.prompt, str):
             self._frame(problem)

@@ -32,8 +32,8 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, tuple[Byt
     Spans of neighbours touch and cover the text, with these cases:
 
     * a token that is part of a multi-byte character covers only its own bytes of it;
-    * bytes that are no UTF-8 (sampling stopped inside a character) show as U+FFFD, three bytes of text each:
-      every token that gave bytes to such a sign gets the whole sign, so neighbours can overlap there;
+    * bytes that are not UTF-8 (sampling stopped inside a character) show as U+FFFD, three bytes of text each:
+      every token that gave bytes to such a character gets the whole character, so neighbours can overlap there;
     * special tokens and ids without a token (padding rows of an embedding) are empty where they stand;
     * a space that decoding drops at the very beginning (sentencepiece) is missing from its token's span.
 
@@ -108,7 +108,7 @@ class _Vocabulary(dict[int, Piece]):
         return _decode_byte_runs(pieces)
 
     def dropped(self, text: str) -> int:
-        """Signs that decoding drops at the beginning of a text."""
+        """Characters that decoding drops at the beginning of a text."""
         count = 0
         for step in self._steps:
             if step["type"] == "Strip":
@@ -152,7 +152,7 @@ def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _byte_level_alphabet() -> dict[str, int]:
-    """GPT-2's printable sign for each byte: printable Latin-1 stands for itself, the rest from U+0100 on.
+    """GPT-2's printable character for each byte: printable Latin-1 stands for itself, the rest from U+0100 on.
 
     Source: Radford et al. 2019, the byte-level BPE of GPT-2.
     """
@@ -167,9 +167,9 @@ _ALPHABET = _byte_level_alphabet()
 
 
 def _byte_level_bytes(token: str) -> bytes:
-    """Bytes of a byte-level token; an added token with signs outside the alphabet is plain text."""
+    """Bytes of a byte-level token; an added token with characters outside the alphabet is plain text."""
     try:
-        return bytes([_ALPHABET[sign] for sign in token])
+        return bytes([_ALPHABET[character] for character in token])
     except KeyError:
         return token.encode()
 
@@ -177,7 +177,7 @@ def _byte_level_bytes(token: str) -> bytes:
 class _Offsets:
     """From offsets in the sampled bytes to offsets in the UTF-8 of the text.
 
-    Equal unless some bytes were no UTF-8: ``broken`` lists ``(start, end)`` of each such piece, in order, and
+    Equal unless some bytes were not UTF-8: ``broken`` lists ``(start, end)`` of each such piece, in order, and
     each became one U+FFFD.
     """
 
@@ -197,14 +197,14 @@ class _Offsets:
 
     def _moved(self, offset: int, *, at_end: bool) -> int:
         before = bisect_left(self._starts, offset)  # pieces that begin before the offset
-        if before and offset < self._broken[before - 1][1]:  # inside it: a sign is not divided
-            sign = self._starts[before - 1] + self._shifts[before - 1]
-            return sign + len(_REPLACEMENT) if at_end else sign
+        if before and offset < self._broken[before - 1][1]:  # inside it: a character is not divided
+            character = self._starts[before - 1] + self._shifts[before - 1]
+            return character + len(_REPLACEMENT) if at_end else character
         return offset + self._shifts[before]
 
 
 def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
-    """UTF-8 with one U+FFFD for each longest piece that is no character (the Unicode standard's practice)."""
+    """UTF-8 with one U+FFFD for each longest piece that is not a character (the Unicode standard's practice)."""
     try:
         return raw.decode(), _Offsets(())
     except UnicodeDecodeError:
@@ -222,7 +222,7 @@ def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
 
 
 def _decode_byte_runs(pieces: list[Piece]) -> tuple[str, _Offsets]:
-    """Sentencepiece's way: a run of single-byte tokens is one text or, if no UTF-8, one U+FFFD a byte."""
+    """Sentencepiece's way: a run of single-byte tokens is one text or, if not UTF-8, one U+FFFD a byte."""
     text: list[str] = []
     broken: list[ByteSpan] = []
     run = b""

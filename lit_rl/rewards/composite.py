@@ -39,7 +39,7 @@ class Composite:
         clip_high: largest reward; ``None`` for no limit.
 
     Raises:
-        ValueError: no terms, something that is no term, two terms of one name, or bad limits.
+        ValueError: no terms, something that is not a term, two terms of one name, or bad limits.
     """
 
     def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
@@ -47,7 +47,7 @@ class Composite:
             raise ValueError("Composite.terms is empty: list at least one reward term")
         for index, term in enumerate(terms):
             if not isinstance(term, RewardTerm):
-                raise ValueError(f"Composite.terms[{index}] is no reward term, got {term!r}")
+                raise ValueError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
         names = [term.name for term in terms]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -59,7 +59,7 @@ class Composite:
         self.terms = list(terms)
 
     def setup(self) -> None:
-        """Look whether every term's packages are here.
+        """Check whether every term's packages are here.
 
         Raises:
             ModuleNotFoundError: one is missing; the message names term, package and extra.
@@ -68,7 +68,7 @@ class Composite:
             term.setup()
 
     def check_problem(self, problem: Problem) -> None:
-        """Look whether the problem has what every term reads.
+        """Check whether the problem has what every term reads.
 
         Raises:
             ValueError: with the term's key, the problem and what is missing.

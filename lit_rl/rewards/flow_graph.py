@@ -340,11 +340,11 @@ class _Walker:
         return sources
 
     def attribute(self, node: Any, state: State) -> list[str]:
-        """The attribute's name is no variable."""
+        """The attribute's name is not a variable."""
         return self.visit(node.child_by_field_name("object"), state)
 
     def keyword(self, node: Any, state: State) -> list[str]:
-        """The argument's name is no variable."""
+        """The argument's name is not a variable."""
         return self.visit(node.child_by_field_name("value"), state)
 
 

@@ -30,7 +30,7 @@ class Grader(ABC):
     identity: str
 
     def setup(self) -> None:
-        """Look whether answers can be had; called before the first rollout."""
+        """Check whether the grader answers; called before the first rollout."""
         return
 
     @abstractmethod

@@ -72,7 +72,7 @@ def walk(node: Any) -> Iterator[Any]:
 def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = False) -> tuple[int, int] | None:
     """Bytes of the first ERROR or MISSING node; ``None`` if there is none, be it without what look like macros.
 
-    An approximation: tree-sitter repairs as it likes, so an ERROR node can begin before the token that a
+    An approximation: tree-sitter chooses its own repairs, so an ERROR node can begin before the token that a
     compiler would reject and can hold more than it. A MISSING node is empty; the character after it, where the
     missing token was noticed, is its place, or the source's last character if nothing follows.
 
@@ -106,7 +106,7 @@ def _first_fault(source: bytes, language: str, needed_by: str, prefix: bool) -> 
 
 
 def _place(source: bytes, start: int, end: int) -> tuple[int, int]:
-    """The node's bytes; for an empty node the next byte that is no white space, else the last one."""
+    """The node's bytes; for an empty node the next byte that is not white space, else the last one."""
     if start < end:
         return start, end
     rest = len(source) - len(source[start:].lstrip())

@@ -22,7 +22,7 @@ class LengthPenalty(RewardTerm):
         alpha: cost of 100 tokens, at least 0.
 
     Raises:
-        ValueError: ``alpha`` is no number or negative.
+        ValueError: ``alpha`` is not a number, or is negative.
     """
 
     default_name = "length"

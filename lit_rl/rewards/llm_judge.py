@@ -39,7 +39,7 @@ class LLMJudgeReward(RewardTerm):
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
     ``max_score``. Any other answer, or none, is a failure of ours and no zero: the row gets no value. A
-    completion without a program is 0 and nobody is asked. Scores are cached by the content of the whole
+    completion without a program is 0 and the grader is not asked. Scores are cached by the content of the whole
     prompt and the grader's identity, in memory and, if wanted, in a file that later runs read.
 
     The policy writes a part of the prompt and can try to talk to the grader there. What it writes is never
@@ -78,7 +78,7 @@ class LLMJudgeReward(RewardTerm):
         try:
             self.pattern = re.compile(pattern, re.MULTILINE)
         except re.error as error:
-            raise ValueError(f"LLMJudgeReward.pattern is no regular expression: {error}") from error
+            raise ValueError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
         if self.pattern.groups != 1:
             raise ValueError(f"LLMJudgeReward.pattern needs one group, the score, got {self.pattern.groups}")
         self._file = None if cache_file is None else Path(os.path.expandvars(cache_file)).expanduser()
@@ -148,7 +148,7 @@ class LLMJudgeReward(RewardTerm):
         try:
             score = float(found[0])
         except ValueError:
-            return TermScore(None, reason=f"the grader's score {found[0]!r} is no number")
+            return TermScore(None, reason=f"the grader's score {found[0]!r} is not a number")
         if not 0.0 <= score <= self.max_score:
             return TermScore(None, reason=f"the grader's score {score} is not in [0, {self.max_score}]")
         return TermScore(score / self.max_score)

@@ -53,7 +53,7 @@ _CONDITION = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b(?:[
 def without_macros(source: bytes) -> Iterator[bytes]:
     """The source without what look like uses of macros, then also with the first branch of each ``#if`` only.
 
-    A source of which less than a quarter would be left gives nothing: it is no program but its macros.
+    A source of which less than a quarter would be left gives nothing: it is not a program without its macros.
     """
     masked = source
     for step in _STEPS:

@@ -43,14 +43,14 @@ class TestsReward(RewardTerm):
         blame: whether the failing line of the traceback carries the loss.
 
     Raises:
-        ValueError: an unknown mode or verdict, or a grade that is no number.
+        ValueError: an unknown mode or verdict, or a grade that is not a number.
 
     Source:
         default grades: Le et al. 2022 (CodeRL), eq. 4, https://arxiv.org/abs/2207.01780; limits that were
         exceeded count as failures at run time.
     """
 
-    __test__ = False  # the name is no invitation to pytest
+    __test__ = False  # the name does not make it a test of pytest
     default_name = "tests"
 
     def __init__(
@@ -101,7 +101,7 @@ def merge_grades(
     """Default grades with the given ones in their place.
 
     Raises:
-        ValueError: a key that is no verdict, or a grade that is no number.
+        ValueError: a key that is not a verdict, or a grade that is not a number.
     """
     for key, grade in (given or {}).items():
         if key not in defaults:

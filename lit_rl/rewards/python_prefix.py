@@ -73,12 +73,12 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
     """Offsets (in characters) of the first token that the grammar rejects; ``None`` if there is none.
 
     * An indentation that fits nowhere is the token in front of its line.
-    * A string that is no string by itself (``b'é'``, ``f'{'``) is rejected itself, not the token after it.
+    * A string that is invalid by itself (``b'é'``, ``f'{'``) is rejected itself, not the token after it.
     * If every token is viable but the source ends too early, its last token is returned.
 
     Args:
         source: the program.
-        prefix: whether the source may go on. Then its end is no error, and a last token that could still
+        prefix: whether the source may go on. Then its end is not an error, and a last token that could still
             become another one (``i`` of ``if``, an open string) is viable.
     """
     if not prefix and _parses(source):

@@ -39,7 +39,7 @@ class SimulatorReward(RewardTerm):
         grades: grades by robot verdict that replace the default ones; they may not fall along the order.
 
     Raises:
-        ValueError: an unknown mode or verdict, or a grade that is no number or breaks the order.
+        ValueError: an unknown mode or verdict, or a grade that is not a number or breaks the order.
     """
 
     default_name = "simulator"

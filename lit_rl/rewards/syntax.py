@@ -16,8 +16,8 @@ class SyntaxReward(RewardTerm):
 
     Python: the grammar of the running interpreter, see :mod:`lit_rl.rewards.python_prefix`. C and C++: the
     first ERROR or MISSING node of tree-sitter, an approximation. A completion that the token limit cut inside
-    its program is judged as a prefix: its end is no error. A completion without a program, or with nothing
-    but comments in it, gets -1 without a place, so that saying nothing is no way around the grammar; so does a text
+    its program is judged as a prefix: its end is not an error. A completion without a program, or with nothing
+    but comments in it, gets -1 without a place, so that an empty answer earns nothing; so does a text
     on which the parser would work far longer than on a program of its length.
 
     Args:

@@ -24,7 +24,7 @@ class Span:
 
     Args:
         start: first byte in the UTF-8 of the completion's text.
-        end: byte after its last. Equal to ``start`` for a place between two signs: then the token that
+        end: byte after its last. Equal to ``start`` for a place between two characters: then the token that
             begins or goes on there is meant.
         value: reward of this place, in the units of the term.
         undecided: whether all that follows could still have undone it, as a bracket can be closed later; else the
@@ -65,7 +65,7 @@ class RewardTerm(ABC):
         name: name in logs; by default the class's. Two terms of one class need two names.
 
     Raises:
-        ValueError: ``weight`` is no finite number, or ``name`` is empty.
+        ValueError: ``weight`` is not a finite number, or ``name`` is empty.
     """
 
     default_name = ""
@@ -84,7 +84,7 @@ class RewardTerm(ABC):
         """Scores of all N completions, in their order; called once per batch."""
 
     def check_problem(self, problem: Problem) -> None:
-        """Look whether the task has what this term reads; called before the first rollout.
+        """Check whether the task has what this term reads; called before the first rollout.
 
         Raises:
             ValueError: it has not; the message says what is missing.
@@ -92,7 +92,7 @@ class RewardTerm(ABC):
         return
 
     def setup(self) -> None:
-        """Look whether the packages and programs this term needs are here; called before the first rollout.
+        """Check whether the packages and programs this term needs are here; called before the first rollout.
 
         Raises:
             ModuleNotFoundError: a package is missing; the message names the extra that brings it.

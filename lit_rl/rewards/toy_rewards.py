@@ -63,7 +63,7 @@ class CorridorReward(RewardTerm):
     default_name = "corridor"
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the problem is no corridor."""
+        """Raise ValueError if the problem is not a corridor."""
         if len(_numbers(problem)) != 2:
             raise ValueError(f"CorridorReward needs (num_cells, start), got {_numbers(problem)}")
 

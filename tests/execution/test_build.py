@@ -169,7 +169,7 @@ def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox, tri
         ({"run": "false"}, "does not run as it is"),
         ({"outputs": ("plt00009",)}, "does not write what is compared"),
         ({"variable": "temperature"}, "temperature"),
-        ({"file": "missing.cpp"}, "no file of the tree"),
+        ({"file": "missing.cpp"}, "not a file of the tree"),
         ({"first_line": 400, "last_line": 401}, "lines"),
     ],
 )
@@ -190,7 +190,7 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
         fill_lines(file, first, last, completion)
         assert file.read_text() == expected
     (tmp_path / "link").symlink_to(file)
-    with pytest.raises(ValueError, match="no file of the tree"):
+    with pytest.raises(ValueError, match="not a file of the tree"):
         fill_lines(tmp_path / "link", 1, 1, "x")
 
 

@@ -162,7 +162,7 @@ class Sure(RewardTerm):
 def test_bad_compositions_are_refused_with_the_key() -> None:
     with pytest.raises(ValueError, match=r"Composite\.terms is empty"):
         Composite([])
-    with pytest.raises(ValueError, match=r"Composite\.terms\[0\] is no reward term, got 'tests'"):
+    with pytest.raises(ValueError, match=r"Composite\.terms\[0\] is not a reward term, got 'tests'"):
         Composite(["tests"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"Composite\.terms\[1\]\.name is 'fixed' a second time"):
         Composite([fixed(1.0), fixed(1.0)])

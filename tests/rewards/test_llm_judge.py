@@ -104,7 +104,7 @@ def test_a_reference_is_needed_only_where_the_template_shows_it() -> None:
         ({"template": "{code}"}, r"LLMJudgeReward\.template needs program or completion"),
         ({"template": "{prompt}"}, r"needs program or completion, of .*; got \['prompt'\]"),
         ({"template": "{program} {"}, r"LLMJudgeReward\.template has a brace of its own: double it"),
-        ({"pattern": "("}, r"LLMJudgeReward\.pattern is no regular expression"),
+        ({"pattern": "("}, r"LLMJudgeReward\.pattern is not a regular expression"),
         ({"pattern": "Score"}, r"LLMJudgeReward\.pattern needs one group, the score, got 0"),
         ({"max_score": 0}, r"LLMJudgeReward\.max_score must be a number in"),
     ],

@@ -135,7 +135,7 @@ def _start(settings: Mapping[str, object], log: int) -> subprocess.Popen[bytes]:
 
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
-    """Wait for the box; end it when its folder is full, and when nobody waits for the result any more."""
+    """Wait for the box; end it when its folder is full, and when the result is no longer waited for."""
     started = measured = time.monotonic()
     parent = os.getppid()
     full = False

@@ -107,7 +107,7 @@ def _load(argument: int, high: bool = False) -> Instruction:
 
 
 def _head() -> Block:
-    """Check of the machine; the number of the call is at hand behind it."""
+    """Check of the machine; the number of the call is loaded after it."""
     code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
     if MACHINE == "x86_64":
         code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *always(_KILL)]

@@ -93,7 +93,7 @@ def _remove_left() -> None:
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether a process runs; one that nobody waited for has an empty command."""
+    """Whether a process runs; one that was not waited for has an empty command."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:

@@ -39,7 +39,7 @@ class Profile(NamedTuple):
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
         limits: resource limits, for ``limits.lower``.
         system_calls: makes its filter.
-        alone: its process namespace holds nobody else.
+        alone: its process namespace holds no other process.
         file_rules: they must hold, or are worth having where something else hides the files, or are left out.
         needs_filter: whether there must be a filter.
         reads_library_as_root: as root, keep the right to read past permissions if the interpreter's library needs it.

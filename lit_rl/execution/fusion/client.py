@@ -40,7 +40,7 @@ class SandboxFusionClient(ProgramRunner):
         request_seconds: seconds that the server may take beyond the program's own limit.
 
     Raises:
-        ValueError: if there is no address.
+        ValueError: if no address is given.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ from lit_rl.execution.wire.value_text import value_text
 from lit_rl.execution.zygote.randomness import draw_anew
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
-RESULT = 1  # stdout of the grader: nobody else writes there, tests print to stderr
+RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
 STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "fault": 45, "error": 46}
 """Exit status of the grader for each kind of result."""
 

@@ -39,7 +39,7 @@ _NUMERIC = frozenset(
 _DESCRIPTORS = (property, classmethod, staticmethod)
 _WITHOUT_ORDER = OPERATIONS - ORDER
 _NAMED = ("getattr", "setattr", "delattr", "method")
-# Builtin functions that act on whatever they are told to: the program has its own.
+# Builtin functions that act on any object they are given: the program has its own.
 _FOR_TESTS_ONLY = (eval, exec, compile, __import__, open, getattr, setattr, delattr, vars, globals, locals, input)
 _OF_MOCKS = ("attach_mock", "configure_mock", "mock_add_spec", "reset_mock")
 
@@ -54,7 +54,7 @@ class TestsSide(Link):
     Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
     work, with one exception: a number, text or other plain value that came out of an operator to which the tests
     brought a plain value is refused, for an object can make ``abs(result - expected)`` small whatever was
-    expected. It is believed where the tests themselves name the object's class.
+    expected. It is trusted where the tests themselves name the object's class.
 
     Args:
         channel: to the program's process.

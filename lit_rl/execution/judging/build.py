@@ -85,10 +85,10 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
 
     Raises:
-        ValueError: there are no such lines, or the path is a link, through which another tree could be written.
+        ValueError: the lines do not exist, or the path is a link, through which another tree could be written.
     """
     if path.is_symlink() or not path.is_file():
-        raise ValueError(f"{path} is no file of the tree itself")
+        raise ValueError(f"{path} is not a file of the tree itself")
     lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
         raise ValueError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
@@ -275,5 +275,5 @@ def _read_regular(folder: Path, path: str, most_bytes: int) -> bytes:
     with os.fdopen(file, "rb") as opened:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise OSError(f"{path} is no file of at most {most_bytes} bytes")
+            raise OSError(f"{path} is not a file of at most {most_bytes} bytes")
         return opened.read(most_bytes)

@@ -93,9 +93,9 @@ class Compiler:
             self._zygote.close()
 
     def _compile(self, source: str, language: Language) -> Compiled:
-        """Compile a source; where the compiler may have failed for our reasons, find out before it is believed.
+        """Compile a source; where the compiler may have failed for our reasons, check before its error counts.
 
-        What it prints is no evidence: a source can have any text printed. So a failure that is not plainly
+        What it prints is not evidence: a source can have any text printed. So a failure that is not plainly
         the source's counts only if a program known to be good compiles now, and the source fails again.
         """
         first = self._attempt(source, language)

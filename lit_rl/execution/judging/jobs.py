@@ -143,7 +143,7 @@ class ZygoteClient:
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
-            SystemExit: if nobody waits for the outcome any more.
+            SystemExit: if the outcome is no longer waited for.
         """
         job = self._job
         assert job is not None
@@ -189,7 +189,7 @@ class ZygoteClient:
             self.finish()
 
     def _make_ready(self) -> None:
-        """End a job whose report nobody read, and replace a zygote that cannot clean up any more."""
+        """End a job whose report was not read, and replace a zygote that cannot clean up any more."""
         self.abandon()
         if self.is_worn:
             if self.renew is None:

@@ -78,7 +78,7 @@ def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: 
     """
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
-    if resolve(ast.Name("set")) is None:  # else ``set()`` is no literal
+    if resolve(ast.Name("set")) is None:  # else ``set()`` is not a literal
         with contextlib.suppress(ValueError, TypeError):
             return ast.literal_eval(node)  # the usual case, and much faster
     called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}

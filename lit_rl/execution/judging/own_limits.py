@@ -19,7 +19,7 @@ _CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
 
 
 class ReadsTooLong(BaseException):
-    """Reading what a program wrote takes too much time. No ``Exception``: nobody on the way may catch it."""
+    """Reading what a program wrote takes too much time. Not an ``Exception``: no handler on the way catches it."""
 
 
 class OwnLimits:

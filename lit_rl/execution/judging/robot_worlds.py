@@ -146,7 +146,7 @@ def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float
         return _Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0)
     try:
         true = holds(test.check, world.trace)
-    except TypeError:  # the program offered options that are no text, and the check reads options
+    except TypeError:  # the program offered options that are not text, and the check reads options
         return _Tested(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
     share = fraction_of_conjuncts(test.check, world.trace)
     if true:
@@ -197,7 +197,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
 
 
 def _shown_event(event: Event) -> Event:
-    """An event for the outcome: options that are no plain scalars, which a program may offer, by their text."""
+    """An event for the outcome: options that are not plain scalars, which a program may offer, by their text."""
     kind, value1, value2 = event
     if value2 is not None:
         value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]

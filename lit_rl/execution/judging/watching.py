@@ -18,7 +18,7 @@ from pathlib import Path
 from lit_rl.execution.check_base import WALL_SLACK_SECONDS, wall_limit
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
-# Waiting for a core is believed up to this many times the CPU time used: so many processes may want the same core.
+# Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
 _MOST_WAITING = 100.0
 _MOST_PROCESSES, _MOST_THREADS = 64, 64
 _CHUNK = 1 << 20

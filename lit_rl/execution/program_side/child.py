@@ -1,6 +1,6 @@
 """What runs in the program's process: the program, and around it as little as possible.
 
-Everything here shares an address space with the program and is believed by nobody. What it reports are the
+Everything here shares an address space with the program and is not trusted. What it reports are the
 values that the program's functions return; whether they are right is decided elsewhere, by processes that
 the program cannot reach. Nothing of a test but the arguments of its calls ever comes here.
 """

@@ -103,4 +103,4 @@ class _Semaphore:
         return self._value == 0
 
     def _after_fork(self) -> None:
-        """There is no fork."""
+        """Nothing to do: programs do not fork."""

@@ -14,7 +14,7 @@ MOST_UNITS = 2_000_000
 
 # What costs memory stands at these characters; a list takes as much as three numbers, an object as six.
 _COSTS = ((",", 1), ("[", 3), ("{", 6))
-# Also a string that nobody closes: so each search ends where the last one did, and all take linear time.
+# A string that is never closed matches too, so that each search begins where the last one ended: linear time.
 _STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 

@@ -15,7 +15,7 @@ class ChannelClosed(Exception):
 
 
 class LineTooLong(ChannelClosed):
-    """The other end writes on, but nobody will read it."""
+    """The other end goes on writing, and what it writes is not read."""
 
 
 class Channel:

@@ -148,5 +148,5 @@ def _flat(value: object) -> tuple[tuple[int, ...], list[Any]] | None:
         return (len(value),), list(value)
     shapes = {None if part is None else part[0] for part in parts}
     if len(shapes) != 1:
-        raise ValueError("nested sequences of different lengths are no array")
+        raise ValueError("nested sequences of different lengths are not an array")
     return (len(value), *parts[0][0]), [item for part in parts if part is not None for item in part[1]]

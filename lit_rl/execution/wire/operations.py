@@ -14,7 +14,7 @@ def operate_on(target: Any, operation: str, args: tuple[Any, ...], kwargs: Mappi
     """The result of an operation; ``NotImplemented`` where the class says so.
 
     Raises:
-        ValueError: if there is no such operation.
+        ValueError: if the operation is unknown.
     """
     special = _SPECIAL.get(operation)
     if special is not None:

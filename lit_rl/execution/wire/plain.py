@@ -138,7 +138,7 @@ def from_tree(tree: Any, revive: Revive | None = None) -> Any:
 
 
 def opaque(tree: list[Any]) -> Opaque:
-    """An object that nobody here can use."""
+    """An object that cannot be used here."""
     _, number, type_name = tree
     if type(number) is not int or type(type_name) is not str:
         raise NotPlain("an object without a number and a name")

@@ -23,7 +23,7 @@ _CALL_UNITS = 100_000
 LONGEST_MESSAGE = 500
 _MOST_TYPES = 20
 _LAST_LINE = 10**9
-# More asserts that held are not told apart.
+# Asserts that held are counted up to this number.
 _MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
     "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
@@ -69,7 +69,7 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict:
         raise NotPlain("a call of something else than a name, a tuple and a dict")
     if not all(type(key) is str for key in kwargs):
-        raise NotPlain("an argument whose name is no text")
+        raise NotPlain("an argument whose name is not text")
     return HostedCall(name, args, kwargs)
 
 
@@ -132,7 +132,7 @@ def _line(number: Any) -> int | None:
 
 def _list(tree: Any, what: str) -> Sequence[Any]:
     if type(tree) is not list or not tree:
-        raise NotPlain(f"{what} that is no list")
+        raise NotPlain(f"{what} that is not a list")
     return tree
 
 

@@ -129,7 +129,7 @@ def new_class(
     bases = tuple(base for base in bases if issubclass(base, Proxy)) or (Proxy,)
     try:
         return type.__new__(ProxyClass, name, bases, members)
-    except TypeError:  # no order of bases fits, or the name is no name
+    except TypeError:  # no order of bases fits, or the name is not valid
         return type.__new__(ProxyClass, "object", (Proxy,), members)
 
 

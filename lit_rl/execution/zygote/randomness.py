@@ -1,4 +1,4 @@
-"""Random numbers that nobody seeded, made the same in every run of a program."""
+"""Random numbers without a seed, made the same in every run of a program."""
 
 from __future__ import annotations
 
