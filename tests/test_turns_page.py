@@ -78,5 +78,12 @@ def test_the_transcript_is_what_repair_says() -> None:
         assert sandbox.submit(repaired.program.source, problem.check).result(60).passed
 
 
+def test_the_page_names_all_placeholders() -> None:
+    with pytest.raises(ValueError, match="it may use") as raised:
+        Repair(template="{nothing}")
+    known = str(raised.value).split("it may use")[1].strip().split(", ")
+    assert len(known) >= 5 and all(f"`{name}`" in PAGE for name in known)
+
+
 def test_the_page_is_short() -> None:
     assert len(PAGE.split()) <= 1500
