@@ -1,10 +1,11 @@
 """Kill runs at random moments with SIGKILL and start the same command again: do they end like undisturbed ones?
 
 Each run is ``lit-rl fit`` with programs executed in the sandbox, a checkpoint after each rollout, validation between:
-GRPO and PPO with a critic, on one rank and on two ranks with shards. An epoch is three rollouts, or two where
-``limit_train_batches`` shortens it, so that ten rollouts cross several borders. A run is killed up to three times, some
-while a checkpoint is written; every third one is first ended by ``max_rollouts``, often at a border, and then raised.
-Tasks stay far from every limit of the sandbox, so what a program does never depends on the load of the machine.
+GRPO and PPO with a critic, on one rank and on two ranks with shards, and GRPO in two turns. An epoch is three
+rollouts, or two where ``limit_train_batches`` shortens it, so that ten rollouts cross several borders. A run is
+killed up to three times, some while a checkpoint is written; every third one is first ended by ``max_rollouts``,
+often at a border, and then raised. Tasks stay far from every limit of the sandbox, so what a program does never
+depends on the load of the machine.
 
     python benchmarks/kill_resume.py --runs 20
 
@@ -35,7 +36,7 @@ from lit_rl.models.model_folders import read_checkpoint
 
 assert VERBS  # the classes are known by name before the first fork
 
-KINDS = [("GRPO", 1, 1.0), ("PPO", 2, 1.0), ("PPO", 1, 2), ("GRPO", 2, 0.7)]
+KINDS = [("GRPO", 1, 1.0), ("PPO", 2, 1.0), ("PPO", 1, 2), ("GRPO", 2, 0.7), ("GRPO in two turns", 1, 1.0)]
 """Algorithm, ranks, and ``limit_train_batches``: all three batches of an epoch, or two of them."""
 
 MOST_KILLS = 3
@@ -74,6 +75,10 @@ def configuration(
     }
     if algorithm == "PPO":
         module |= {"critic": {"class_path": "lit_rl.models.OwnTrunk"}, "critic_warmup_rollouts": 2}
+    data = {"batch_size": 4 // ranks, "num_train_problems": 12, "num_validation_problems": 26}
+    if algorithm == "GRPO in two turns":
+        module["environment"] = {"class_path": "lit_rl.rollout.Repair", "init_args": {"max_message_tokens": 24}}
+        data["num_public_cases"] = 1
     checkpointing = {"folder": str(folder / "run"), "every_n_rollouts": 1}
     return {
         "trainer": {
@@ -89,10 +94,10 @@ def configuration(
             "default_root_dir": str(folder),
             "callbacks": [{"class_path": "lit_rl.callbacks.Checkpointing", "init_args": checkpointing}],
         },
-        "model": {"class_path": f"lit_rl.modules.{algorithm}", "init_args": module},
+        "model": {"class_path": f"lit_rl.modules.{algorithm.split()[0]}", "init_args": module},
         "data": {
             "class_path": "lit_rl.data.Basics",
-            "init_args": {"batch_size": 4 // ranks, "num_train_problems": 12, "num_validation_problems": 26},
+            "init_args": data,
         },
     }
 
