@@ -30,18 +30,13 @@ Ids and log-probabilities are all that crosses: an engine sees no problems, no t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from lit_rl.models.policy import Policy
-from lit_rl.models.sampling import requests_of
-from lit_rl.models.streams import StreamKey
-from lit_rl.types import Completions, Generation, PromptBatch, Request, Sampling
+from lit_rl.types import Generation, Request, Sampling
 
 __all__ = ["Engine", "Generation", "Request", "Session"]
-
-OnFinished = Callable[[int, str], None]
-"""Called with a row's number and text as soon as the row is finished."""
 
 
 class Session(ABC):
@@ -113,34 +108,3 @@ class Engine(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Give back what the engine holds; called once, after the last session."""
-
-    def generate(
-        self,
-        policy: Policy,
-        prompts: PromptBatch,
-        sampling: Sampling,
-        key: StreamKey,
-        on_finished: OnFinished | None = None,
-    ) -> Completions:
-        """Sample ``sampling.num_samples`` completions of each prompt in one session.
-
-        Args:
-            policy: what writes.
-            prompts: B prompts; none is allowed (a rank whose share has run out).
-            sampling: how.
-            key: names the random streams; a row's samples depend on (key, task id, sample number) alone.
-            on_finished: called while other rows are still being sampled.
-
-        Returns:
-            N = B * num_samples completions, prompt-major.
-        """
-        done: dict[int, Generation] = {}
-        with self.session(policy, sampling) as session:
-            session.submit(requests_of(prompts, sampling, key))
-            while session.num_unfinished:
-                for row in session.step():
-                    done[row.row] = row
-                    if on_finished is not None:
-                        stop_strings = prompts.problems[row.row // sampling.num_samples].stop_strings
-                        on_finished(row.row, policy.codec.decode(row.ids, row.reason, stop_strings)[0])
-        return policy.codec.completions(prompts, [done[row] for row in sorted(done)], sampling.num_samples)

@@ -166,6 +166,22 @@ def test_at_most_max_rows_are_sampled_and_rows_that_ended_make_room(byte_tokeniz
     assert sum(lengths) / len(running) > 0.5 * max_rows
 
 
+def test_a_long_queue_starts_no_batch_of_one_row(byte_tokenizer: str) -> None:
+    """Ten rows at most: eight run for long, one of two more ends soon; five wait for more room than one row."""
+    policy = language_model("qwen2", byte_tokenizer)
+    policy.codec.eos_ids = frozenset()
+    lengths = [40] * 8 + [2, 40] + [3] * 5
+    requests = [Request(i, (i, 2, 3), i, max_tokens=length) for i, length in enumerate(lengths)]
+    passes = Passes(policy)
+    with InProcess(max_rows=10).session(policy, Sampling()) as session:
+        session.submit(requests[:8])
+        session.step()
+        session.submit(requests[8:])
+        while session.num_unfinished:
+            session.step()
+    assert [rows for rows, width in passes.shapes if width == 3] == [8, 2, 5]
+
+
 def test_limits_and_stop_strings_are_those_of_each_request(byte_tokenizer: str) -> None:
     policy = language_model("qwen2", byte_tokenizer)
     policy.codec.eos_ids = frozenset()

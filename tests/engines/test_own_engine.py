@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from engines.markov import MarkovEngine
-from support.sampling import KEY
+from support.sampling import sample
 from support.small_runs import fit
 
 from lit_rl.engines import Session
@@ -35,8 +35,7 @@ def test_it_has_at_most_120_lines_and_imports_public_names_only() -> None:
 
 def test_its_rows_follow_the_table_and_say_how_likely_they_were(tiny_policy: CausalLM) -> None:
     problems = [Problem(p, p, TokenTarget()) for p in ("p", "b")]
-    prompts = tiny_policy.codec.prompts(problems)
-    done = MarkovEngine(CHAIN, 256).generate(tiny_policy, prompts, Sampling(num_samples=400, max_tokens=3), KEY)
+    done = sample(tiny_policy, problems, engine=MarkovEngine(CHAIN, 256), num_samples=400, max_tokens=3)
     shares = {text: done.texts[400:].count(text) / 400 for text in ("", "cb", "cbc")}
     assert sum(shares.values()) == 1
     assert shares == pytest.approx({"": 0.25, "cb": 0.75 * 0.25, "cbc": 0.75 * 0.75}, abs=0.08)

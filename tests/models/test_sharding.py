@@ -9,20 +9,19 @@ import pytest
 import torch
 from lightning.pytorch.strategies import FSDPStrategy
 from support.ranks import on_ranks
+from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from lit_rl.cli import main
-from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA
-from lit_rl.models.streams import StreamKey
 from lit_rl.training.modes import evaluating
 from lit_rl.training.phases import phase, where
 from lit_rl.training.sharding import layers_of, shard, unsharded
 from lit_rl.training.strategy import check_strategy
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Problem
 
 
 def loaded(tokenizer: str, lora: bool = False) -> CausalLM:
@@ -56,17 +55,15 @@ def test_ranks_that_sample_other_numbers_of_rows_and_tokens_do_not_wait_for_each
     byte_tokenizer: str, lora: bool
 ) -> None:
     """Items 46, 52: one rank samples, the other has nothing to do; then both score, as policy and as reference."""
-    key = StreamKey(seed=3, purpose="test", rollout=0)
     alone = loaded(byte_tokenizer, lora)
-    sampling = Sampling(num_samples=2, max_tokens=9)
-    expected = InProcess().generate(alone, alone.codec.prompts(problems("a", "hello")), sampling, key)
+    expected = sample(alone, problems("a", "hello"), num_samples=2, max_tokens=9)
 
     def on_two() -> Any:
         policy = sharded(byte_tokenizer, lora=lora)
         prompts = problems("a", "hello") if torch.distributed.get_rank() == 0 else []
         with torch.no_grad(), evaluating(policy), unsharded(policy):
             whole = sum(p.numel() for n, p in policy.model.named_parameters())
-        done = InProcess().generate(policy, policy.codec.prompts(prompts), sampling, key)
+        done = sample(policy, prompts, num_samples=2, max_tokens=9)
         with torch.no_grad(), evaluating(policy):
             score = policy.logprobs(expected)
             reference = policy.make_reference().logprobs(expected)

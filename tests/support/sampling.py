@@ -1,18 +1,28 @@
-"""Completions of a policy, sampled as a rollout samples them."""
+"""Completions of a policy, sampled in a session of an engine; no program is run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from lit_rl.engines.in_process import InProcess
+from lit_rl.engines import Engine, InProcess
 from lit_rl.models import Policy
+from lit_rl.models.sampling import requests_of
 from lit_rl.models.streams import StreamKey
 from lit_rl.types import Completions, Problem, Sampling
 
 KEY = StreamKey(seed=3, purpose="test", rollout=0)
 
 
-def sample(policy: Policy, problems: Sequence[Problem], key: StreamKey = KEY, **sampling: Any) -> Completions:
-    """Sample with :class:`InProcess`; the rest are fields of :class:`Sampling`."""
-    return InProcess().generate(policy, policy.codec.prompts(problems, policy.device), Sampling(**sampling), key)
+def sample(
+    policy: Policy, problems: Sequence[Problem], key: StreamKey = KEY, engine: Engine | None = None, **sampling: Any
+) -> Completions:
+    """Sample rows of one turn, prompt-major; the rest are fields of :class:`Sampling`."""
+    how = Sampling(**sampling)
+    prompts = policy.codec.prompts(problems, policy.device)
+    done = []
+    with (engine or InProcess()).session(policy, how) as session:
+        session.submit(requests_of(prompts, how, key))
+        while session.num_unfinished:
+            done += session.step()
+    return policy.codec.completions(prompts, sorted(done, key=lambda one: one.row), how.num_samples)
