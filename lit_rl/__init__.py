@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lit_rl.trainer import Trainer
     from lit_rl.types import Problem, Sampling
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "lit_rl.callbacks": ("Checkpointing", "CompletionLog", "ExecutionEvaluation"),
