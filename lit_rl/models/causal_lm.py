@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
@@ -21,11 +21,12 @@ from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
 from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
 from lit_rl.models.model_spec import ModelSpec
-from lit_rl.models.packing import check_packing, hidden_states
+from lit_rl.models.packing import check_packing
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, project
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
+from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.text_codec import TextCodec
 from lit_rl.training.dtypes import torch_dtype
@@ -53,6 +54,9 @@ class CausalLM(Policy):
             of float32, at most 4,096. A backward pass needs about three times as much.
         pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
+        share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.shared_prompts`; the
+            numbers are the same up to rounding. Not with ``pack_tokens``, not on sharded weights, and not in a model
+            that turns out not to be able to.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, how the model samples and how it is scored on a few tokens; see
@@ -72,6 +76,7 @@ class CausalLM(Policy):
         init_seed: int | None = None,
         chunk_tokens: int | None = None,
         pack_tokens: int | None = None,
+        share_prompts: bool = False,
         quantization: Literal["4bit"] | None = None,
         gradient_checkpointing: bool = False,
         probe: bool = True,
@@ -94,6 +99,7 @@ class CausalLM(Policy):
         self.init_seed = init_seed or 0
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
+        self.share_prompts = share_prompts
         self.quantization = quantization
         self.gradient_checkpointing = gradient_checkpointing
         self.probe = probe
@@ -115,6 +121,8 @@ class CausalLM(Policy):
             (probe if self.probe else check_projection)(self.model)
             if self.pack_tokens is not None:
                 check_packing(self.model)
+            elif self.share_prompts:
+                self.shares_prompts = can_share_prompts(self.model)
         self.codec = TextCodec(
             self.tokenizer,
             eos_token_ids(self.model, self.tokenizer),
@@ -156,12 +164,14 @@ class CausalLM(Policy):
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
 
-        ``head`` reads the hidden states [N, S, H] instead, and ``model`` scores in place of the policy's own. A critic
-        on the policy's base and a frozen copy come in through this door because a sharded policy gathers its weights
-        here.
+        ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` scores in place of the policy's own. A
+        critic on the policy's base and a frozen copy come in through this door because a sharded policy gathers its
+        weights here.
         """
         model = self.model if model is None else model
-        hidden = sequence_hidden_states(model, completions, self.pack_tokens)
+        # Ranks that share weights must call each layer equally often, whatever prompts they have.
+        share = self.shares_prompts and not isinstance(self, FSDPModule)
+        hidden = completion_states(model, completions, self.pack_tokens, share)
         if head is not None:
             return head(hidden)
         return completion_logprobs(
@@ -213,19 +223,3 @@ class CausalLM(Policy):
             self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
         warn_of_another_tokenizer(path)
-
-
-def sequence_hidden_states(model: Any, completions: Completions, pack_tokens: int | None = None) -> Tensor:
-    """Run a causal LM's decoder over prompts and completions, what the environment said included.
-
-    Args:
-        model: a causal LM of transformers (inside PEFT or not).
-        completions: N rows.
-        pack_tokens: see :func:`lit_rl.models.packing.hidden_states`.
-
-    Returns:
-        [N, S, H] last hidden states, S = P + T.
-    """
-    ids = torch.cat([completions.prompt_ids, completions.completion_ids], 1)
-    mask = torch.cat([completions.prompt_mask, completions.token_mask], 1)
-    return hidden_states(model, ids, mask, pack_tokens)

@@ -13,15 +13,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
-from lit_rl.models.causal_lm import CausalLM, sequence_hidden_states
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
 from lit_rl.models.loading import load_model
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
+from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.types import Completions
 
 
@@ -92,6 +94,7 @@ class OwnTrunk(Critic):
         self.source = model
         self.lora = lora
         self.dtype = dtype
+        self.shares_prompts = False
         self.trunk: Trunk | None = None
         self.head: nn.Module = nn.Identity()
 
@@ -107,6 +110,7 @@ class OwnTrunk(Critic):
         model = load_model(spec, policy.tokenizer)
         if not next(model.parameters()).is_meta:
             probe(model)
+            self.shares_prompts = policy.share_prompts and can_share_prompts(model)
         self.trunk = Trunk(model)
         # Training starts where the policy starts, also for a policy whose weights were changed after loading.
         output = self.trunk.model.get_output_embeddings().weight
@@ -121,7 +125,8 @@ class OwnTrunk(Critic):
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""
         assert self.trunk is not None
-        return values_of(sequence_hidden_states(self.trunk.model, completions), self.head, completions)
+        share = self.shares_prompts and not isinstance(self, FSDPModule)
+        return values_of(completion_states(self.trunk.model, completions, share=share), self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """The trunk (or its adapters) and the head."""
@@ -180,7 +185,7 @@ def values_of(hidden: Tensor, head: Any, completions: Completions) -> tuple[Tens
     """Values from hidden states.
 
     Args:
-        hidden: [N, S, H] last hidden states of prompts and completions.
+        hidden: [N, 1 + T, H] last hidden states, from the prompt's last token on.
         head: the linear layer from H to 1.
         completions: the same N rows.
 

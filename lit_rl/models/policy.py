@@ -35,6 +35,9 @@ class Policy(nn.Module, ABC):
     version: int = 0
     """Optimizer steps that the weights have seen."""
 
+    shares_prompts: bool = False
+    """Whether rows of the same prompt are scored faster together."""
+
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""

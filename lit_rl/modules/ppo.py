@@ -167,7 +167,7 @@ class PPO(RolloutModule):
         """Values [N, T] and tail values [N] of all rows, computed in pieces without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for piece in self.pieces(completions.num_tokens, torch.arange(len(completions))):
+        for piece in self.pieces(completions, torch.arange(len(completions))):
             part = completions.select(piece if len(piece) else [0]).trim()
             scored, tail = self.critic(part)
             values, tails = values.to(scored.dtype), tails.to(scored.dtype)  # the same on a rank without rows

@@ -26,6 +26,7 @@ from lit_rl.modules.base import LARGEST_FAILED_SHARE, PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_experience
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import PolicyOptions
+from lit_rl.modules.pieces import in_order
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout, require_infrastructure
 from lit_rl.summary import summarise
@@ -287,18 +288,20 @@ class RolloutModule(PolicyModule):
 
     def micro_batches(self, experience: Experience, rows: Tensor) -> list[Experience]:
         """The given rows in pieces, rows of similar length together, as many pieces on every rank."""
-        pieces = self.pieces(experience.completions.num_tokens, rows)
+        pieces = self.pieces(experience.completions, rows)
         return [experience.select(piece).trim() if len(piece) else idle(experience) for piece in pieces]
 
-    def pieces(self, num_tokens: Tensor, rows: Tensor) -> Iterator[Tensor]:
-        """Row numbers in pieces, sorted by tokens to read; empty pieces where other ranks have more.
+    def pieces(self, completions: Completions, rows: Tensor) -> Iterator[Tensor]:
+        """Row numbers in pieces; empty pieces where other ranks have more.
+
+        Rows are sorted by tokens to read, or by groups where a policy computes prompts once and saves more by that.
 
         A rank with fewer rows must still take part in every forward and backward pass, or the others wait
         for ever.
         """
         size = self.microbatch_size or max(1, len(rows))
         wanted = max_over_ranks(-(-len(rows) // size), self.device)
-        ordered = rows[num_tokens.cpu()[rows].argsort(stable=True)]
+        ordered = in_order(completions, rows, size, self.policy.shares_prompts)
         for i in range(wanted):
             yield ordered[i * size : (i + 1) * size]
 
@@ -359,7 +362,7 @@ class RolloutModule(PolicyModule):
         """[N, T] log-probabilities of the given rows under the policy or another, 0 in the others, in pieces."""
         scorer = self.policy if scorer is None else scorer
         logprobs = torch.zeros_like(completions.sampler_logprobs)
-        for piece in self.pieces(completions.num_tokens, rows):
+        for piece in self.pieces(completions, rows):
             part = completions.select(piece if len(piece) else [0]).trim()
             scored = scorer.logprobs(part, self.sampling.temperature)
             logprobs = logprobs.to(scored.dtype)  # also on a rank without rows: sums over ranks need one dtype

@@ -49,17 +49,21 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
 
 
 def test_two_ranks_learn_from_rows_of_turns_what_one_process_learns(byte_tokenizer: str, tmp_path: Path) -> None:
-    """Rows of one to three turns, of other lengths on each rank."""
+    """Rows of one to three turns, of other lengths on each rank; also with prompts that are computed once.
 
-    def run(strategy: str, devices: int) -> dict[str, Any]:
+    Shards compute whole rows then: a rank whose rows share nothing would call its layers less often.
+    """
+
+    def run(strategy: str, devices: int, share: bool = False) -> dict[str, Any]:
         options = {"critic": OwnTrunk(), "rewards": [LastTurn()], "truncation": "bootstrap", "max_rollouts": 2}
-        module = build(PlaysPPO, policy(byte_tokenizer), **options)
+        module = build(PlaysPPO, policy(byte_tokenizer, share_prompts=share), **options)
         return fit(module, strategy, tmp_path, devices=devices)  # type: ignore[no-any-return]
 
     alone = run("auto", 1)
-    first, second = on_ranks(lambda: run("ddp", 2))
-    assert difference(first, second) == 0.0
-    assert difference(first, alone) < 1e-10
+    for strategy, share in (("ddp", False), ("ddp", True), ("fsdp2", True)):
+        first, second = on_ranks(run, strategy, 2, share)
+        assert difference(first, second) == 0.0
+        assert difference(first, alone) < 1e-10
 
 
 def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_path: Path) -> None:

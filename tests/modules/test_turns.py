@@ -18,9 +18,9 @@ from torch import Tensor
 from lit_rl.advantages import TurnGAE
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
-from lit_rl.models.causal_lm import sequence_hidden_states
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.projection import project
+from lit_rl.models.shared_prompts import completion_states
 from lit_rl.models.toy_models import CorridorCritic
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.finite import evidence_of_completions
@@ -50,7 +50,7 @@ def test_ids_at_an_environment_turns_loss_positions_change_no_gradient(byte_toke
     others = torch.where(said, (rows.completion_ids + 7) % 256, rows.completion_ids)
 
     def of(labels: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = sequence_hidden_states(policy.model, rows)
+        hidden = completion_states(policy.model, rows)
         logprobs, entropy = completion_logprobs(
             hidden, lambda h: project(policy.model, h), labels, rows.completion_mask, with_entropy=True
         )
@@ -84,7 +84,7 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(
     torch.nn.init.normal_(head.weight)
 
     def values(part: Completions) -> tuple[Tensor, Tensor]:
-        return values_of(sequence_hidden_states(policy.model, part), head, part)
+        return values_of(completion_states(policy.model, part), head, part)
 
     with torch.no_grad():
         logprobs, entropy = policy(rows, 0.7, True)

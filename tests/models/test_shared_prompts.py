@@ -1,0 +1,165 @@
+"""A prompt computed once: the same log-probabilities, values and gradients as whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.families import config_of
+from support.small_runs import fit, weights
+from support.tiny_models import TINY_QWEN2
+from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
+
+from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase, shared_prompts
+from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.shared_prompts import can_share_prompts, completion_states
+from lit_rl.modules import Objective, RolloutModule
+from lit_rl.modules.pieces import in_order
+from lit_rl.types import Completions
+
+Make = Callable[..., RolloutModule]
+GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+
+
+def rows() -> Completions:
+    """Groups of three, two and one, not side by side, of one to three turns; prompts behind different pads."""
+    prompts = {"a": [119, 120], "b": [97] * 7, "c": [119] * 4}
+    return rows_of([prompts[name] for name in "abacba"], [drawn(str(i)) for i in range(6)])
+
+
+def loaded(tokenizer: str, config: dict[str, Any] = TINY_QWEN2, dtype: str = "float64", **kwargs: Any) -> CausalLM:
+    policy = CausalLM(config=config, tokenizer=tokenizer, dtype=dtype, share_prompts=True, **kwargs)
+    policy.load()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():  # adapters start at zero, where half of their gradients vanish
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator).to(parameter.dtype))
+    return policy.eval()
+
+
+def everything(policy: CausalLM, done: Completions, share: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities, entropies, values and tails in one vector, and the gradient of a sum with unequal weights."""
+    policy.shares_prompts = share
+    head = ValueHead(32, torch.float64)
+    torch.nn.init.constant_(head.weight, 0.3)
+    logprobs, entropy = policy(done, 0.7, True)
+    assert entropy is not None
+    values, tails = values_of(completion_states(policy.model, done, share=share), head, done)
+    found = torch.cat([logprobs[done.completion_mask], entropy[done.completion_mask]])
+    found = torch.cat([found, values[done.completion_mask], tails])
+    learning = [p for p in policy.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(found @ torch.arange(len(found)).cos().double(), learning, allow_unused=True)
+    return found.detach(), torch.cat([g.flatten() for g in gradients if g is not None])
+
+
+def calls_of(policy: CausalLM) -> list[tuple[int, ...]]:
+    """Shapes of the ids that the model reads from now on."""
+    shapes: list[tuple[int, ...]] = []
+    base = policy.model.get_base_model() if policy.lora else policy.model
+    base.get_input_embeddings().register_forward_pre_hook(lambda _, ids: shapes.append(tuple(ids[0].shape)))
+    return shapes
+
+
+@pytest.mark.parametrize("config", [TINY_QWEN2, GPT2], ids=["qwen2", "gpt2"])
+@pytest.mark.parametrize("options", [{}, {"lora": LoRA(rank=2)}, {"gradient_checkpointing": True}], ids=str)
+def test_nothing_changes_but_what_is_read(byte_tokenizer: str, config: dict[str, Any], options: dict[str, Any]) -> None:
+    policy, done = loaded(byte_tokenizer, config, **options), rows()
+    assert policy.shares_prompts
+    shapes = calls_of(policy)
+    alone, gradient = everything(policy, done, share=False)
+    whole, width = shapes[0], done.completion_ids.shape[1]
+    assert whole == (6, 7 + width)
+    shapes.clear()
+    shared, same = everything(policy, done, share=True)
+    assert shapes[:2] == [(3, 7), (6, width)]
+    assert (alone - shared).abs().max() < 1e-10
+    assert (gradient - same).abs().max() < 1e-10 < 1e-2 < gradient.abs().max()
+
+
+def test_rows_that_share_nothing_take_the_way_of_whole_rows(byte_tokenizer: str) -> None:
+    policy, done = loaded(byte_tokenizer), rows().select([0, 1, 3])
+    shapes = calls_of(policy)
+    for one, other in zip(everything(policy, done, False), everything(policy, done, True), strict=True):
+        assert torch.equal(one, other)
+    assert {shape[0] for shape in shapes} == {3} and len(set(shapes)) == 1
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2", "phi3", "mistral", "gpt_oss", "falcon_alibi", "opt"])
+def test_families_of_attention_can(byte_tokenizer: str, family: str) -> None:
+    """Also with sliding windows of 8 tokens, which end inside prompts: float32, states and gradients."""
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False, share_prompts=True)
+    policy.load()
+    assert policy.shares_prompts
+
+
+@pytest.mark.parametrize("family", ["mamba2", "qwen3_next", "rwkv", "openai-gpt"])
+def test_families_that_keep_more_than_keys_fall_back(
+    byte_tokenizer: str, family: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A recurrent state, a hybrid, a state changed in place, and a family without a cache."""
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False, share_prompts=True)
+    with caplog.at_level("INFO"):
+        policy.load()
+    assert not policy.shares_prompts
+    assert sum("the prompt is computed once for each completion" in line for line in caplog.messages) == 1
+
+
+def test_a_cache_that_loses_the_gradient_is_noticed(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = loaded(byte_tokenizer, dtype="float32")
+    update = shared_prompts._Kept.update
+    assert can_share_prompts(policy.model)
+    monkeypatch.setattr(shared_prompts._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
+    assert not can_share_prompts(policy.model)
+
+
+KL = Objective(kl_coef=0.1, entropy_coef=0.05)
+IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
+KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
+    "grpo": (PlaysGRPO, False, {"objective": KL, "num_epochs": 2}),
+    "grpo-lora": (PlaysGRPO, True, {"objective": KL, "num_minibatches": 2}),
+    "ppo-own": (PlaysPPO, False, {"critic": OwnTrunk, "objective": IN_REWARD, "truncation": "bootstrap"}),
+    "ppo-shared": (PlaysPPO, True, {"critic": SharedBase, "objective": IN_REWARD, "credit": "tokens"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_learn_the_same(make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
+    """Rows of several turns, a reference, micro-batches that tear groups apart: weights after two rollouts."""
+
+    def trained(share: bool, **more: Any) -> tuple[torch.Tensor, bool]:
+        cls, lora, options = KINDS[kind]
+        options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
+        module = make_module(cls, rewards=[LastTurn()], max_rollouts=2, **(options | more))
+        module.policy = CausalLM(
+            config=TINY_QWEN2,
+            tokenizer=byte_tokenizer,
+            dtype="float64",
+            lora=LoRA(rank=2) if lora else None,
+            share_prompts=share,
+        )
+        fit(module, tmp_path)
+        critic = getattr(module, "critic", torch.nn.Module())
+        found = torch.cat([weights(module), *(p.detach().flatten() for p in critic.parameters())])
+        return found, module.policy.shares_prompts and getattr(critic, "shares_prompts", True)
+
+    alone, not_shared = trained(False)
+    start, _ = trained(True, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    assert not not_shared and (alone - start).abs().max() > 1e-3
+    for more in ({}, {"microbatch_size": 5}):
+        found, shared = trained(True, **more)
+        assert shared
+        assert (found - alone).abs().max() < 1e-10
+
+
+def test_pieces_keep_groups_together_where_that_reads_less() -> None:
+    """Two groups of two short and two long completions each, behind prompts of twelve tokens or of one."""
+    said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
+    many, few = (rows_of([[119] * length] * 8, said, group_size=4) for length in (12, 1))
+    every = torch.arange(8)
+    by_length = [0, 3, 4, 7, 1, 2, 5, 6]
+    assert in_order(many, every, 4, True).tolist() == [0, 3, 1, 2, 4, 7, 5, 6]
+    assert in_order(few, every, 4, True).tolist() == in_order(many, every, 4, False).tolist() == by_length
