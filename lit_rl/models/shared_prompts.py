@@ -84,7 +84,7 @@ def distinct_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, T
         [K] the first row that has each distinct prompt, and [N] the number of each row's prompt among them.
     """
     prompts = prompt_ids.where(prompt_mask, -1)
-    distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+    distinct, prompt_of_row = torch.unique(prompts, dim=0, return_inverse=True)
     rows = torch.arange(len(prompt_of_row), device=prompt_of_row.device)
     first = rows.new_zeros(len(distinct)).scatter_reduce(0, prompt_of_row, rows, "amin", include_self=False)
     return first, prompt_of_row

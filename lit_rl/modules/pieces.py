@@ -37,7 +37,7 @@ def in_order(completions: Completions, rows: Tensor, size: int, shares_prompts: 
 
     def tokens_read(ordered: Tensor) -> int:
         read = 0
-        for piece in torch.split(ordered, size):  # type: ignore[no-untyped-call]
+        for piece in torch.split(ordered, size):
             read += len(set(groups[piece].tolist())) * int(prompts[piece].max()) + len(piece) * int(
                 num_tokens[piece].max()
             )

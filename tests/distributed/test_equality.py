@@ -56,8 +56,12 @@ def test_two_ranks_learn_from_rows_of_turns_what_one_process_learns(byte_tokeniz
 
     def run(strategy: str, devices: int, share: bool = False) -> dict[str, Any]:
         options = {"critic": OwnTrunk(), "rewards": [LastTurn()], "truncation": "bootstrap", "max_rollouts": 2}
-        module = build(PlaysPPO, policy(byte_tokenizer, share_prompts=share), **options)
-        return fit(module, strategy, tmp_path, devices=devices)  # type: ignore[no-any-return]
+        actor = policy(byte_tokenizer)
+        actor.share_prompts = share
+        module = build(PlaysPPO, actor, **options)
+        learned: dict[str, Any] = fit(module, strategy, tmp_path, devices=devices)
+        assert actor.shares_prompts == module.critic.shares_prompts == share
+        return learned
 
     alone = run("auto", 1)
     for strategy, share in (("ddp", False), ("ddp", True), ("fsdp2", True)):
