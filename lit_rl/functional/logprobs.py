@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from lit_rl.functional.linear_head import LinearHead, head_logprobs_and_entropy
 from lit_rl.functional.shapes import require_mask, shape_of
 
 Projection = Callable[[Tensor], Tensor]
@@ -136,9 +137,11 @@ def chunked_logprobs_and_entropy(
         logprob  = z[target] - logsumexp(z)
         entropy  = -sum_v p_v log p_v,   p = softmax(z)
 
-    Logits of ``chunk_tokens`` x V exist at one time, in the forward and (computed again) in the backward;
-    one chunk is kept as it is. The softmax runs in float32 (float64 for float64 logits) whatever the
-    model's precision. If ``project`` talks to other ranks, all ranks need equally many chunks.
+    Logits of ``chunk_tokens`` x V at most exist at one time; one chunk is kept as it is. Beyond one chunk a
+    :class:`lit_rl.functional.linear_head.LinearHead` is summed up by blocks of the vocabulary, with a backward of its
+    own; with any other ``project`` chunks of tokens are computed again in the backward. The softmax runs in float32
+    (float64 for float64 logits) whatever the model's precision. If ``project`` talks to other ranks, all ranks need
+    equally many chunks.
 
     The temperature must be the sampler's: samples at T = 0.5 with log-probabilities at T = 1 start with a ratio off 1.
 
@@ -172,6 +175,9 @@ def chunked_logprobs_and_entropy(
         return _dense(project(states), ids, temperature, with_entropy)
 
     num_tokens = hidden.shape[0]
+    if isinstance(project, LinearHead) and num_tokens > chunk_tokens:
+        max_logits = chunk_tokens * project.weight.shape[0]
+        return head_logprobs_and_entropy(hidden, project, targets, temperature, max_logits, with_entropy)
     recompute = torch.is_grad_enabled() and num_tokens > chunk_tokens
     pieces = []
     # An empty batch still makes one call, so that the result hangs on the graph.

@@ -24,7 +24,7 @@ from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.packing import check_packing
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
-from lit_rl.models.projection import check_projection, project
+from lit_rl.models.projection import check_projection, projection
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
@@ -51,7 +51,7 @@ class CausalLM(Policy):
         init_seed: of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
         chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
-            of float32, at most 4,096. A backward pass needs about three times as much.
+            of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.shared_prompts`; the
@@ -176,7 +176,7 @@ class CausalLM(Policy):
             return head(hidden)
         return completion_logprobs(
             hidden,
-            lambda chunk: project(model, chunk),
+            projection(model),
             completions.completion_ids,
             completions.completion_mask,
             temperature=temperature or 1.0,

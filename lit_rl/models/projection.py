@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 
+from lit_rl.functional.linear_head import LinearHead, narrowed
+from lit_rl.functional.logprobs import Projection
 from lit_rl.models.family import UnsupportedModelError, decoder_of, text_config
 from lit_rl.training.modes import evaluating
 
@@ -26,18 +29,45 @@ def project(model: Any, hidden: Tensor) -> Tensor:
     Returns:
         [M, V] logits, in the dtype of the output matrix.
     """
-    head = model.get_output_embeddings()
-    if hidden.dtype == torch.float32 and head.weight.dtype in (torch.bfloat16, torch.float16):
-        hidden = hidden.to(head.weight.dtype)  # Mamba sums up its layers in float32
-    logits: Tensor = head(hidden)
+    return projection(model)(hidden)
+
+
+def projection(model: Any) -> Projection:
+    """What makes logits of hidden states; a :class:`LinearHead` where the output layer is a matrix and no more.
+
+    An output layer with adapters, hooks or quantized weights, and any of a sharded model, is called as it is.
+
+    Args:
+        model: a causal LM of transformers (inside PEFT or not).
+    """
+    head, scale, cap = model.get_output_embeddings(), 1.0, None
     config = text_config(model)
-    if (scale := getattr(config, "logit_scale", None)) is not None:  # Cohere
-        logits = logits * scale
-    if (scale := getattr(config, "logits_scaling", None)) is not None:  # Granite
-        logits = logits / scale
-    if (cap := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma 2 and 3
-        logits = torch.tanh(logits / cap) * cap
-    return logits
+    if (factor := getattr(config, "logit_scale", None)) is not None:  # Cohere
+        scale *= factor
+    if (divisor := getattr(config, "logits_scaling", None)) is not None:  # Granite
+        scale /= divisor
+    if (bound := getattr(config, "final_logit_softcapping", None)) is not None:  # Gemma 2 and 3
+        cap = bound
+    if is_plain(head) and not any(isinstance(module, FSDPModule) for module in model.modules()):
+        return LinearHead(head.weight, head.bias, scale, cap)
+    shape = LinearHead(head.weight, None, scale, cap).shape
+
+    def call(hidden: Tensor) -> Tensor:
+        return shape(head(narrowed(hidden, head.weight)))
+
+    return call
+
+
+def is_plain(layer: Any) -> bool:
+    """Whether a layer is a linear layer of torch on plain tensors, and calling it does nothing beside."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    tensors = [layer.weight, layer.bias] if type(layer) is nn.Linear else []
+    return (
+        type(layer) is nn.Linear
+        and not any(hooks)
+        and "forward" not in vars(layer)
+        and all(tensor is None or type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)
+    )
 
 
 @torch.no_grad()

@@ -9,9 +9,10 @@ import torch
 from support.families import config_of
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM
+from lit_rl.functional.linear_head import LinearHead
+from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError, decoder_of
-from lit_rl.models.projection import check_projection, project, tolerance
+from lit_rl.models.projection import check_projection, project, projection, tolerance
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,20 @@ def test_one_narrow_weight_loosens_the_tolerance() -> None:
     assert tolerance(model, 0.1, 0.2) == 0.1
     model[1].bfloat16()
     assert tolerance(model, 0.1, 0.2) == 0.2
+
+
+@pytest.mark.parametrize("family", ["granite", "gemma2", "cohere", "qwen2"])
+def test_a_plain_output_matrix_is_recognised(byte_tokenizer: str, family: str) -> None:
+    assert isinstance(projection(loaded(byte_tokenizer, config_of(family))), LinearHead)
+
+
+def test_an_output_layer_that_does_more_is_called(byte_tokenizer: str) -> None:
+    """Adapters on it, and hooks."""
+    adapted = loaded(byte_tokenizer, TINY_QWEN2, lora=LoRA(rank=2, target_modules=["lm_head"]))
+    assert not isinstance(projection(adapted), LinearHead)
+    hooked = loaded(byte_tokenizer, TINY_QWEN2)
+    hidden = torch.randn(3, hooked.config.hidden_size)
+    before = project(hooked, hidden)
+    hooked.get_output_embeddings().register_forward_hook(lambda module, args, output: output + 1)
+    assert not isinstance(projection(hooked), LinearHead)
+    torch.testing.assert_close(project(hooked, hidden), before + 1)
