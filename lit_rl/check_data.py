@@ -131,7 +131,8 @@ def report(checked: Sequence[Checked]) -> str:
     slowest = sorted(checked, key=lambda one: -one.outcome.cpu_seconds)[:5]
     lines.append("slowest (CPU seconds):")
     lines += [f"  {one.problem.task_id}: {one.outcome.cpu_seconds:.3f}" for one in slowest]
-    lines.append(f"calibrated time limit: {calibrated_limit(checked):g} s a problem ({HEADROOM:g} x the slowest)")
+    if any(one.outcome.passed for one in checked):
+        lines.append(f"calibrated time limit: {calibrated_limit(checked):g} s a problem ({HEADROOM:g} x the slowest)")
     return "\n".join(lines)
 
 
