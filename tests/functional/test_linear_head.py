@@ -47,6 +47,20 @@ def test_blocks_equal_all_logits_at_once_with_gradients(learns: bool, entropy: b
                 torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("entropy", [True, False])
+def test_blocks_are_changed_in_place_and_inputs_are_not(entropy: bool, temperature: float) -> None:
+    """Forward and backward, twice over the same tensors (item 35)."""
+    inputs = tensors(learns=True)
+    before = [tensor.detach().clone() for tensor in inputs]
+    hidden, weight, bias = inputs
+    head = LinearHead(weight, bias, 0.5, 3.0)
+    first = scores(head, hidden, 4, entropy, temperature)
+    assert all(torch.equal(now, then) for now, then in zip(inputs, before, strict=True))
+    again = scores(head, hidden, 4, entropy, temperature)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+
+
 def test_rows_are_taken_in_ranges_whose_gradients_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lit_rl.functional.linear_head._ROWS", 5)
     head = LinearHead(*tensors(True)[1:])
