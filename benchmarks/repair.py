@@ -5,8 +5,8 @@
 The task is ``Basics(num_public_cases=1, untold_constants=True)``: in 10 of its 26 families the docstring has a
 question mark for one constant, and only the public case tells it. A tiny policy first imitates demonstrations (SFT),
 70% of them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a
-bug. GRPO goes on from there twice for each seed: with ``Repair`` (feedback on the public case, the hidden cases decide
-the reward) for a number of rollouts, and with one turn until it has sampled as many tokens. A rollout is 8 problems x
+bug. GRPO goes on from there twice for each seed, with ``Repair`` (feedback on the public case, the hidden cases decide
+the reward) and with one turn, until it has sampled the same number of tokens. A rollout is 8 problems x
 8 rows.
 
 Both are measured on the same held-out problems under the same two turns: the share solved after each, greedy and
@@ -84,8 +84,7 @@ class Budget(pl.Callback):
     """Counts what is sampled, ends training when it is spent, and measures on the way."""
 
     problems: Sequence[Problem]
-    rollouts: int | None = None
-    tokens: int | None = None
+    tokens: int
     sampled: int = 0
     done: int = 0
     curve: list[tuple[float, Shares]] = field(default_factory=list)
@@ -93,7 +92,7 @@ class Budget(pl.Callback):
     @property
     def spent(self) -> float:
         """Share of the budget."""
-        return self.done / self.rollouts if self.rollouts else self.sampled / (self.tokens or 1)
+        return self.sampled / self.tokens
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self.done += 1
@@ -197,19 +196,6 @@ def run(turns: int, seed: int, budget: Budget, train_it: Callable[[], CausalLM])
     return Result(turns, seed, budget.done, budget.sampled, shares, budget.curve, seconds, cpu_seconds)
 
 
-def both(start: str, seed: int, options: argparse.Namespace, problems: Sequence[Problem]) -> list[Result]:
-    """Two turns for a number of rollouts, then one turn for as many tokens."""
-    results = []
-    budget = Budget(problems, rollouts=options.rollouts)
-    for turns in (2, 1):
-        print(f"{turns} turn(s), seed {seed}", flush=True)
-        learn = partial(train, start, seed, turns, options.lr, budget, options.folder)
-        results.append(run(turns, seed, budget, learn))
-        print(f"    {results[-1]}", flush=True)
-        budget = Budget(problems, tokens=results[-1].tokens)
-    return results
-
-
 COLUMNS = (
     *("greedy/turn_1", "greedy/turn_2", "sampled/turn_1", "sampled/turn_2"),
     *("greedy/untold/turn_1", "greedy/untold/turn_2", "no_case/untold/turn_2"),
@@ -243,7 +229,7 @@ def gains(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--rollouts", type=int, default=80, help="of the training with two turns")
+    parser.add_argument("--tokens", type=int, default=75_000, help="that each training samples")
     parser.add_argument("--sft-updates", type=int, default=500)
     parser.add_argument("--lr", type=float, default=8e-4)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no further seed after this long")
@@ -263,9 +249,14 @@ def main() -> None:
         if time.perf_counter() - started > 60 * options.minutes:
             print(f"{options.minutes} minutes are over: seed {seed} and later ones are left out")
             break
-        results += both(start, seed, options, problems)
-        written = {"before": before, "results": [asdict(result) for result in results]}
-        (options.folder / "results.json").write_text(json.dumps(written, indent=1))
+        for turns in (2, 1):
+            print(f"training with {turns} turn{'s' * (turns - 1)}, seed {seed}", flush=True)
+            budget = Budget(problems, options.tokens)
+            results.append(
+                run(turns, seed, budget, partial(train, start, seed, turns, options.lr, budget, options.folder))
+            )
+            written = {"before": before, "results": [asdict(result) for result in results]}
+            (options.folder / "results.json").write_text(json.dumps(written, indent=1))
     print(f"\n{table(before, results)}\n\n{gains(results)}")
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"{time.perf_counter() - started:.0f} s, {time.process_time():.0f} CPU s, load {load}")

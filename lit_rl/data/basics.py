@@ -9,11 +9,13 @@ from typing import Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics_cases import MAX_PUBLIC_CASES
-from lit_rl.data.basics_families import HELD_OUT, TRAINED
+from lit_rl.data.basics_families import HELD_OUT, TELLABLE, TRAINED
 from lit_rl.data.basics_problems import Rendering, problems_of
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.types import Problem
+
+_FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}
 
 
 class Basics(TaskDataModule):
@@ -25,7 +27,8 @@ class Basics(TaskDataModule):
 
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
-            sees: problems to validate on only, to be given as one of another task's ``validation_tasks``.
+            sees: problems to validate on only, to be given as one of another task's ``validation_tasks``; ``tellable``
+            for the ten of the first in which an answer can be a constant of the docstring.
         num_train_problems: how many to train on, the same number from each family (give or take one).
         num_validation_problems: how many to measure on, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
@@ -58,7 +61,7 @@ class Basics(TaskDataModule):
     def __init__(
         self,
         *,
-        families: Literal["trained", "held_out"] = "trained",
+        families: Literal["trained", "held_out", "tellable"] = "trained",
         num_train_problems: int = 8192,
         num_validation_problems: int = 520,
         bug_share: float = 0.6,
@@ -72,8 +75,8 @@ class Basics(TaskDataModule):
         super().__init__(**options)
         if not 0 <= bug_share <= 1:
             raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
-        if families not in ("trained", "held_out"):
-            raise ValueError(f"families are trained or held_out, got {families!r}")
+        if families not in _FAMILIES:
+            raise ValueError(f"families are trained, held_out or tellable, got {families!r}")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
             raise ValueError(
                 f"num_public_cases must be 0 to {MAX_PUBLIC_CASES}, got {num_public_cases}: "
@@ -108,14 +111,14 @@ class Basics(TaskDataModule):
         problems = self._draw(split, self.num_train_problems)
         bugs = sum(problem.fields["demonstration_has_bug"] for problem in problems)
         rank_zero_info(
-            f"{self.name}: {len(problems)} training problems of {len(TRAINED)} families; {bugs} "
+            f"{self.name}: {len(problems)} training problems of {len(_FAMILIES[self.families])} families; {bugs} "
             f"demonstrations ({bugs / max(len(problems), 1):.1%}) carry their family's bug "
             f"(bug_share {self.rendering.bug_share})"
         )
         return problems
 
     def _draw(self, split: Split | None, total: int) -> list[Problem]:
-        families = TRAINED if self.families == "trained" else HELD_OUT
+        families = _FAMILIES[self.families]
         columns = [
             problems_of(
                 family,

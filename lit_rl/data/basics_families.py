@@ -17,6 +17,8 @@ from lit_rl.data.basics_problems import Family
 
 TRAINED = (*ARITHMETIC, *COMPARISONS, *STRINGS, *LISTS, *DICTIONARIES, *LOOPS, *CONDITIONS)
 
+TELLABLE = tuple(family for family in TRAINED if family.tellable)
+
 HELD_OUT = (
     Family(
         name="spread",

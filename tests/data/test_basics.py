@@ -138,7 +138,7 @@ def test_more_problems_than_a_family_has_programs_is_an_error_that_says_so() -> 
 def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"bug_share is a share in \[0, 1\], got 60"):
         Basics(bug_share=60)
-    with pytest.raises(ValueError, match="families are trained or held_out, got 'heldout'"):
+    with pytest.raises(ValueError, match="families are trained, held_out or tellable, got 'heldout'"):
         Basics(families="heldout")  # type: ignore[arg-type]
 
 
