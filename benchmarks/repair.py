@@ -2,18 +2,16 @@
 
     python benchmarks/repair.py --seeds 0 1 2
 
-The task is ``Basics(num_public_cases=1, untold_constants=True)``: in 10 of its 26 families the docstring has a
-question mark for one constant, and only the public case tells it. A tiny policy first imitates demonstrations (SFT),
-70% of them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a
-bug. GRPO goes on from there twice for each seed, with ``Repair`` (feedback on the public case, the hidden cases decide
-the reward) and with one turn, until it has sampled the same number of tokens. A rollout is 8 problems x
-8 rows.
+The task is ``Basics(families="tellable", num_public_cases=1, untold_constants=True)``: the docstring has a question
+mark for one constant, and only the public case tells it. A tiny policy first imitates demonstrations (SFT), 70% of
+them second turns; of those 60% write the failed program again, feedback or not, and 60% of the others carry a bug.
+GRPO goes on from there twice for each seed, with ``Repair`` (feedback on the public case, the hidden cases decide the
+reward) and with one turn, until it has sampled the same number of tokens. A rollout is 8 problems x 8 rows.
 
 Both are measured on the same held-out problems under the same two turns: the share solved after each, greedy and
-sampled (temperature 1), of all problems and of those with a constant left out; and greedy with feedback that names no
-case, to see whether it is read. Sampled tokens are the policy's own, as ``completion/length`` logs them.
-CPU seconds are those of the training process, without the programs that it has run: the clock to look at on a machine
-that others use too.
+sampled (temperature 1); and greedy with feedback that names no case, to see whether it is read. Sampled tokens are
+the policy's own, as ``completion/length`` logs them. CPU seconds are those of the training process, without the
+programs that it has run: the clock to look at on a machine that others use too.
 
 Results and curves are written to ``results.json`` in the folder, each as soon as it is there.
 """
@@ -48,7 +46,7 @@ from lit_rl.rewards import TestsReward
 from lit_rl.rollout import Repair
 from lit_rl.types import Problem, Sampling
 
-GROUP, MAX_TOKENS, NUM_EVALUATED = 8, 24, 208
+GROUP, MAX_TOKENS, NUM_EVALUATED = 8, 24, 200
 GREEDY = Sampling(temperature=0.0, max_tokens=MAX_TOKENS)
 SAMPLED = Sampling(max_tokens=MAX_TOKENS)
 REPAIR = Repair(template=REPAIR_TEMPLATE)
@@ -65,7 +63,7 @@ class Result:
     Args:
         turns: of training.
         tokens: that the policy sampled in training.
-        shares: of problems solved, by ``<sampling>/turn_<n>`` and ``<sampling>/untold/turn_<n>``.
+        shares: of problems solved, by ``<sampling>/turn_<n>``.
         curve: share of the training's tokens, and greedy shares then.
     """
 
@@ -106,7 +104,7 @@ class Budget(pl.Callback):
 
 
 def task(seed: int = 0, **options: Any) -> Basics:
-    return Basics(num_public_cases=1, untold_constants=True, seed=seed, **options)
+    return Basics(families="tellable", num_public_cases=1, untold_constants=True, seed=seed, **options)
 
 
 def warm_start(folder: Path, updates: int) -> str:
@@ -157,15 +155,14 @@ def train(start: str, seed: int, turns: int, lr: float, budget: Budget, folder: 
 def measured(
     policy: CausalLM, problems: Sequence[Problem], sampling: Sampling, sandbox: ProgramRunner, repair: Repair = REPAIR
 ) -> Shares:
-    """Share of problems solved after each turn, of all and of those with a constant left out."""
+    """Share of problems solved after each turn."""
     evaluation = evaluate(
         policy, problems, sampling=sampling, sandbox=sandbox, environment=repair, batch_size=len(problems)
     )
     shares = {}
     for turn in (1, 2):
         last = [judgement for rollout in evaluation.rollouts for judgement in rollout.after_turn(turn)]
-        for name, chosen in (("", last), ("untold/", [j for j in last if "untold" in j.problem.fields])):
-            shares[f"{name}turn_{turn}"] = statistics.mean(judgement.outcome.passed for judgement in chosen)
+        shares[f"turn_{turn}"] = statistics.mean(judgement.outcome.passed for judgement in last)
     return shares
 
 
@@ -198,7 +195,7 @@ def run(turns: int, seed: int, budget: Budget, train_it: Callable[[], CausalLM])
 
 COLUMNS = (
     *("greedy/turn_1", "greedy/turn_2", "sampled/turn_1", "sampled/turn_2"),
-    *("greedy/untold/turn_1", "greedy/untold/turn_2", "no_case/untold/turn_2"),
+    "no_case/turn_2",
 )
 
 
@@ -229,7 +226,7 @@ def gains(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--tokens", type=int, default=75_000, help="that each training samples")
+    parser.add_argument("--tokens", type=int, default=65_000, help="that each training samples")
     parser.add_argument("--sft-updates", type=int, default=500)
     parser.add_argument("--lr", type=float, default=8e-4)
     parser.add_argument("--minutes", type=float, default=60.0, help="start no further seed after this long")
