@@ -274,6 +274,17 @@ def first_turns() -> list[Problem]:
     return Basics(num_public_cases=1, untold_constants=True, num_train_problems=104).problems("train")
 
 
+def test_in_the_tellable_families_every_docstring_lacks_a_constant() -> None:
+    """The two splits have the ten families of the whole task whose constants a public case can tell."""
+    task = Basics(families="tellable", num_public_cases=1, untold_constants=True, num_train_problems=100)
+    of_all = {p.fields["family"] for p in untold().problems("train") if "untold" in p.fields}
+    for split in ("train", "validation"):
+        problems = task.problems(split)
+        assert all("untold" in problem.fields for problem in problems)
+        assert {problem.fields["family"] for problem in problems} == of_all
+    assert len(of_all) == 10
+
+
 @pytest.mark.parametrize("option", [{"untold_constants": True}, {"second_turn_share": 0.5}])
 def test_what_only_a_case_tells_needs_a_public_case(option: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="need a case that tells, got num_public_cases=0: set it to 1 or more"):
