@@ -30,7 +30,8 @@ def test_every_public_function_has_formula_or_contract_and_a_worked_example() ->
 def test_no_public_function_changes_its_inputs_in_place() -> None:
     """The names of torch's in-place functions end in an underscore; none is called here (item 35).
 
-    Only ``linear_head`` calls some, on blocks of logits that it made itself; ``test_linear_head.py`` watches its inputs.
+    Only ``linear_head`` calls some, on blocks of logits that it made itself; ``test_linear_head.py`` watches its
+    inputs.
     """
     for path in Path(inspect.getfile(functional)).parent.glob("*.py"):
         if path.name == "linear_head.py":
