@@ -53,6 +53,8 @@ class GAE(TokenAdvantages):
         Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
     """
 
+    _formula = staticmethod(gae)
+
     def __init__(self, gamma: float = 1.0, gae_lambda: float = 0.95) -> None:
         require_share(gamma=gamma, gae_lambda=gae_lambda)
         self.gamma, self.gae_lambda = gamma, gae_lambda
@@ -61,7 +63,7 @@ class GAE(TokenAdvantages):
         self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Advantages and returns [N, T]."""
-        return gae(
+        return self._formula(
             token_rewards,
             values,
             mask,
@@ -71,7 +73,7 @@ class GAE(TokenAdvantages):
         )
 
 
-class TurnGAE(TokenAdvantages):
+class TurnGAE(GAE):
     """Generalised advantage estimation over whole turns: the critic values prompts, not tokens.
 
     All tokens of a turn have its advantage, and the critic learns where a turn begins alone. The KL of a turn, if it is
@@ -85,22 +87,10 @@ class TurnGAE(TokenAdvantages):
         Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089
     """
 
-    def __init__(self, gamma: float = 1.0, gae_lambda: float = 1.0) -> None:
-        require_share(gamma=gamma, gae_lambda=gae_lambda)
-        self.gamma, self.gae_lambda = gamma, gae_lambda
+    _formula = staticmethod(turn_gae)
 
-    def estimate(
-        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Advantages and returns [N, T], the returns where turns begin."""
-        return turn_gae(
-            token_rewards,
-            values,
-            mask,
-            gamma=self.gamma,
-            gae_lambda=self.gae_lambda,
-            bootstrap_values=bootstrap_values,
-        )
+    def __init__(self, gamma: float = 1.0, gae_lambda: float = 1.0) -> None:
+        super().__init__(gamma, gae_lambda)
 
     def targets(self, mask: Tensor) -> Tensor:
         """[N, T] bool: where turns begin."""
