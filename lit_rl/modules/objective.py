@@ -17,6 +17,9 @@ from lit_rl.functional.ratios import BeyondCap, RatioLevel, approximate_kl
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
 from lit_rl.types import Experience
 
+APPROXIMATE_KL = "policy/approximate_kl"
+"""Metric of each update: nats per token between the policy and the one that sampled."""
+
 LossName = Literal["clipped", "unclipped", "naive", "cispo", "importance_sampling"]
 
 _CLASSES: dict[str, type[Loss]] = {
@@ -174,7 +177,7 @@ class Objective:
                 f"{type(self.surrogate).__name__}.token_losses must return one loss per token, "
                 f"{tuple(logprobs.shape)}, got {tuple(loss.shape)}"
             )
-        metrics = {"policy/approximate_kl": approximate_kl(logprobs.detach(), old_logprobs, mask)}
+        metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.surrogate.metrics(tokens)
         if micro.ref_logprobs is not None:
             kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_kind)

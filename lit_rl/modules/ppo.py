@@ -30,9 +30,10 @@ from lit_rl.functional.value_losses import clipped_value_loss, explained_varianc
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
+from lit_rl.modules.logprobs_module import Logprobs
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.options import RolloutOptions
-from lit_rl.modules.rollout_module import Logprobs, Losses, RolloutModule
+from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means, sum_over_ranks

@@ -100,6 +100,26 @@ def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
                 codec.require_extendable(problem)
 
 
+def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
+    """Check whether a rollout has a row for each minibatch.
+
+    Args:
+        task: with a ``batch_size``, or without one.
+        num_samples: rows of a problem.
+        num_minibatches: updates that share out a rollout's rows.
+
+    Raises:
+        ValueError: it has fewer, and some updates would be made of nothing.
+    """
+    batch_size = getattr(task, "batch_size", None)
+    rows = None if batch_size is None else batch_size * num_samples
+    if rows is not None and num_minibatches > rows:
+        raise ValueError(
+            f"num_minibatches is {num_minibatches}, and a rollout has {rows} rows on each rank (batch_size "
+            f"{batch_size}, num_samples {num_samples}): lower it, or raise batch_size"
+        )
+
+
 def settle_precision(trainer: pl.Trainer) -> None:
     """Let batches of problems pass a precision that would convert tensors.
 

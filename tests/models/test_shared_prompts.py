@@ -17,7 +17,7 @@ from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase, shared_prompts
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.pieces import in_order
+from lit_rl.modules.splits import in_order
 from lit_rl.types import Completions
 
 Make = Callable[..., RolloutModule]

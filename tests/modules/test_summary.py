@@ -14,7 +14,7 @@ from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models import OwnTrunk
 from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.modules.rollout_module import degenerate_share
+from lit_rl.modules.counted_module import degenerate_share
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.summary import SUMMARY_NAMES, summarise
