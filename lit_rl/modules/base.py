@@ -40,6 +40,7 @@ from lit_rl.rollout import (
 )
 from lit_rl.signatures import show_all_arguments
 from lit_rl.training.modes import evaluating
+from lit_rl.training.progress import Progress
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem, Sampling
 
@@ -114,6 +115,7 @@ class PolicyModule(OptimizedModule):
         self._silence: dict[str, Future[Outcome]] = {}
         self._runs_longer = False  # the sandbox was running when it was handed in, and stays open
         self.run_folder = Path()
+        self.progress = Progress()
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -202,9 +204,12 @@ class PolicyModule(OptimizedModule):
             for name, sampling in self.validation_sampling.items():
                 # The same random numbers at each evaluation: curves then differ by the policy alone.
                 key = StreamKey(self.seed, f"validation/{name}", 0)
+                self.progress.begin(key.purpose)
                 rollout = rollouts[name] = self.collect(batch, sampling, key)
                 if self.rewards is not None:
+                    self.progress.enter("rewarding")
                     rewards[name] = self.rewards(rollout.completions, rollout.judgements)
+        self.progress.end()
         return Evaluated(rollouts, rewards, self.silence_of(batch))
 
     def silence_of(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
@@ -236,6 +241,7 @@ class PolicyModule(OptimizedModule):
         """
         if self.rewards is None:
             raise ValueError("predict compares completions by their rewards: list at least one reward term")
+        self.progress.begin("predict")
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.collect(batch, self.predict_sampling, StreamKey(self.seed, "predict", 0))
         require_infrastructure(rollout, LARGEST_FAILED_SHARE)
@@ -243,4 +249,4 @@ class PolicyModule(OptimizedModule):
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions and run their programs."""
-        return collect(self.policy, self.engine, self.runner, problems, sampling, key, self.environment)
+        return collect(self.policy, self.engine, self.runner, problems, sampling, key, self.environment, self.progress)

@@ -76,8 +76,10 @@ class CountedModule(PolicyModule):
         if self.max_rollouts is not None and self.rollout_step >= self.max_rollouts:
             self.trainer.should_stop = True
 
-    def log_rollout(self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout) -> None:
-        """Write the rollout's metrics; the x-axis of every curve is the number of rollouts."""
+    def log_rollout(
+        self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout
+    ) -> dict[str, float]:
+        """Write the rollout's metrics and return them; the x-axis of every curve is the number of rollouts."""
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
         values = means.reduce(self.device)
@@ -90,6 +92,7 @@ class CountedModule(PolicyModule):
         for name, short in shown.items():
             if name in values:
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
+        return values
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
 from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout, require_infrastructure
+from lit_rl.rollout import Rollout, require_infrastructure, tell_watchers
 from lit_rl.summary import summarise
 from lit_rl.training.modes import evaluating
 from lit_rl.training.ranks import Means
@@ -137,21 +137,27 @@ class RolloutModule(LogprobsModule):
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         """One rollout: collect, make experience, update."""
         started = time.perf_counter()
+        self.progress.begin("training")
         with evaluating(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
                 rollout = self.collect_training(batch)
                 require_infrastructure(rollout, self.max_infrastructure_failures)
+                self.progress.enter("rewarding")
                 rewards = self.reward(rollout)
                 self.require_rewards(rewards)
                 collected = time.perf_counter()
+                self.progress.enter("scoring")
                 self.is_on_policy = self.samples_on_policy(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
+            self.progress.enter("updating")
             means = self.update(experience)
+        self.progress.end()
         self.finish_rollout()
         means.merge(summarise(rollout, rewards))
         means.merge(degenerate_share(rollout, rewards))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
-        self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
+        metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
+        tell_watchers(self.trainer, self, rollout, rewards, experience, metrics)
 
     def collect_training(self, batch: Sequence[Problem]) -> Rollout:
         """Sample completions for the batch's problems and run their programs."""
@@ -166,11 +172,13 @@ class RolloutModule(LogprobsModule):
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
+        self.progress.updates = self.num_epochs * self.num_minibatches
         for epoch in range(self.num_epochs):
             seed = StreamKey(self.seed, "minibatches", self.rollout_step).seed_of("epoch", epoch)
             for rows in minibatches(len(experience), self.num_minibatches, seed):
                 if not self.update_once(experience, rows, trained, means):
                     return means
+                self.progress.update += 1
         return means
 
     def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> bool:
@@ -182,6 +190,7 @@ class RolloutModule(LogprobsModule):
         denominator = self.denominator(experience.select(rows))
         of_update = Means()
         micros = self.micro_batches(experience, rows[trained[rows]])
+        self.progress.part, self.progress.parts = 0, len(micros)
         for micro in micros:
             self.micro_at_hand = micro
             for loss, metrics in self.minibatch_losses(micro, denominator):
@@ -189,6 +198,7 @@ class RolloutModule(LogprobsModule):
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
+            self.progress.part += 1
         if not micros:
             return True
         near = self.largest_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= self.largest_kl

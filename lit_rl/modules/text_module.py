@@ -79,10 +79,13 @@ class TextModule(PolicyModule):
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         """One update."""
+        self.progress.begin("training")
+        self.progress.enter("updating")
         completions, group = self.given(batch)
         denominator = sum_over_ranks(self.share(completions)) / world_size()
         pieces = self.pieces(completions, group)
         means = Means()
+        self.progress.updates, self.progress.parts = 1, len(pieces)
         for piece in pieces:
             self.piece_at_hand = piece
             loss, metrics = self.loss(piece, denominator)
@@ -90,8 +93,10 @@ class TextModule(PolicyModule):
             self.manual_backward(loss)
             means.add(metrics, count=float(self.share(piece)))
             means.add_sum("loss", loss, 1 / len(pieces))
+            self.progress.part += 1
         norms = self.optimizer_step()
         self.piece_at_hand = None
+        self.progress.end()
         self.step_schedule()
         values = means.reduce(self.device)
         named = {f"{self.metric_prefix}/{name}": value for name, value in values.items()}

@@ -6,6 +6,7 @@ from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, requi
 from lit_rl.rollout.records import Evaluated, Rollout
 from lit_rl.rollout.repair import Repair
 from lit_rl.rollout.single_turn import SingleTurn
+from lit_rl.rollout.watchers import RolloutWatcher, tell_watchers
 
 __all__ = [
     "Attempt",
@@ -15,9 +16,11 @@ __all__ = [
     "Judge",
     "Repair",
     "Rollout",
+    "RolloutWatcher",
     "SingleTurn",
     "collect",
     "find_program",
     "require_environment",
     "require_infrastructure",
+    "tell_watchers",
 ]

@@ -22,6 +22,7 @@ from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.rows import completions_of
 from lit_rl.rollout.single_turn import SingleTurn
+from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling, Turn
 
 
@@ -33,6 +34,7 @@ def collect(
     sampling: Sampling,
     key: StreamKey,
     environment: Environment | None = None,
+    progress: Progress | None = None,
 ) -> Rollout:
     """Sample rows for the problems and judge their programs.
 
@@ -44,6 +46,7 @@ def collect(
         sampling: how; N = B * ``sampling.num_samples`` rows.
         key: names the random streams.
         environment: what answers the policy; by default each row is one turn.
+        progress: kept up to date while rows are written and judged.
 
     Returns:
         N rows and their judgements, prompt-major.
@@ -52,6 +55,7 @@ def collect(
         ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
     """
     environment = SingleTurn() if environment is None else environment
+    progress = Progress() if progress is None else progress
     require_environment(environment)
     conversations = []
     for group, problem in enumerate(problems):
@@ -65,8 +69,9 @@ def collect(
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
     with engine.session(policy, sampling) as session:
         checked = CheckedSession(session, policy.codec.eos_ids)
-        loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations)
+        loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
+    progress.enter("judging")
     completions = completions_of(conversations, policy.codec.pad_id, policy.device)
     judgements = tuple(conversation.judgements() for conversation in conversations)
     return Rollout(completions, tuple(of_row[-1] for of_row in judgements), judgements, environment.max_turns)
@@ -84,6 +89,7 @@ class _Loop:
         key: StreamKey,
         environment: Environment,
         conversations: Sequence[Conversation],
+        progress: Progress,
     ) -> None:
         self.codec = policy.codec
         self.session = session
@@ -93,6 +99,7 @@ class _Loop:
         self.environment = environment
         self.conversations = conversations
         self.unanswered: list[int] = []
+        self.progress = progress
 
     def run(self, in_rounds: bool) -> None:
         """Sample, judge and answer until nothing is left to say.
@@ -101,10 +108,14 @@ class _Loop:
             in_rounds: answer only when every row has finished its turn, all in order. What enters the engine
                 together then depends on no clock, so a resumed run samples the same numbers.
         """
+        self.progress.open_rows = len(self.conversations)
+        self.progress.rows += len(self.conversations)
         self.submit(range(len(self.conversations)))
         while self.session.num_unfinished or self.unanswered:
             for generation in self.session.step() if self.session.num_unfinished else ():
                 self.hear(generation)
+            self.progress.steps += 1
+            self.progress.open_rows = self.session.num_unfinished + len(self.unanswered)
             if self.session.num_unfinished and in_rounds:
                 continue
             if not self.session.num_unfinished:
@@ -115,6 +126,7 @@ class _Loop:
 
     def submit(self, rows: Sequence[int]) -> None:
         """Ask for the next turn of some rows."""
+        self.progress.enter("sampling")
         lengths = [self.conversations[row].num_tokens for row in rows]
         longest = max(lengths, default=0)
         # Some families count left pads as positions: a short row beside a long one then has no more room than that.
@@ -152,6 +164,7 @@ class _Loop:
         program = find_program(problem, text)
         conversation.programs.append(program)
         conversation.outcomes.append(self.judge.start(problem, program, problem.check))
+        self.progress.add_turn(len(generation.ids), conversation.outcomes[-1])
         goes_on = len(conversation.turns) < conversation.max_turns
         public = check_before_answer(self.environment, problem) if goes_on else None
         conversation.shown.append(None if public is None else self.judge.start(problem, program, public))
@@ -163,6 +176,7 @@ class _Loop:
         shown = [self.conversations[row].shown[-1] for row in self.unanswered]
         running = [outcome for outcome in shown if outcome is not None and not outcome.done()]
         if running and (every_row or len(running) == len(shown)):
+            self.progress.enter("judging")
             wait(running, return_when=ALL_COMPLETED if every_row else FIRST_COMPLETED)
 
     def answer(self, conversation: Conversation) -> bool:

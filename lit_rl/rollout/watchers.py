@@ -1,0 +1,55 @@
+"""How callbacks come to see a rollout: one call after each, with all that was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import lightning.pytorch as pl
+
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout.records import Rollout
+from lit_rl.types import Experience
+
+
+class RolloutWatcher(Protocol):
+    """A callback that wants to see each training rollout.
+
+    It is called on every rank, inside of the training step: ``module.log`` works there. What it is given is what the
+    update used; it must change none of it.
+    """
+
+    def on_rollout_end(
+        self,
+        trainer: pl.Trainer,
+        module: Any,
+        rollout: Rollout,
+        rewards: RewardOutput,
+        experience: Experience,
+        metrics: Mapping[str, float],
+    ) -> None:
+        """Called after the updates of a rollout.
+
+        Args:
+            trainer: that trains.
+            module: what it trains; ``module.rollout_step`` counts this rollout already.
+            rollout: this rank's N rows of turns and their judgements.
+            rewards: of the same rows.
+            experience: what was made of them; log-probabilities are ``None`` where nothing read them.
+            metrics: what was logged of this rollout, means over all ranks.
+        """
+
+
+def tell_watchers(
+    trainer: pl.Trainer,
+    module: Any,
+    rollout: Rollout,
+    rewards: RewardOutput,
+    experience: Experience,
+    metrics: Mapping[str, float],
+) -> None:
+    """Call ``on_rollout_end`` of every callback that has it, in the order of the trainer's callbacks."""
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]  # set by a connector
+        watcher: RolloutWatcher | None = callback if hasattr(callback, "on_rollout_end") else None
+        if watcher is not None:
+            watcher.on_rollout_end(trainer, module, rollout, rewards, experience, metrics)

@@ -1,0 +1,102 @@
+"""What a process is doing inside a rollout and how long it took: written by who does it, read by who shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Literal
+
+Phase = Literal["waiting", "sampling", "judging", "rewarding", "scoring", "updating"]
+"""``judging`` is the wait for verdicts after the last token; ``scoring`` computes log-probabilities, values and
+advantages; ``waiting`` is what lies between two rollouts: loading data, callbacks, logging, checkpoints."""
+
+
+class Progress:
+    """Plain numbers that change while a rollout runs; another thread may read them at any time.
+
+    Each rank has its own and counts its own rows.
+
+    Attributes:
+        purpose: ``training``, ``validation/<sampling>`` or ``predict``; empty before the first.
+        phase: what is being done.
+        rows: rows that were asked for so far; more when groups are sampled again.
+        open_rows: rows of these that are still being written.
+        turns: turns that are finished and handed to the judge.
+        tokens: of these turns.
+        steps: of the engine, such as one token for each running row.
+        update: optimizer steps that are done, of ``updates`` of this rollout.
+        part: micro-batches that are done, of ``parts`` of the update at hand.
+        seconds: by phase, of those that are over in what began last.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self.phase: Phase = "waiting"
+        self._since = self._started = clock()
+        self._begin("")
+
+    @property
+    def sampled(self) -> int:
+        """Rows that are written."""
+        return self.rows - self.open_rows
+
+    @property
+    def judged(self) -> int:
+        """Turns that have a verdict, of :attr:`turns`."""
+        return self._judged.count
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning of what began last."""
+        return self._clock() - self._started
+
+    def begin(self, purpose: str) -> None:
+        """Start counting from zero, in the phase ``sampling``."""
+        is_first = not self.purpose
+        self.enter("sampling")
+        waited = 0.0 if is_first else self.seconds.get("waiting", 0.0)
+        self._begin(purpose)
+        self.seconds["waiting"] = waited
+
+    def enter(self, phase: Phase) -> None:
+        """Go over to a phase; nothing happens if this is the phase."""
+        if phase != self.phase:
+            now = self._clock()
+            self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._since
+            self.phase, self._since = phase, now
+
+    def end(self) -> dict[Phase, float]:
+        """Stop; seconds by phase, those of waiting before the beginning."""
+        self.enter("waiting")
+        seconds = dict(self.seconds)
+        self.seconds.clear()
+        return seconds
+
+    def add_turn(self, tokens: int, outcome: Future[Any]) -> None:
+        """Count a finished turn, and its verdict as soon as it is there."""
+        self.turns += 1
+        self.tokens += tokens
+        outcome.add_done_callback(self._judged.add)
+
+    def _begin(self, purpose: str) -> None:
+        self.purpose = purpose
+        self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
+        self.update = self.updates = self.part = self.parts = 0
+        self.seconds: dict[Phase, float] = {}
+        self._judged = _Count()  # a new one: a verdict that comes late belongs to the rollout before
+        self._started = self._since
+
+
+class _Count:
+    """Counts futures that are done; verdicts come from several threads."""
+
+    def __init__(self) -> None:
+        self._done: list[None] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._done)
+
+    def add(self, _: Future[Any]) -> None:
+        self._done.append(None)  # one step for the interpreter, which += 1 is not
