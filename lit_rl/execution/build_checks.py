@@ -30,7 +30,7 @@ class BuildAndRun(Check):
         weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
-        compare_bytes: longest file, and most array data, that is read to compare.
+        compare_bytes: most bytes of one file, and of array data, that are read to compare.
         memory_bytes: address space of one process of build or run.
         readable: folders besides the system's toolchain that build and run may read.
         environment: further variables for build and run.
@@ -72,8 +72,8 @@ class BuildAndRun(Check):
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A build and a run of the completion; before the first one of a tree also of the tree itself, and
-        a build without the masked lines.
+        """A build and a run of the completion; the first time also of the unchanged tree, and a build of it
+        without the masked lines.
         """
         return 3 * self.build_seconds + 2 * self.run_seconds
 

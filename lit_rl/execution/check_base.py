@@ -1,4 +1,4 @@
-"""What every kind of check tells those who handle it: the base class of all checks."""
+"""The base class of all checks: what a check tells the code that handles it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WALL_SLACK_SECONDS = 1.0
 
 
 def wall_limit(cpu_seconds: float) -> float:
-    """Wall seconds after which a program is killed that may use this many CPU seconds."""
+    """Wall-clock limit, in seconds, of a program that may use this many CPU seconds."""
     return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
 
 
@@ -46,12 +46,12 @@ class Check:
 
     @property
     def num_tests(self) -> int:
-        """Tests that a program can pass one by one; 0 where it is judged in another way."""
+        """Number of tests that can be passed one by one; 0 if the check is judged in another way."""
         return 0
 
     @property
     def wall_budget_seconds(self) -> float:
-        """Most wall seconds that judging one program takes by the check's own limits."""
+        """Most wall seconds that judging one program can take under the check's own limits."""
         return 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Refusing values in checks that make no sense, each in one line."""
+"""Validation of the fields of checks, with one-line errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def require_items(owner: object, name: str) -> None:
 
 
 def shown(value: object) -> str:
-    """A value in a message: its beginning, on one line."""
+    """The ``repr`` of a value, cut to fit in a message."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

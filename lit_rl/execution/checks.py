@@ -55,11 +55,10 @@ class AssertTests(Check):
             supervisor calls ``check(<entry point>)`` after the tests were defined.
         entry_point: the function under test; ``None`` for bare asserts.
         timeout_seconds: CPU seconds for the program and its tests together.
-        in_place: give the tests' lists, dicts and sets the content that a call left in them. Off, a call sees
-            copies, as plain data does.
-        allow_objects: let ``==``, ``<``, ``bool`` and ``hash`` of objects of the program's classes be what
-            those classes say: only for tests that need it, for a class can say that it equals anything. Off,
-            such an object equals itself alone; attributes and methods work in any case.
+        in_place: let calls change the tests' lists, dicts and sets. If off, a call gets copies.
+        allow_objects: let the program's classes decide ``==``, ``<``, ``bool`` and ``hash`` of their objects.
+            Only for tests that need it: a class can claim to equal anything. If off, such an object equals
+            only itself; attributes and methods always work.
     """
 
     test: str
@@ -100,8 +99,8 @@ class CallTests(Check):
         entry_point: name of the function, or ``Class.method`` (the instance is built without arguments).
         timeout_seconds: CPU seconds for one case.
         tolerance: largest difference between floats, absolute or relative, that still counts as equal.
-        tuples_are_lists: a tuple where a list is expected is equal, and the other way round, at any depth.
-        in_place: the first argument after the call is what must equal the expected value, not the result.
+        tuples_are_lists: a tuple equals a list of the same items, at any depth.
+        in_place: compare the expected value with the first argument after the call, not with the result.
     """
 
     cases: tuple[tuple[tuple[Any, ...], Any], ...]
@@ -120,10 +119,10 @@ class CallTests(Check):
         require_switch(self, "tuples_are_lists", "in_place")
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
             raise ValueError(f"CallTests.entry_point must be a function or Class.method, got {self.entry_point!r}")
-        for place, case in enumerate(self.cases):
+        for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
                 raise ValueError(
-                    f"CallTests.cases[{place}] needs a tuple of arguments and the expected value, got {shown(case)}"
+                    f"CallTests.cases[{index}] needs a tuple of arguments and the expected value, got {shown(case)}"
                 )
 
     @property
@@ -133,12 +132,12 @@ class CallTests(Check):
 
     @property
     def num_tests(self) -> int:
-        """One a case."""
+        """One per case."""
         return len(self.cases)
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A limit for each case."""
+        """One limit per case."""
         return self.num_tests * wall_limit(self.timeout_seconds)
 
 
@@ -150,12 +149,12 @@ class StdioTests(Check):
         cases: ``((stdin, expected_stdout), ...)``; a tuple of texts as expected output accepts any of them.
         language: what the program is written in.
         timeout_seconds: CPU seconds for one case.
-        compare: ``lines``: line by line, without white space at their ends. ``decimals``: so, but without white
-            space at both ends, and a line that differs is still equal if both sides are numbers of the same values
-            (``1.50 2`` and ``1.5 2.0``). ``tokens``: word by word, wherever lines end; numbers of the same value
-            are equal, and so are numbers within ``tolerance``, unless both are integers.
-        tolerance: of ``tokens``: largest difference that counts as equal, absolute or relative to an expected
-            number with a fraction or an exponent; absolute where the expected number is an integer.
+        compare: ``lines``: line by line, ignoring trailing white space. ``decimals``: line by line, ignoring white
+            space at both ends; lines that differ still match if both hold the same numbers (``1.50 2`` and
+            ``1.5 2.0``). ``tokens``: word by word, wherever lines end; numbers match if they have the same value
+            or, unless both are integers, differ by at most ``tolerance``.
+        tolerance: for ``tokens``, the largest difference that counts as equal: absolute, or relative to an
+            expected number with a fraction or an exponent; only absolute if the expected number is an integer.
     """
 
     cases: tuple[tuple[str, str | tuple[str, ...]], ...]
@@ -172,10 +171,10 @@ class StdioTests(Check):
         require_seconds(self, "timeout_seconds")
         require_one_of(self, "compare", get_args(Compare))
         require_not_negative(self, "tolerance")
-        for place, case in enumerate(self.cases):
+        for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
                 raise ValueError(
-                    f"StdioTests.cases[{place}] needs two texts (or a tuple of accepted outputs as the second), "
+                    f"StdioTests.cases[{index}] needs two texts (or a tuple of accepted outputs as the second), "
                     f"got {shown(case)}"
                 )
 
@@ -186,12 +185,12 @@ class StdioTests(Check):
 
     @property
     def num_tests(self) -> int:
-        """One a case."""
+        """One per case."""
         return len(self.cases)
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A limit for each case, and for each run of the compiler, which may be asked again when it fails."""
+        """One limit per case and per run of the compiler, which is retried when it fails."""
         compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return self.num_tests * wall_limit(self.timeout_seconds) + compiling
 
@@ -243,7 +242,7 @@ def _is_expected(expected: object) -> bool:
 
 
 def _is_text(text: object) -> bool:
-    """Whether a program can read or print this: a text that is UTF-8, but for bytes kept as they were."""
+    """Whether a program can read or print this: text that encodes as UTF-8, apart from escaped bytes."""
     if not isinstance(text, str):
         return False
     try:

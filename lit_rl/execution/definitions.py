@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator
 
-MOST_CHARACTERS = 1 << 20  # that one completion may have parsed; behind it blocks count as unparsed
+MOST_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
 _C_LIKE = re.compile(r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//", re.MULTILINE)
 _VALUES = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.Starred),
@@ -16,7 +16,7 @@ _VALUES = (
 
 
 class SourceReader:
-    """Parses pieces of one completion until their sum is too long.
+    """Parses pieces of one completion, up to a total length.
 
     The limit counts characters, not seconds: the same completion gives the same program on every machine.
     """
@@ -26,12 +26,12 @@ class SourceReader:
         self._trees: dict[str, ast.Module | None] = {}
 
     def allows(self, characters: int) -> bool:
-        """Whether this many characters may still be read; they count from now on."""
+        """Whether this many more characters may be read; counts them as read."""
         self._left -= characters
         return self._left >= 0
 
     def tree(self, source: str) -> ast.Module | None:
-        """The tree of a Python source; ``None`` if it does not parse or there is no allowance left."""
+        """The tree of a Python source; ``None`` if it does not parse or the limit is reached."""
         if source not in self._trees:
             self._trees[source] = _parse(source) if self.allows(len(source)) else None
         return self._trees[source]
@@ -56,7 +56,7 @@ def seems_to_define(source: str, name: str) -> bool:
 
 
 def defines_c(source: str, name: str) -> bool:
-    """Whether a C or C++ source has a function of that name, by its looks."""
+    """Whether a C or C++ source seems to define a function of that name."""
     # Every repetition has a limit: the text is untrusted.
     function = rf"\b{re.escape(name)}[ \t\r\n]{{0,20}}\([^;{{}}()]{{0,200}}\)[^;{{}}()]{{0,100}}\{{"
     return re.search(function, source) is not None
@@ -77,7 +77,7 @@ def _parse(source: str) -> ast.Module | None:
 
 
 def _is_value(statement: ast.stmt) -> bool:
-    """``[1, 2]``, a word, or ``Output: 5``, which Python reads as an annotation."""
+    """Whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, to Python an annotation."""
     if isinstance(statement, ast.AnnAssign):
         return statement.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, _VALUES)

@@ -1,4 +1,4 @@
-"""Fenced blocks in a completion: where they open, where they close, what is a thought and no answer."""
+"""Fenced blocks in a completion: where they open and close, and which lie in thoughts, not in the answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER_TAGS = _words(
 CONTAINER_TAGS = _words("markdown md mdx rst")
 KNOWN_TAGS = PYTHON_TAGS | C_TAGS | PROSE_TAGS | OTHER_TAGS | CONTAINER_TAGS
 
-MOST_FENCES = 4096  # of a text with more of them only the last are read
+MOST_FENCES = 4096  # in a text with more, only the last ones are read
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
 _TAG = re.compile(r"[\w+#-]+")
@@ -45,7 +45,7 @@ class Fence:
         bare: whether nothing follows the mark.
         start: character where a block that ends here ends.
         end: character where a block that begins here begins.
-        opens: whether it can open a block; a mark behind a line of code only closes one.
+        opens: whether it can open a block; a mark at the end of a line of code only closes one.
         closes: whether it can close a block.
     """
 
@@ -70,7 +70,7 @@ class Fence:
 
 
 def answer_start(text: str) -> int:
-    """Character behind a byte order mark and the thoughts that a completion begins with; its length if all is thought.
+    """Index of the first character after a byte order mark and leading thoughts; ``len(text)`` if all is thought.
 
     A chat template may have opened the thought already; then only its end is in the text.
     """
@@ -138,7 +138,7 @@ def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
 
 
 def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:
-    """Thoughts behind the beginning of the answer, each at the start of a line and closed."""
+    """Closed thoughts after the start of the answer, each at the start of a line."""
     while found := _LATER_THOUGHT.search(text, start):
         start = text.find(f"</{found[1]}>", found.end())
         if start < 0:

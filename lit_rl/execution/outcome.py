@@ -1,4 +1,4 @@
-"""What happened to a program, in types: the only thing the sandbox says about it."""
+"""Outcomes: everything that the sandbox says about a program."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _LONGEST_LINE = 100
 
 
 class Verdict(StrEnum):
-    """How a program ended. All but the last speak of the program; the last speaks of us.
+    """How a program ended. All but the last are about the program; the last is a failure of ours.
 
-    ``no_program`` stands wherever nothing was run: no program, or a task that only compares texts.
+    ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
 
     PASSED = "passed"
@@ -31,14 +31,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class FailedCase:
-    """The first case that did not pass. Each text is at most 500 characters long, and empty where it is not known.
+    """The first case that did not pass. Each text has at most 500 characters, and is empty if it is not known.
 
-    Texts are for readers and for feedback; no verdict depends on them. ``actual`` is the program's own word.
+    Texts are for readers and for feedback; no verdict depends on them. ``actual`` is what the program claims.
 
     Args:
-        number: 1-based place among the cases, in the order in which they ran.
+        number: 1-based number of the case, in the order in which they ran.
         call: the call that was made, the standard input, or the source of the assert, as ``kind`` says.
-        expected: the value that was to come back or the output; where an assert asks for something else, its source.
+        expected: the expected value or output, or the source of an assert that asks for something else.
         actual: the value that came back, or what was printed.
         kind: what ``call`` is.
     """
@@ -80,8 +80,8 @@ class Outcome:
         robot_verdict: ``success``, ``completion_error``, ``robot_execution_error`` or ``python_error``
             (robot checks only).
         traces: one list of ``[kind, value1, value2]`` per robot test that was started.
-        exception_message: text of that exception, at most 500 characters of it, the program's own word.
-        failed_case: the first case that did not pass, if the program came as far as a case and that is known.
+        exception_message: text of that exception as the program reported it, at most 500 characters.
+        failed_case: the first case that did not pass, if the program got as far as a case and that is known.
     """
 
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""Find the program in what a language model wrote, and where it stands."""
+"""Finding the program in what a language model wrote, and its place there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lit_rl.execution.fences import (
 )
 
 Extraction = Literal["answer", "last_block"]
-_PARSED = ("python", "c", "cpp")  # a block without a tag can be told to be in these
+_PARSED = ("python", "c", "cpp")  # languages in which a block without a tag can be recognised
 _MOST_ENDS = 8  # fences that are tried as the end of one block
 _MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
@@ -34,7 +34,7 @@ class Wanted:
         language: what its programs are written in; for any but ``python``, ``c`` and ``cpp`` a block counts unless
             its tag says that it is output, data or a command.
         entry_point: the function or class under test, ``Class.method``, or ``main``; ``None`` if there is none.
-        prefix: in completion form, the source that the completion goes on from.
+        prefix: in completion form, the source that the completion continues.
     """
 
     language: str = "python"
@@ -64,7 +64,7 @@ class ExtractedProgram:
 def extract_program(
     text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
 ) -> ExtractedProgram | None:
-    r"""The program that a completion stands for; ``None`` where that is blank.
+    r"""The program in a completion; ``None`` if that is blank.
 
     Among the blocks in the wanted language that are not blank: the last that parses and defines the entry point,
     else the last that seems to define it, else the last. A block is in the language if its tag says so; without a
@@ -129,8 +129,8 @@ class _Block:
 def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, reader: SourceReader) -> list[_Block]:
     """Blocks in the wanted language.
 
-    A fence without a tag may open a block or be left over from one, and output looks like prose. So what stands
-    behind it is a block only if it is a program; else the next fence may be the one that opens.
+    A fence without a tag may open a block or be left over from one, and output looks like prose. So what follows
+    it is a block only if it is a program; else the next fence may be the one that opens.
     """
     found: list[_Block] = []
     index = 0
@@ -159,7 +159,7 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
 
 
 def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reader: SourceReader) -> int:
-    """Index of the fence that ends a block; a fence in a docstring of the block does not."""
+    """Index of the fence that ends a block, which a fence in one of the block's docstrings does not."""
     fence = fences[opening]
     ahead = range(opening + 1, min(opening + 1 + _MOST_AHEAD, len(fences)))
     ends = [index for index in ahead if fence.ended_by(fences[index])][:_MOST_ENDS] or [len(fences)]
@@ -204,7 +204,7 @@ def _choose(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _
 
 
 def _goes_on(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
-    """Whether a block is the body of the function that a prompt in completion form begins."""
+    """Whether a block is the body of the function that a prompt in completion form has begun."""
     if not wanted.prefix:
         return False
     if not block.fenced:
@@ -230,7 +230,7 @@ def _program(text: str, block: _Block, wanted: Wanted, reader: SourceReader) -> 
 def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
     """The block's source without the indentation that its lines share, and what was taken from each line.
 
-    Where they share none, as with a text at column 0 inside a program in a list, the indentation of the fence.
+    Where they share none, as with a text at column 0 inside a program in a list, the fence's indentation goes.
     """
     if not block.fenced:
         return block.source, ()
@@ -242,7 +242,7 @@ def _lined_up(block: _Block) -> tuple[str, tuple[int, ...]]:
 
 
 def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
-    """Every line without up to ``indent`` of its leading blanks, and how many that were."""
+    """Every line without up to ``indent`` of its leading blanks, and how many of them it lost."""
     if not indent:
         return source, ()
     lines = source.split("\n")

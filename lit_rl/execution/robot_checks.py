@@ -57,12 +57,12 @@ class RobotWorlds(RobotCheck):
 
     @property
     def num_tests(self) -> int:
-        """One a world."""
+        """One per world."""
         return len(self.tests)
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A limit for each world."""
+        """One limit per world."""
         return self.num_tests * wall_limit(self.timeout_seconds)
 
 
@@ -72,7 +72,7 @@ class InventedWorlds(RobotCheck):
 
     Args:
         num_worlds: runs, each in a new world.
-        seed: of the worlds; the same seed and program give the same runs.
+        seed: seed of the worlds; the same seed and program give the same runs.
         timeout_seconds: CPU seconds for one run.
 
     Source:
@@ -91,10 +91,10 @@ class InventedWorlds(RobotCheck):
 
     @property
     def num_tests(self) -> int:
-        """One a run."""
+        """One per run."""
         return self.num_worlds
 
     @property
     def wall_budget_seconds(self) -> float:
-        """A limit for each run."""
+        """One limit per run."""
         return self.num_tests * wall_limit(self.timeout_seconds)

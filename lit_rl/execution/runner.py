@@ -19,11 +19,11 @@ class ProgramRunner(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every process and give back every file."""
+        """End every process and remove every file."""
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds processes now; who started them then closes them."""
+        """Whether it holds processes now; whoever started them closes them."""
         return False
 
     def reopen(self) -> None:

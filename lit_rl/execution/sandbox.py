@@ -28,13 +28,13 @@ _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
 _CHUNK = 8
-# Descriptors: of each worker here (while one is replaced too), what the trainer keeps, and all of a worker's own.
+# Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
 _KILLED = (
     "the program was killed from outside each time it ran, at last with no other beside it; if memory ran out, give "
     "the job more, or the sandbox fewer workers"
 )
-# A program is run this often by itself before its worker's end, or its own, is taken for more than bad luck.
+# How often a program runs alone before its end, or its worker's, is taken for more than bad luck.
 _MOST_TRIES_ALONE = 3
 _MOST_STARTS = 5
 
@@ -53,7 +53,7 @@ class Sandbox(ProgramRunner):
         tier: 0 (system-call filter and file rules), 1 (namespaces besides) or 2 (cgroup besides); ``None``
             takes the highest that works here.
         packages: names of installed packages that programs may import besides the standard library.
-        allow_weak: run even where tier 0 cannot be had. Programs can then read and write this user's files.
+        allow_weak: run even where tier 0 is not available. Programs can then read and write this user's files.
         temporary_folder: where work folders are made; ``None`` for the system's.
 
     Raises:
@@ -163,7 +163,7 @@ class Sandbox(ProgramRunner):
         self._threads = threads
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Have one program judged; returns at once.
+        """Queue one program for judging; returns at once.
 
         Raises:
             SandboxError: if the sandbox cannot start, or is closed.
@@ -171,12 +171,12 @@ class Sandbox(ProgramRunner):
         return self._enqueue([Waiting(program, check)])[0].future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]], deadline_seconds: float | None = None) -> list[Outcome]:
-        """Have all judged; one outcome each, in order.
+        """Judge all; one outcome each, in order.
 
         Args:
             programs: programs with their checks.
-            deadline_seconds: wall seconds after which what is left becomes ``infrastructure_failure``. By
-                default what the checks' own limits can add up to, and some grace.
+            deadline_seconds: wall seconds after which what is left becomes ``infrastructure_failure``; by
+                default derived from the checks' own limits.
         """
         waiting = self._enqueue([Waiting(program, check) for program, check in programs])
         if deadline_seconds is None:
@@ -221,7 +221,7 @@ class Sandbox(ProgramRunner):
         """Let workers start again, with the next program, after ``close``.
 
         Raises:
-            SandboxError: a thread of before still waits for its worker to end.
+            SandboxError: if a thread is still waiting for its worker to end.
         """
         with self._starting, self._changed:
             if not self._closed:
@@ -254,7 +254,7 @@ class Sandbox(ProgramRunner):
         return items
 
     def _take(self) -> list[Waiting]:
-        """A few programs at a time, so that a worker need not wait for this thread between them."""
+        """The next few programs: several, so that a worker need not wait for this thread between them."""
         with self._changed:
             while not self._closed:
                 taken = self._next_share()
@@ -281,7 +281,7 @@ class Sandbox(ProgramRunner):
         return taken
 
     def _give_back(self) -> None:
-        """A share was judged, or put back."""
+        """Note that a share was judged, or put back."""
         with self._changed:
             self._num_busy -= 1
             self._is_exclusive = False
@@ -321,12 +321,12 @@ class Sandbox(ProgramRunner):
                     item.resolve(outcome)
 
     def _another_worker(self) -> Worker:
-        """A worker in the place of one that was lost; that it fails to start says nothing about a program."""
+        """Start a worker in place of a lost one; a failure to start says nothing about any program."""
         for _ in range(_MOST_STARTS - 1):
             try:
                 return Worker(self._settings)
             except (OSError, SandboxError) as error:
-                _log.warning("a sandbox worker could not be replaced (%s) and is tried again", error)
+                _log.warning("a sandbox worker could not be replaced (%s); trying again", error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, 0.2)
                 if self._closed:
@@ -334,7 +334,7 @@ class Sandbox(ProgramRunner):
         return Worker(self._settings)
 
     def _repeat(self, item: Waiting) -> None:
-        """Run a program again that something outside killed: with no other beside it, and a few times at most."""
+        """Put back a program that was killed from outside: to run with no other beside it, a few times at most."""
         item.kills += 1
         if item.kills > _MOST_TRIES_ALONE:
             item.resolve(failure(_KILLED))
@@ -344,9 +344,9 @@ class Sandbox(ProgramRunner):
             self._waiting.appendleft(item)
 
     def _replace(self, slot: int, items: list[Waiting], error: BaseException) -> None:
-        """Drop a lost worker. The first program without an outcome is tried once more, those behind it too.
+        """Drop a lost worker, and put back its programs that have no outcome, to run alone from now on.
 
-        Which one it was that ran is certain only for a program alone, so from now on each of them is.
+        Only then is it certain which program was running when a worker is lost.
         """
         worker, self._workers[slot] = self._workers[slot], None
         if worker is not None:
@@ -355,7 +355,7 @@ class Sandbox(ProgramRunner):
             for item in items:
                 item.resolve(failure("the sandbox was closed"))
             return
-        _log.warning("a sandbox worker was lost (%s: %s) and is replaced", type(error).__name__, error)
+        _log.warning("a sandbox worker was lost (%s: %s); replacing it", type(error).__name__, error)
         suspect = items[0]
         suspect.losses += suspect.alone or len(items) == 1
         if suspect.losses >= _MOST_TRIES_ALONE:
@@ -373,7 +373,7 @@ class Sandbox(ProgramRunner):
 
 
 def _announce(line: str) -> None:
-    """Log at level INFO, also where logging is not set up: the line says what protects this machine."""
+    """Log at level INFO even where logging is not set up: the line says what protects this machine."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:

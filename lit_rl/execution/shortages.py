@@ -1,4 +1,4 @@
-"""What to do where this user may open no further file or start no further process."""
+"""One-line remedies for when no further file can be opened or no further process started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def remedy(error: OSError) -> str:
     shown = "unlimited" if limit == resource.RLIM_INFINITY else limit
     return (
         f"no further process or thread can be started, this user's limit is {shown}: raise it with ulimit -u, "
-        "end other processes, or take fewer workers"
+        "end other processes, or use fewer workers"
     )
 
 
@@ -33,7 +33,7 @@ def need_descriptors(num_wanted: int, num_each: int) -> None:
     """Check that this process can open this many further files, and each that it starts this many in all.
 
     Raises:
-        OSError: if not, saying how many would do.
+        OSError: if not, saying how many are needed.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0

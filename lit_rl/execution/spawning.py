@@ -19,19 +19,19 @@ from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 WEAK = -1
-# For the log: what holds in each tier, and what it leaves open.
+# For the log: what each tier enforces, and what it does not cover.
 TIERS = {
-    WEAK: "resource limits only; left open: this user's files and processes",
-    0: "system calls and files are filtered; left open: which paths exist, the disk until the next look at it",
-    1: "namespaces besides; left open: faults of the kernel, memory is limited for each process alone",
-    2: "a control group besides; left open: faults of the kernel",
+    WEAK: "resource limits only; not covered: this user's files and processes",
+    0: "filters for system calls and files; not covered: which paths exist, the disk between two checks of its use",
+    1: "also namespaces; not covered: faults of the kernel, the memory of all processes together",
+    2: "also a control group; not covered: faults of the kernel",
 }
 _START_SECONDS = 60.0
 _ADDR_NO_RANDOMIZE, _ASK_ONLY = 0x0040000, 0xFFFFFFFF
 _ROOT = str(Path(__file__).resolve().parent.parent)
 
-# The packages' own __init__ files would load more than these processes need, and what the zygote has
-# loaded every fork pays for: so the packages are made empty, with a path to find modules in.
+# The packages' own __init__ files would load more than these processes need, and every fork pays for what the
+# zygote has loaded: so the packages are made empty, with a path to find modules in.
 _BOOTSTRAP = """
 import sys, types
 for name, path in (("lit_rl", {root!r}), ("lit_rl.execution", {root!r} + "/execution"),
@@ -45,7 +45,7 @@ main()
 
 
 def entry_code(module: str) -> str:
-    """What a fresh interpreter is given to run: ``main`` of a module below ``lit_rl.execution``, and little else."""
+    """Code for a fresh interpreter that runs ``main`` of a module below ``lit_rl.execution``, and little else."""
     return _BOOTSTRAP.format(root=_ROOT, module=module)
 
 
@@ -72,10 +72,10 @@ def start_process(module: str, arguments: list[str], connection: socket.socket) 
 
 @contextlib.contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """Processes started meanwhile have the same addresses each time, and with them sets of objects the same order.
+    """Start processes with the same addresses each time, so that sets of objects keep their order between runs.
 
-    What protects from programs is the kernel's border, not that addresses are hard to guess: a program sees its own.
-    Some containers forbid it; addresses are then random.
+    Protection rests on the kernel, not on addresses that are hard to guess: a program sees its own anyway.
+    Some containers forbid this; addresses are then random.
     """
     before = libc.personality(_ASK_ONLY)
     if before >= 0:
@@ -94,7 +94,7 @@ class ZygoteSettings(NamedTuple):
         memory_bytes: most resident memory of one program.
         output_bytes: longest stdout, stderr or file of one program.
         work_bytes: most that all files of one program may take.
-        tier: isolation to use, ``None`` for the best there is.
+        tier: isolation to use, ``None`` for the best available.
         allow_weak: whether less than tier 0 will do.
         packages: folders and files that programs may read besides the standard library.
         imports: names of modules in them, loaded before programs run.
@@ -118,7 +118,7 @@ class ZygoteSettings(NamedTuple):
 
 
 class IsolationError(RuntimeError):
-    """No zygote can be started with the isolation that was asked for."""
+    """No zygote can be started with the requested isolation."""
 
 
 class ZygoteProcess:
@@ -129,7 +129,7 @@ class ZygoteProcess:
         tier: which tier to use.
 
     Raises:
-        IsolationError: if the tier cannot be had on this machine, with the reason.
+        IsolationError: if this machine cannot provide the tier, with the reason.
     """
 
     def __init__(self, settings: ZygoteSettings, tier: int) -> None:
@@ -161,7 +161,7 @@ class ZygoteProcess:
             raise IsolationError(reason or answer or "the zygote ended while starting")
 
     def group_is_full(self) -> bool:
-        """Whether programs have hit the limit of the control group since this was asked last."""
+        """Whether programs have hit the limit of the control group since the last call."""
         return self._group is not None and self._group.was_full()
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class ZygoteProcess:
             self._process.wait()
         if self._group is not None:
             self._group.remove()
-        with contextlib.suppress(OSError):  # what stays is tried again with the folder of them all
+        with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
             empty_folder(self._folder)
             os.rmdir(self._folder)
             os.rmdir(os.path.dirname(self._folder))  # the last one removes it
@@ -184,7 +184,7 @@ def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
     """Start a zygote in the tier asked for, or the highest that works.
 
     Raises:
-        IsolationError: if no tier that is allowed works, with the reason for each.
+        IsolationError: if no allowed tier works, with the reason for each.
         OSError: if descriptors or processes are used up, in any tier.
     """
     reasons = []

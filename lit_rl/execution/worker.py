@@ -93,14 +93,14 @@ class Worker:
         send_message(self._connection, tasks)
 
     def receive(self, seconds: float) -> list[Answer]:
-        """What is judged by now; nothing if the worker only says that it is alive."""
+        """Answers so far; none if the worker only says that it is alive."""
         self._connection.settimeout(seconds)
         answers: list[Answer] = receive_message(self._connection)
         return answers
 
     @property
     def failed_over_content(self) -> bool:
-        """Whether it ended, after ``close``, over what a program had written: see ``judging.own_limits``."""
+        """Whether it ended, after ``close``, because of what a program had written: see ``judging.own_limits``."""
         return self._process.returncode == -signal.SIGPROF
 
     def hang_up(self) -> None:
@@ -109,7 +109,7 @@ class Worker:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up, wait, and kill what does not leave."""
+        """Hang up, wait, and kill what does not end."""
         self.hang_up()
         try:
             self._process.wait(5)
@@ -121,5 +121,5 @@ class Worker:
 
 
 def failure(message: str) -> Outcome:
-    """The outcome where the fault is ours."""
+    """The outcome of a failure that is ours."""
     return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

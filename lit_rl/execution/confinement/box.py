@@ -1,9 +1,9 @@
 """The process around one build or run: confines itself, runs a shell command, leaves nothing behind.
 
-Unlike the programs of a zygote, a build needs processes of its own: a make, compilers, linkers. So here processes
-are allowed, and everything else is not: files outside a list can be neither read nor executed and only the
-working copy can be written (Landlock), there is no network and no process outside can be seen (namespaces, where
-the machine has them), and a system-call filter of its own refuses what no build needs.
+A build starts processes of its own (make, compilers, linkers), so unlike in a zygote they are allowed here. All
+else is refused: files outside a list can be neither read nor executed and only the working copy can be written
+(Landlock); there is no network and no outside process is visible (namespaces, where the machine has them); a
+separate system-call filter refuses what no build needs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _ready(descriptor: int, seconds: float) -> bool:
 
 
 def _kill_all() -> None:
-    """Kill and reap every descendant: orphans come to this process, for it is their reaper."""
+    """Kill and reap every descendant, orphans included: this process is their subreaper."""
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             children = [int(pid) for pid in file.read().split()]

@@ -17,7 +17,7 @@ from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.spawning import entry_code
 
 TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
-"""What a build may read and execute: programs, libraries and headers, nothing that is anybody's."""
+"""What a build may read and execute: programs, libraries and headers, but no user's files."""
 
 LOG_BYTES = 1 << 16
 _POLL_SECONDS = 0.02
@@ -25,7 +25,7 @@ _MEASURE_SECONDS = 1.0
 
 
 class BoxError(RuntimeError):
-    """A box could not be made: a fault of the machine or of ours, never of what was to run in it."""
+    """A box could not be set up: the machine's fault or ours, never the command's."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class BoxLimits:
         seconds: wall seconds, then everything is killed.
         memory_bytes: address space of one process.
         file_bytes: longest file.
-        folder_bytes: all files in the working folder together, looked at about once a second.
-        processes: processes of the box's user at a time.
+        folder_bytes: all files in the working folder together, checked about once a second.
+        processes: most processes of the box's user at a time.
     """
 
     seconds: float
@@ -54,7 +54,7 @@ class BoxReport:
     Args:
         status: its exit status; ``None`` if a limit ended it.
         log: the last bytes of what it printed, stdout and stderr together.
-        timed_out: whether it was the time limit.
+        timed_out: whether that was the time limit.
         wall_seconds: wall time.
     """
 
@@ -82,11 +82,11 @@ def run_boxed(
         limits: time, memory, files.
         readable: further folders to read and execute from.
         environment: further variables.
-        namespaces: insist on them, or do without; ``None`` takes them where the machine has them.
+        namespaces: require them or do without; ``None`` uses them where the machine has them.
         landlock_version: behave as a kernel with this version of Landlock, for tests.
 
     Raises:
-        BoxError: the machine allows no confinement.
+        BoxError: if this machine cannot confine commands.
     """
     work_folder = str(Path(folder).resolve())
     settings = {
@@ -135,7 +135,7 @@ def _start(settings: Mapping[str, object], log: int) -> subprocess.Popen[bytes]:
 
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
-    """Wait for the box; end it when its folder is full, and when the result is no longer waited for."""
+    """Wait for the box; end it when its folder is full, or when nobody waits for the result any more."""
     started = measured = time.monotonic()
     parent = os.getppid()
     full = False

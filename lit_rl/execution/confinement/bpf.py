@@ -26,7 +26,7 @@ NO_TERMINAL = 0x00050000 | errno.ENOTTY
 _KILL = 0x80000000
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET = 0x05, 0x15, 0x35, 0x45
-_LONGEST_JUMP = 255  # of one that has a condition
+_LONGEST_JUMP = 255  # of a conditional jump
 _MODE_FILTER = 2
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
@@ -37,11 +37,11 @@ class Filter:
     """An assembled filter, to be installed in many processes.
 
     Args:
-        actions: what becomes of a call, by its name.
+        actions: what to do with a call, by its name.
         blocks: calls whose arguments decide, by their names.
-        default: what becomes of all others.
+        default: what to do with all others.
 
-    ``install()`` puts a process, for good, under the filter; it needs ``no_new_privs``.
+    ``install()`` puts the calling process under the filter for good; it needs ``no_new_privs``.
     """
 
     def __init__(self, actions: Mapping[str, int], blocks: Mapping[str, Block], default: int = UNKNOWN) -> None:
@@ -53,13 +53,13 @@ class Filter:
         buffer = ctypes.create_string_buffer(packed, len(packed))
         program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(code), ctypes.addressof(buffer)), 16)
         words = memoryview(buffer).cast("B").cast("I")
-        pid_places = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == OWN_PID)
+        pid_words = tuple(2 * i + 1 for i, part in enumerate(code) if part[3] == OWN_PID)
         getpid = os.getpid
 
         # Not a method: runs in every fork, and each attribute looked up there is memory copied.
         def install() -> None:
             pid = getpid()
-            for index in pid_places:
+            for index in pid_words:
                 words[index] = pid
             if bare_prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0):
                 check(libc.prctl(PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0), "seccomp filter")  # for its error
@@ -73,7 +73,7 @@ def available() -> bool:
 
 
 def always(action: int) -> Block:
-    """A block that looks at nothing."""
+    """A block that decides without looking at the arguments."""
     return [(_RETURN, 0, 0, action)]
 
 
@@ -85,7 +85,7 @@ def only_if(argument: int, values: Sequence[int], then: Block | None = None, oth
 
 
 def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int | None = None) -> Block:
-    """Allow unless the low half of an argument, or of it what ``mask`` leaves, is one of ``values``."""
+    """Allow unless the low half of an argument (after ``mask``, if given) is one of ``values``."""
     code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
     code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
     return [*code, *always(ALLOW), *always(action)]
@@ -107,7 +107,7 @@ def _load(argument: int, high: bool = False) -> Instruction:
 
 
 def _head() -> Block:
-    """Check of the machine; the number of the call is loaded after it."""
+    """Check the machine type, then load the number of the call."""
     code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[MACHINE]), *always(_KILL), (_LOAD, 0, 0, _NR)]
     if MACHINE == "x86_64":
         code += [(_JUMP_GREATER_EQUAL, 0, 1, _X32), *always(_KILL)]
@@ -115,7 +115,7 @@ def _head() -> Block:
 
 
 def _ranges(blocks: Mapping[int, Block], default: Block) -> list[tuple[int, Block]]:
-    """Sorted ``(first number, block)``; each holds up to the next. Numbers in no list: the default."""
+    """Sorted ``(first number, block)``; each applies up to the next. Unlisted numbers get the default."""
     starts: list[tuple[int, Block]] = []
     for number in range(max(blocks, default=0) + 2):
         block = blocks.get(number, default)

@@ -1,7 +1,7 @@
 """Tier 2: a control group around a worker, with limits on memory and processes as a whole.
 
-Both layouts are known: version 2 where the worker's own group is delegated, and version 1 with its separate
-memory and process hierarchies. Made by the supervisor, for a zygote that it has just started.
+Supports both layouts: version 2 where the worker's own group is delegated, and version 1 with its separate
+memory and process hierarchies. The supervisor makes the group for a zygote that it has just started.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PREFIX = "lit_rl-"
 class ControlGroup:
     """A group that holds one process and all it will fork.
 
-    Removes on the way the empty groups of supervisors that were killed together with their trainer.
+    Also removes the empty groups left by supervisors that were killed together with their trainer.
 
     Args:
         pid: the process.
@@ -53,7 +53,7 @@ class ControlGroup:
             raise
 
     def was_full(self) -> bool:
-        """Whether the memory limit of this group itself was hit since this was asked last."""
+        """Whether the memory limit of this group itself was hit since the last call."""
         before, self._num_full = self._num_full, self._count_full()
         return self._num_full > before
 
@@ -87,13 +87,13 @@ def _remove_left() -> None:
             for folder in parent.glob(f"{_PREFIX}*"):
                 maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
                 if not _is_alive(maker):
-                    # Only what is empty goes: the maker may live where its number means nothing here.
+                    # Only empty groups: the maker may be alive in a process namespace that we cannot see.
                     with contextlib.suppress(OSError):
                         folder.rmdir()
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether a process runs; one that was not waited for has an empty command."""
+    """Whether a process runs; a zombie has an empty command line."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:
@@ -101,10 +101,10 @@ def _is_alive(pid: str) -> bool:
 
 
 def _parents() -> dict[Path, dict[str, str]]:
-    """Groups below which ours are made, this process's own, each with files of limits and what they limit.
+    """This process's own groups, below which ours are made, each with its limit files and what they limit.
 
     Raises:
-        OSError: if this process is in no group of the kinds that are needed.
+        OSError: if this process is in no group of a kind that is needed.
     """
     if (_ROOT / "cgroup.controllers").exists():
         return {_ROOT / _own_path(""): {"memory.max": "memory", "pids.max": "pids"}}

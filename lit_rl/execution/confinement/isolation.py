@@ -1,8 +1,8 @@
 """What a zygote does to itself before it serves, so that every program it forks is confined.
 
-Tiers, each with what the lower ones have: 0 a system-call filter, file rules and resource limits; 1
-namespaces; 2 a control group (made by the supervisor, see ``cgroup``). A tier is tried by doing it; what
-fails is an ``OSError`` with the reason, and the supervisor starts a fresh zygote one tier lower.
+Each tier adds to the one below: 0 is a system-call filter, file rules and resource limits; 1 adds namespaces;
+2 adds a control group (made by the supervisor, see ``cgroup``). A tier is tried by entering it: if that raises
+``OSError``, the supervisor starts a fresh zygote one tier lower.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _M_ARENA_MAX = -8
 
 
 class Confined(NamedTuple):
-    """What each child of a confined zygote has still to do.
+    """What each child of a confined zygote must still do.
 
     Args:
-        filters: to install, for Python and for compiled programs; ``None`` only where weak isolation was asked for.
-        tasks: a limit to apply, where the kernel counts the programs' tasks together with the trainer's.
+        filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.
+        tasks: limit to apply where the kernel counts the programs' tasks together with the trainer's.
     """
 
     filters: tuple[bpf.Filter | None, bpf.Filter | None]
@@ -34,15 +34,15 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
 
     Args:
         settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
-        exec_descriptor: where compiled programs lie when they are executed.
+        exec_descriptor: descriptor through which compiled programs are executed.
 
     Raises:
-        OSError: if the tier cannot be had here.
+        OSError: if this machine cannot provide the tier.
     """
     tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
     own_tasks = limits.tasks_are_counted_alone(tier >= 1)
     tasks = None if own_tasks else limits.SharedTasks()
-    # A zygote ends when its supervisor hangs up, whatever signals a job or a terminal sends to all.
+    # Only its supervisor ends a zygote, by hanging up: not the signals that a job or a terminal sends to all.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     _share_allocations()
     readable = (*settings["packages"], *settings["readable"])
@@ -63,7 +63,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
 
 
 def _share_allocations() -> None:
-    """Let threads allocate from two places. By default each of many reserves 64 MiB, which the address space lacks."""
+    """Allow two malloc arenas: by default each of many threads reserves 64 MiB of the limited address space."""
     if hasattr(kernel.libc, "mallopt"):  # of glibc
         kernel.libc.mallopt(_M_ARENA_MAX, 2)
 
@@ -72,7 +72,7 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
     tier, executables = int(settings["tier"]), tuple(settings["executables"])
 
     def system_calls(guards: Guards) -> bpf.Filter:
-        # Processes are for a compiler only. Above tier 0 all files but the program's own are mounted to be read.
+        # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.
         return seccomp.zygote_filter(bool(executables), guards.truncation or tier != 0)
 
     return Profile(

@@ -7,9 +7,9 @@ import os
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-# For what runs in every fork. ``fork`` here is the C library's alone: ``os.fork`` also makes anew, in each child, the
-# locks that threads need, where a process without threads needs none. It returns -1 where it fails. Calls through
-# this library neither release the interpreter's lock nor keep ``errno``, which would be more memory to copy.
+# For what runs in every fork, where each page that is touched must be copied. This ``fork`` is the bare C function
+# (-1 on failure): ``os.fork`` also re-creates the locks of threads in each child, and a zygote has no threads.
+# ``PyDLL`` calls neither release the interpreter's lock nor keep ``errno``.
 _bare = ctypes.PyDLL(None)
 fork, bare_prctl, bare_setrlimit = _bare.fork, _bare.prctl, _bare.setrlimit
 _set_mask, _no_signals = _bare.sigprocmask, ctypes.create_string_buffer(128)
@@ -32,7 +32,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 
 def check(result: int, what: str) -> int:
-    """The result of a call, or its error raised as an ``OSError`` that says what was tried."""
+    """Return the result of a call, or raise its error as an ``OSError`` that says what was tried."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -40,7 +40,7 @@ def check(result: int, what: str) -> int:
 
 
 def prctl(option: int, *arguments: int) -> None:
-    """``prctl``; unsigned long arguments."""
+    """Call ``prctl`` with unsigned long arguments."""
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     check(libc.prctl(option, *padded), f"prctl {option}")
 
@@ -56,7 +56,7 @@ def let_signals_through() -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
-    """``mount``."""
+    """Call ``mount``, with the file system type as ``kind``."""
     arguments = source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
     check(libc.mount(*arguments), f"mount {kind or source} on {target}")
 

@@ -37,10 +37,10 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
 
     Args:
         rules: paths, each with what is allowed there. Paths that do not exist are left out.
-        newest: use no more than this version offers, 0 for none; behaves as an older kernel does.
+        newest: use at most this version, as an older kernel would; 0 for none.
 
     Returns:
-        the version that holds now.
+        The version in force.
 
     Raises:
         OSError: if the kernel has no Landlock.
@@ -48,7 +48,7 @@ def restrict_self(rules: Iterable[tuple[str, int]], newest: int | None = None) -
     version = abi_version() if newest is None else min(newest, abi_version())
     if not version:
         raise OSError("this kernel has no Landlock (5.13 or later, with landlock among its LSMs)")
-    # Rights that the kernel does not know must not be asked for: of files, of the network, scopes.
+    # The kernel refuses a request that holds rights it does not know.
     files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     network = 3 if version >= 4 else 0  # bind and connect: no rule will ever allow one
     scopes = 3 if version >= 6 else 0  # abstract sockets and signals of processes outside

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from lit_rl.execution.confinement.kernel import bare_setrlimit, libc
 
 # Address space beyond the stated memory: thread stacks (128 MiB is common in contests), malloc arenas and
-# mapped libraries are reserved, not used. Whether a program *used* too much is told by its resident peak.
+# mapped libraries are reserved, not used. Whether a program *used* too much is decided by its peak resident memory.
 ADDRESS_SLACK = 384 << 20
 OPEN_FILES = 64
 MOST_TASKS = 512
@@ -29,13 +29,13 @@ def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool) -> tuple[
     Args:
         memory_bytes: of one program.
         output_bytes: longest file.
-        own_tasks: the kernel counts this worker's tasks alone: its user is its own, or its user namespace is.
+        own_tasks: whether the kernel counts this worker's tasks apart: it has a user, or user namespace, of its own.
     """
     limits = [
         (resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
         (resource.RLIMIT_FSIZE, output_bytes),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
-        # Queued signals, too, are counted by user.
+        # Queued signals are counted per user, too.
         (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
         *((which, 0) for which in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE)),
     ]
@@ -54,8 +54,8 @@ def lower(limits: Iterable[tuple[int, int]]) -> None:
 def tasks_are_counted_alone(namespaces: bool) -> bool:
     """Whether the kernel will count the tasks of a confined process apart from its trainer's.
 
-    It does for another user, who is taken where this process is root; and in a user namespace of its own, but only
-    since Linux 5.14: before, a user's tasks are counted together whatever the namespace.
+    It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
+    namespace of its own. Older kernels count a user's tasks together across namespaces.
     """
     return os.geteuid() == 0 or (namespaces and _kernel_version() >= (5, 14))
 
@@ -72,7 +72,7 @@ class SharedTasks:
         limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max")]
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
-        # On machines with more tasks than the kernel's short answer can hold, only the last quarter is kept.
+        # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
         self._can_count = _tasks_in("/proc/loadavg") < _MOST_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
@@ -86,7 +86,7 @@ class SharedTasks:
         self.update()
 
     def update(self) -> None:
-        """Look again how many tasks there are; to be called about once a second."""
+        """Count the machine's tasks again; call about once a second."""
         value = self._highest
         if self._can_count:
             libc.sysinfo(self._answer)
@@ -96,7 +96,7 @@ class SharedTasks:
 
 
 def tasks_of_builds(most: int, own_tasks: bool) -> int:
-    """A limit of processes for a build, as above for a program that ends before the number changes much."""
+    """Limit on processes for a build. Counted once: a build ends before the machine's number changes much."""
     return most if own_tasks else _tasks_in("/proc/loadavg") + most
 
 

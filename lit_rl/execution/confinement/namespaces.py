@@ -52,15 +52,15 @@ _LOCKED = {
 
 
 def enter(user: int) -> None:
-    """Go on as the first process in new namespaces; the process outside waits for it and ends as it does.
+    """Continue as the first process in new namespaces; the process outside waits and exits with its status.
 
-    Root gives its user id up only afterwards, in a container without the capability at once.
+    Root gives up its user id only afterwards; in a container without the capability, at once.
 
     Args:
         user: who this process becomes if it is root.
 
     Raises:
-        OSError: where namespaces are forbidden or none is left.
+        OSError: if namespaces are forbidden or used up.
     """
     if os.geteuid() != 0:
         _enter_as_user()
@@ -77,10 +77,10 @@ def enter(user: int) -> None:
 
 
 def _enter_as_user() -> None:
-    """New namespaces inside a new user namespace in which this user is itself."""
+    """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | _ALL)
-    # On some systems unshare succeeds and this write fails; both are the same to us.
+    # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
@@ -121,7 +121,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
     mount("lit_rl", staging + WORK_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, work)
     os.mkdir(staging + "/proc")
-    _mount_proc(staging + "/proc")  # a user may do so only while the old one is still in sight
+    _mount_proc(staging + "/proc")  # allowed to a user only while the old /proc is still visible
     os.mkdir(staging + "/old")
     pivot_root(staging, staging + "/old")
     os.chdir("/")
@@ -142,7 +142,7 @@ def _mount_proc(target: str) -> None:
 
 
 def _show(root: str, path: str) -> None:
-    """The node's ``path`` at the same place under ``root``, read-only; links stay links."""
+    """Show the node's ``path`` read-only at the same path under ``root``; links stay links."""
     target = root + path
     if os.path.lexists(target):
         return

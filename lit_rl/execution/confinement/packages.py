@@ -1,4 +1,4 @@
-"""Where installed packages lie that programs are allowed to import."""
+"""Finding the installed packages that programs may import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
     """Folders and files of each named package, with the shared libraries that wheels put beside it.
 
-    Only what is named becomes visible: a package that needs another needs it named too.
+    Only named packages become visible: those that they depend on must be named too.
 
     Raises:
         ValueError: if a package is not installed here.

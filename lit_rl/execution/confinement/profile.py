@@ -1,4 +1,4 @@
-"""The one way in which a process gives everything up before untrusted code runs in it."""
+"""Confining a process before untrusted code runs in it: the one way for programs, compilers and builds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from lit_rl.execution.confinement.bpf import Filter, available
 _FIRST_USER, _NUM_USERS = 61184, 4000
 _CAP_DAC_READ_SEARCH = 1 << 2
 SCOPED_SIGNALS = 6
-"""The version of Landlock from which on signals reach no process outside."""
+"""First version of Landlock that keeps signals from processes outside."""
 
 _GUARDED_TRUNCATION = 3
 
 
 class Guards(NamedTuple):
-    """What guards a process already, for what its filter must then still refuse.
+    """What already guards a process, so that its system-call filter need not.
 
     Args:
         signals: whether its signals reach only processes that are confined with it.
-        truncation: whether file rules apply to cutting files.
+        truncation: whether file rules cover truncation.
     """
 
     signals: bool
@@ -31,17 +31,17 @@ class Guards(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What a process keeps of what it may do, and all that it will start.
+    """What a process, and everything that it starts, may still do.
 
     Args:
         folder: where it works.
         user: who it becomes, if it is root.
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
         limits: resource limits, for ``limits.lower``.
-        system_calls: makes its filter.
+        system_calls: builds its system-call filter.
         alone: its process namespace holds no other process.
-        file_rules: they must hold, or are worth having where something else hides the files, or are left out.
-        needs_filter: whether there must be a filter.
+        file_rules: ``needed``: fail without them; ``wanted``: something else hides the files already; ``none``.
+        needs_filter: fail on a machine for which no filter can be built.
         reads_library_as_root: as root, keep the right to read past permissions if the interpreter's library needs it.
         landlock_version: the newest version of Landlock to use, ``None`` for the kernel's.
     """
@@ -59,18 +59,18 @@ class Profile(NamedTuple):
 
 
 def nobody() -> int:
-    """A user id for untrusted code: if this process is root one that belongs to nobody, else its own."""
+    """User id for untrusted code: one that nobody owns if this process is root, else its own."""
     # This range is the one that systemd hands out for a service's lifetime.
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
 
 
 def confine(profile: Profile) -> None:
-    """Give up, for good, what the profile does not name; children and what they execute inherit it.
+    """Give up for good what the profile does not name; children and what they execute inherit it.
 
-    Namespaces must have been entered before: that takes privileges which are given up here.
+    Enter namespaces before: that takes privileges which are given up here.
 
     Raises:
-        OSError: if something that the profile needs cannot be had here.
+        OSError: if something that the profile needs is not available here.
     """
     _be_killed_first()
     _give_up_privileges(profile)
@@ -80,7 +80,7 @@ def confine(profile: Profile) -> None:
     # What /proc shows of this process belongs to root from now on: a neighbour of the same user can open neither its
     # descriptors nor its memory. A process still opens its own.
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-    # Whoever started it is gone: so is it. To become another user made the kernel forget it.
+    # Die with the process that started this one. Set again, because a change of user clears it.
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     version = _set_file_rules(profile)
     if available():
@@ -98,7 +98,7 @@ def become(user: int) -> None:
 
 
 def _be_killed_first() -> None:
-    """When the node or the job runs out of memory, the program goes, not the trainer."""
+    """Have the kernel kill the program, not the trainer, when the node or the job runs out of memory."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -109,7 +109,7 @@ def _be_killed_first() -> None:
 def _give_up_privileges(profile: Profile) -> None:
     """Become the profile's user without capabilities; a user that is not root only drops what it has.
 
-    One is kept where the interpreter lies in a folder that only root may enter: to read past permissions.
+    One capability, reading past permissions, is kept if the interpreter lies in a folder that only root may enter.
     File rules and the filter still bound what can be read.
     """
     if os.geteuid() != 0:
@@ -123,7 +123,7 @@ def _give_up_privileges(profile: Profile) -> None:
 
 
 def _set_file_rules(profile: Profile) -> int:
-    """The version of Landlock that holds now; 0 if none does."""
+    """Set the file rules; return the version of Landlock in force, 0 if there is none."""
     if profile.file_rules == "none":
         return 0
     try:

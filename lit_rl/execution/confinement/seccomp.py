@@ -1,9 +1,8 @@
 """System-call filters: what a program, a compiler or a build needs, and nothing else.
 
-Calls that are not listed fail with an error and do not end the program: an honest one may have another way.
-A zygote installs the first filter once; each of its children stacks a second, short one on it, which takes away
-what the zygote itself needed: to fork, to kill, to set up a child. It is short, for the kernel compiles it anew in
-every child.
+Unlisted calls fail with an error and do not end the program: an honest one may have a fallback. A zygote installs
+the first filter once; each of its children stacks a second one on it, which takes away what only the zygote needs:
+to fork, to kill, to set up a child. The second is short, because the kernel compiles it again in every child.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ _SOCKET_OPTIONS = (1, 2, 7, 8, 9, 20, 21)
 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
-    """The lists of ``system_calls``, and what a zygote does besides.
+    """Filter of a zygote: the lists of ``system_calls``, and what a zygote does besides.
 
     Args:
         processes: allow new processes and execution, for a compiler; file rules say of what.
-        truncation: allow to cut files by name, where file rules guard it.
+        truncation: allow truncating files by name, where file rules guard it.
     """
     blocks = _blocks_of_all()
     # Local pairs only, for asyncio.
@@ -64,14 +63,14 @@ def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
-    """What a program may not do of what its zygote may.
+    """Filter that takes from a program what only its zygote may do.
 
     Args:
         exec_descriptor: allow ``execveat`` of this descriptor and no other way to execute; for programs that
             were compiled. It lies above what the program itself can ever open. ``None`` for none.
         processes: as for the zygote.
     """
-    # A process that was killed by SIGKILL was killed from outside: by the zygote, or for lack of memory.
+    # A program may not SIGKILL itself, so SIGKILL always came from outside: from the zygote, or for lack of memory.
     catchable = unless(1, [signal.SIGKILL])
     blocks: dict[str, Block] = {
         "kill": only_if(0, [OWN_PID], catchable),  # 0 would be the whole group
@@ -93,11 +92,11 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
 
 
 def build_filter(alone: bool, truncation: bool = True) -> Filter:
-    """What a shell, make, compilers and what they made need.
+    """Filter of a build: what a shell, make, compilers and their output need.
 
     Args:
-        alone: no process outside can be named or signalled. Otherwise signals are refused altogether: a filter
-            that many processes share cannot tell their own ones.
+        alone: no process outside can be named or signalled. If one can, signals are refused altogether: a filter
+            shared by many processes cannot tell which process ids are theirs.
         truncation: as for a zygote.
     """
     blocks = _blocks_of_all()
@@ -113,7 +112,7 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
 
 
 def _blocks_of_all() -> dict[str, Block]:
-    # To cut a file while reading it needs no right to write it in the eyes of older file rules.
+    # Older versions of Landlock let a file be truncated when it is opened for reading, without the right to write.
     opening = [_O_TRUNC, _O_ACCMODE, _O_TRUNC | _O_ACCMODE]
     return {
         # Namespaces are forbidden to all: the flags of clone that make them.
@@ -129,7 +128,7 @@ def _blocks_of_all() -> dict[str, Block]:
 
 
 def _limits_of_ours(argument: int) -> Block:
-    """CPU seconds and tasks are limited by the sandbox: to change them is answered with success and not done."""
+    """The sandbox limits CPU seconds and tasks: pretend that changing these limits succeeded."""
     return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 

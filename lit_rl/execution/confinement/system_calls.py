@@ -33,7 +33,7 @@ ALLOWED = _names(
     """
 )
 
-# Answered with success and not done: copying files sets modes and times, and Landlock does not guard these.
+# Pretended to succeed: copying files sets modes and times, and Landlock does not guard these.
 FAKED = _names(
     """
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat
@@ -42,7 +42,7 @@ FAKED = _names(
 
 # Refused as "not permitted": new processes, the network, other processes, signals that the kernel sends later (timers
 # may send any, SIGKILL too), namespaces, memory that is counted nowhere, and parts of the kernel that no program of
-# ours needs. Calls in no list do not exist.
+# ours needs. Unlisted calls fail as unknown.
 REFUSED = _names(
     """
     fork vfork execve socket connect accept accept4 bind listen ptrace process_vm_readv
@@ -72,7 +72,7 @@ BUILDING = _names(
     """
 )
 
-# Said to be unsupported, as by a file system without them: reading attributes is not guarded either.
+# Reported as unsupported, as by a file system without attributes: Landlock does not guard reading them either.
 UNSUPPORTED = _names("getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr")
 
 

@@ -18,10 +18,10 @@ LIBRARY_FOLDERS = (
     "/usr/local/lib",
     "/usr/local/lib64",
 )
-"""Where a system keeps its libraries, and beside them much that is not for programs: packages of Python among it."""
+"""Where a system keeps its libraries, beside much that programs must not see, such as Python packages."""
 
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
-# Of a library folder, besides the folders of one kind of machine: parts of compilers and of the C library, languages.
+# Visible subfolders of a library folder, besides those of a machine type: for compilers, the C library and locales.
 _SUBFOLDERS = ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -37,7 +37,7 @@ def links() -> list[str]:
 
 
 def system_files() -> list[str]:
-    """Shared libraries, languages and time zones, one by one: a rule for a folder cannot except a part of it."""
+    """Shared libraries, locales and time zones, one by one: a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
     folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
     found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
@@ -51,7 +51,7 @@ def _is_for_all(entry: os.DirEntry[str]) -> bool:
 
 
 def library_entries() -> list[str]:
-    """What stands in the standard library's folders, one by one, without site packages."""
+    """Entries of the standard library's folders, without site packages."""
     folders = {library_folder(), os.path.realpath(os.path.join(sys.exec_prefix, sys.platlibdir, *_VERSION))}
     return [entry.path for folder in folders for entry in os.scandir(folder) if entry.name not in _SITE]
 

@@ -21,21 +21,19 @@ class SandboxFusionClient(ProgramRunner):
     """Same interface as ``Sandbox``; programs run on an HTTP server.
 
     Only the program, its input and the arguments of calls are sent; expected values stay here and outputs
-    are compared here, so that a server without isolation between programs cannot leak them, and an exit
-    status is never taken for a pass. Whatever goes wrong on the way or on the server is an infrastructure
-    failure.
+    are compared here, so a server without isolation between programs cannot leak them, and an exit status
+    is never taken for a pass. Whatever fails on the server or on the way to it is an infrastructure failure.
 
     Not judged here, and refused by ``submit``: tests that do more than compare results of literal calls, or ask
     for ``in_place`` or ``allow_objects`` (they need an exchange in both directions), C (the server knows C++ only),
-    robot worlds, builds, and kinds of checks from outside this package. CPU time is not known: the server's clock
-    is the wall.
+    robot worlds, builds, and kinds of checks from outside this package. The server measures wall time, not CPU time.
 
     Args:
         url: address of the server; by default the environment variable ``SANDBOX_URL``.
         max_concurrency: requests at the same time; by default ``SANDBOX_MAX_CONCURRENCY``, else 32.
             ``submit`` waits while four times as many are pending.
         memory_bytes: most memory of one program, as asked of the server.
-        wall_factor: wall seconds for a CPU second of a check's limit.
+        wall_factor: wall seconds per CPU second of a check's limit.
         num_tries: how often a request is sent before it counts as failed.
         request_seconds: seconds that the server may take beyond the program's own limit.
 
@@ -66,7 +64,7 @@ class SandboxFusionClient(ProgramRunner):
         self._closing = threading.Event()
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        """Have one program judged; waits only while too many are pending.
+        """Queue one program for judging; wait only while too many are pending.
 
         Raises:
             ValueError: for a check that cannot be judged by a server.
@@ -82,7 +80,7 @@ class SandboxFusionClient(ProgramRunner):
         return future
 
     def judge_many(self, programs: Iterable[tuple[str, Check]], deadline_seconds: float | None = None) -> list[Outcome]:
-        """Have all judged; one outcome each, in order. After the deadline: infrastructure failures."""
+        """Judge all; one outcome each, in order. Those not judged by the deadline are infrastructure failures."""
         deadline = None if deadline_seconds is None else time.monotonic() + deadline_seconds
         futures = [self.submit(program, check) for program, check in programs]
         outcomes = []
@@ -96,7 +94,7 @@ class SandboxFusionClient(ProgramRunner):
         return outcomes
 
     def close(self) -> None:
-        """Give up retries, wait for requests on their way, end the threads."""
+        """Stop retrying, wait for requests in flight, end the threads."""
         self._closing.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -116,7 +114,7 @@ class SandboxFusionClient(ProgramRunner):
             return _failure(f"{type(error).__name__}: {error}")
 
     def _run(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """One run on the server, tried again while it is the server that fails."""
+        """Run code on the server; retry while the server is what fails."""
         wall = seconds * self._wall_factor
         request = {
             "code": code,

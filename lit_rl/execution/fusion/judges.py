@@ -1,4 +1,4 @@
-"""Judging with programs that run on a server: what the judges beside the local zygote do, over requests."""
+"""Judges whose programs run on a server: counterparts of the local judges, over requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 
 Run = Callable[[str, str, str, float], RemoteRun]
-"""Runs code in a language with a standard input and CPU seconds."""
+"""Runs code on the server: called with code, language, stdin and CPU seconds."""
 
 RemoteJudge = Callable[[Run, str], Outcome]
 
@@ -28,7 +28,7 @@ _LANGUAGES = {"python": "python", "cpp": "cpp"}
 
 
 def judge_for(check: Check) -> RemoteJudge:
-    """What judges a program by this check: a function of a way to run code, and the program.
+    """The judge of a check: a function of a way to run code, and the program.
 
     Raises:
         ValueError: for a check that cannot be judged by a server.
@@ -42,7 +42,7 @@ def judge_for(check: Check) -> RemoteJudge:
 
 def _stdio(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
-        raise ValueError(f"the server runs no {check.language}: use the local Sandbox for it")
+        raise ValueError(f"the server cannot run {check.language}: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
 

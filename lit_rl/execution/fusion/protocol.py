@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
 
-# Read in the trainer, while its other threads wait. Servers cut output far below this.
+# Parsed in the trainer's process while its other threads wait. Servers cut output far below this.
 _LONGEST_ANSWER = 4 << 20
 _ANSWER_UNITS = 10_000
-# Stands for an answer that was not read: only the output of a program makes one so long.
+# Stands for an answer that was not read: only a program's output makes one this long.
 _TOO_LONG: dict[str, Any] = {"status": "Failed", "run_result": {"status": "OutputLimitExceeded"}}
 _connections = threading.local()
 
 
 class ServerFailure(Exception):
-    """The server, or the way to it, failed: says nothing about the program.
+    """The server or the connection failed, which says nothing about the program.
 
     Args:
         message: what happened.
-        retry_after: seconds that the server asked to wait, if it did.
+        retry_after: seconds that the server asked us to wait, if it did.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -52,7 +52,7 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Send JSON, get JSON, over a connection that this thread keeps.
 
     Raises:
-        ServerFailure: for no answer in time, a broken connection, a status that is not 200, or no JSON.
+        ServerFailure: for no answer in time, a broken connection, a status other than 200, or no JSON.
     """
     body = json.dumps(content).encode()
     parts = urlsplit(url)
@@ -73,9 +73,9 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
     try:
         answer = parse(data, _LONGEST_ANSWER, _ANSWER_UNITS)
     except NotPlain:
-        raise ServerFailure("an answer that is no JSON") from None
+        raise ServerFailure("the answer is not JSON") from None
     if not isinstance(answer, dict):
-        raise ServerFailure("an answer that is no JSON object")
+        raise ServerFailure("the answer is not a JSON object")
     return answer
 
 
@@ -83,7 +83,7 @@ def read_run(answer: dict[str, Any]) -> RemoteRun:
     """What the server's answer to ``run_code`` says.
 
     Raises:
-        ServerFailure: if it says that the server failed, or not what it should.
+        ServerFailure: if it reports a failure of the server or is malformed.
     """
     status = answer.get("status")
     compiling, running = answer.get("compile_result"), answer.get("run_result")
@@ -94,7 +94,7 @@ def read_run(answer: dict[str, Any]) -> RemoteRun:
     if isinstance(compiling, dict) and compiling.get("return_code"):
         return _read(compiling, None)._replace(verdict=Verdict.SYNTAX_ERROR)
     if not isinstance(running, dict):
-        raise ServerFailure("an answer without run_result")
+        raise ServerFailure("the answer has no run_result")
     return _read(running, None)
 
 
@@ -102,7 +102,7 @@ def _read(result: dict[str, Any], late: Verdict | None) -> RemoteRun:
     stdout, stderr = result.get("stdout") or "", result.get("stderr") or ""
     seconds = result.get("execution_time") or 0.0
     if type(stdout) is not str or type(stderr) is not str or type(seconds) not in (int, float):
-        raise ServerFailure("a run_result whose stdout, stderr or execution_time is of another type")
+        raise ServerFailure("run_result has a stdout, stderr or execution_time of the wrong type")
     status, code = result.get("status"), result.get("return_code")
     if status == "TimeLimitExceeded":
         verdict: Verdict | None = late or Verdict.TIMED_OUT

@@ -1,7 +1,7 @@
-"""The text that a remote server runs: a program between plain calls on stdin and plain values on stdout.
+"""The script that a remote server runs: it reads calls from stdin and writes plain values to stdout.
 
-Only the program and the arguments of its calls leave this machine. What the server says of success is not
-asked; values are compared here.
+Only the program and the arguments of its calls leave this machine. The server's own verdict is ignored; values
+are compared here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from lit_rl.execution.judging.assert_plan import Call
 from lit_rl.execution.wire import plain
 
-# Servers have been seen to take more than this for a time-out: their pipe fills before they read it.
+# Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
 LONGEST_ANSWER = 100_000
 
-# What writes and reads plain values, each before those that use it.
+# The modules that write and read plain values, each before those that import it.
 _MODULES = (
     "bounded_json", "printable", "neutral_values", "collisions", "set_order", "array_values", "library_values", "plain",
 )  # fmt: skip

@@ -59,7 +59,7 @@ def _write(descriptor: int, line: bytes) -> None:
 
 
 def result_of_tests(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
-    """Run the tests; what they came to. ``counts`` gets how often each assert held, by its number."""
+    """Run the tests and describe the result. Fills ``counts`` with how often each assert held, by its number."""
 
     def passed(number: int) -> None:
         counts[number] = counts.get(number, 0) + 1
@@ -93,7 +93,7 @@ def result_of_tests(job: dict[str, Any], program: TestsSide, counts: dict[int, i
 
 
 def _of_counts(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
-    """The tests came to their end: a pass if they checked what they had to."""
+    """Result of tests that ran to the end: a pass if every required assert ran."""
     if not set(job["required"]) <= counts.keys():
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
     if counts:
@@ -112,8 +112,8 @@ def _of_error(
         error: what ended the tests.
         job: the grader's.
         program: the connection.
-        kinds: what the program told of the names that the tests use.
-        line: of the definition that was run; an error outside of the tests' lines belongs to it.
+        kinds: what the program said about the names that the tests use.
+        line: of the definition that was run; errors outside the tests' lines are reported there.
     """
     for cause in _behind(error):
         if any(cause is raised for raised in program.errors):
@@ -133,7 +133,7 @@ def _of_error(
 
 
 def _is_of_the_folder(error: BaseException) -> bool:
-    """Whether something stands in the way in the folder that the program has written to before the tests began."""
+    """Whether the error may come from what the program left in the working folder before the tests began."""
     if not isinstance(error, OSError) or error.errno == errno.ENOENT:
         return False
     if error.filename is None:

@@ -15,10 +15,10 @@ def peak_bytes() -> int:
 
 
 def has_grown(before: int) -> bool:
-    """Whether this process took a sixteenth of what it may, or cannot get the rest.
+    """Whether this process used a sixteenth of its memory limit, or cannot get the rest.
 
-    One line that asks for more than there is leaves a small process behind. A process that has grown may have done so
-    by values of the program's, whatever line came last.
+    A single line that asks for too much leaves a small process behind. A process that has grown may have done so
+    through values of the program's, whatever line came last.
 
     Args:
         before: what ``peak_bytes`` was when no message of the program's had been read.
@@ -29,7 +29,7 @@ def has_grown(before: int) -> bool:
     if (peak_bytes() - before) * _SHARE >= limit:
         return True
     try:
-        bytearray(limit - limit // _SHARE)  # never touched, so that it takes room and no memory
+        bytearray(limit - limit // _SHARE)  # never touched: takes address space but no memory
     except MemoryError:
         return True
     return False

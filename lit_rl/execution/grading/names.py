@@ -9,7 +9,7 @@ from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.wire.link import BadMessage
 from lit_rl.execution.wire.proxies import Proxy, ProxyClass
 
-# Modules whose import does something.
+# Modules whose import has side effects.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
@@ -44,7 +44,7 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
         if found is None or not callable(found):
             namespace[entry_point] = found = program.function(entry_point, entry_point)
         namespace["candidate"] = found
-    # By its name: a class that stands where the tests call a function has not been named by them.
+    # Only capitalised names: tests that call what they take for a function have not named a class.
     program.named.update(value for key, value in namespace.items() if key[:1].isupper() and isinstance(value, type))
     return namespace
 
@@ -61,10 +61,10 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
             program.is_used = True
         elif kind[0] == "value":
             namespace[name] = value = program.value(kind[1])
-            # A stand-in that can be called asks the program; with anything else the tests may fail before that.
+            # Calling a stand-in marks the program as used; with anything else the tests may fail before that.
             program.is_used |= not (isinstance(value, Proxy | ProxyClass) and callable(value))
         else:
-            raise BadMessage("a name that is nothing")
+            raise BadMessage("a name of unknown kind")
     except (BadMessage, ValueError, TypeError, LookupError) as error:
         raise program.end() from error
     except ImportError:
@@ -72,7 +72,7 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
 
 
 def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
-    """The module that tests mean by a name, or the function; ``None`` if it has not what they use of it."""
+    """The module or function that tests mean by a name; ``None`` if it lacks what they use of it."""
     if not attributes:
         module, _, function = module.rpartition(".")
         attributes = (function,)
@@ -89,7 +89,7 @@ def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
 
 
 def _imported(module: str) -> Any:
-    """A module that the program calls by a name of its own, such as ``import datetime as dt``: the real one."""
+    """The real module behind a name of the program's, such as ``dt`` after ``import datetime as dt``."""
     import sys
 
     top, _, rest = module.partition(".")

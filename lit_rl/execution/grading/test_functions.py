@@ -13,12 +13,12 @@ def run_test(kind: str, name: str, namespace: dict[str, Any]) -> None:
 
     Args:
         kind: ``unittest`` or ``class`` for a class, ``function`` for a function.
-        name: of it.
-        namespace: of the tests.
+        name: its name.
+        namespace: the tests' globals.
 
     Raises:
         TypeError: for a function that needs more than pytest's ``parametrize`` gives.
-        BaseException: that of the first test which fails.
+        BaseException: the exception of the first test that fails.
     """
     if kind == "unittest":
         _run_case(namespace[name])

@@ -1,4 +1,4 @@
-"""The tests' end of the connection: what they may believe of the program, and what it may do to theirs."""
+"""The tests' end of the connection: what they may believe of the program, and what it may do to their objects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TestsSide(Link):
     Attributes:
         is_used: whether anything of the program has reached the tests.
         is_using: whether the program has used an object of the tests.
-        last_result: of the last request that had one.
+        last_result: result of the last request that had one.
     """
 
     __test__ = False
@@ -106,7 +106,7 @@ class TestsSide(Link):
         """One request and its answer: a value, or the program's exception, raised here.
 
         Raises:
-            ProgramEnded: if the program's process is gone, or says what no honest one says.
+            ProgramEnded: if the program's process is gone, or sends what no honest one would.
         """
         if self.ended:
             raise ProgramEnded
@@ -122,7 +122,7 @@ class TestsSide(Link):
         return result
 
     def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments of the tests; what cannot cross is their fault."""
+        """The tests' arguments, encoded; one that cannot cross is the tests' fault."""
         try:
             return super().crossing(args, kwargs)
         except CannotCross as error:
@@ -152,7 +152,7 @@ class TestsSide(Link):
         return value
 
     def exception(self, description: Any) -> BaseException:
-        """The program's exception, noted as the program's."""
+        """The program's exception, recorded as such."""
         error = super().exception(description)
         self.last_error = description
         self.errors.append(error)
@@ -165,16 +165,16 @@ class TestsSide(Link):
         return self._descriptions[index]
 
     def require_theirs(self, number: Any) -> None:
-        """Refuse a number that is none of the program's.
+        """Refuse a number that names no object of the program.
 
         Raises:
-            BadMessage: for any other.
+            BadMessage: for such a number.
         """
         if type(number) is not int or number < 0 or self.held.is_mine(number):
-            raise BadMessage("no number of the program's")
+            raise BadMessage("the number names no object of the program")
 
     def end(self) -> ProgramEnded:
-        """From now on the program counts as ended."""
+        """Count the program as ended from now on; the exception to raise."""
         return self._end([])
 
     def _end(self, message: list[Any]) -> ProgramEnded:
@@ -218,7 +218,7 @@ class TestsSide(Link):
         return kind in self._derived
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator on an object of the program, believed as the class says."""
+        """An operator on an object of the program, believed as far as the class docstring says."""
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
@@ -238,7 +238,7 @@ class TestsSide(Link):
         self._doubt(result)
 
     def _doubt(self, result: Any) -> None:
-        """Believe no plain value that comes of this one, by whatever way."""
+        """Believe no plain value that is derived from this one, in whatever way."""
         if not isinstance(result, Proxy):
             raise TypeError(_NOT_BELIEVED)
         self._doubtful.add(result._number_)
@@ -254,7 +254,7 @@ class TestsSide(Link):
     # --- the tests' objects ------------------------------------------------------------------------------
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the program does with an object that the tests gave it: use it, not look behind it."""
+        """Use an object that the tests gave the program, on its behalf, without letting it look inside."""
         self.is_using = True
         if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
             raise BadMessage(operation)
@@ -266,10 +266,10 @@ class TestsSide(Link):
         return operate_on(target, operation, args, kwargs)
 
     def _require_harmless(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Let the program change values of the tests' objects, not what they do: a test may ask them afterwards.
+        """Let the program change the values of the tests' objects but not their behaviour, which tests may rely on.
 
         Raises:
-            TypeError: for anything that would.
+            TypeError: for what would change it.
         """
         if any(target is function for function in _FOR_TESTS_ONLY):
             raise TypeError(f"{target.__name__} of the tests' process is not for the program")

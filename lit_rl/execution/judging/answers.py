@@ -21,7 +21,7 @@ class Answers:
     """Values by position of the call, and why the others are missing. Each is read when it is compared.
 
     Args:
-        content: what the program's process wrote: one line for its start, one a call; an object is an exception.
+        content: what the program's process wrote: one line for its start, one per call; an object is an exception.
         num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
     """
@@ -51,8 +51,8 @@ class Answers:
         return value_text(self.value(index)) if len(line) <= _LONGEST_SHOWN else f"<a value of {len(line)} bytes>"
 
     @property
-    def tell_the_case(self) -> bool:
-        """Whether calls were made, and what ended them is the doing of one, not of all together."""
+    def single_out_a_case(self) -> bool:
+        """Whether a failure belongs to one case, not to the program's start or to all cases together."""
         started = bool(self._lines) and not self.start_error
         return started and self._ended not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT)
 
@@ -68,7 +68,7 @@ class Answers:
         return self._ended or Verdict.EXCEPTION
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
-        """One verdict an assert."""
+        """One verdict per assert."""
         cases = []
         for assertion in plan.assertions:
             bad = _first(self.missing(index) for index in assertion.calls)
@@ -85,7 +85,7 @@ class Answers:
         return False
 
     def of_calls(self, check: CallTests) -> list[Verdict]:
-        """One verdict a case."""
+        """One verdict per case."""
         cases = []
         for index, (_, expected) in enumerate(check.cases):
             cases.append(self.missing(index) or _holds(self._case_holds, index, expected, check))
@@ -142,7 +142,7 @@ def matches(value: Any, expected: Any, check: CallTests) -> bool:
 
 
 def _same_kind(value: Any, expected: Any, tuples_are_lists: bool) -> bool:
-    if isinstance(value, tuple) and isinstance(expected, tuple):  # one of them with names, perhaps
+    if isinstance(value, tuple) and isinstance(expected, tuple):  # one may be a named tuple
         return True
     return type(value) is type(expected) or (tuples_are_lists and isinstance(value, list | tuple))
 

@@ -1,8 +1,8 @@
 """Tests that are only literal asserts, taken apart: calls for the program, comparisons for us.
 
 ``assert f(1) == 2`` becomes the call ``f(1)``, which goes to the program's process, and ``_0 == 2``, which is
-evaluated here on what came back. A loop over a literal list is that for each of its rounds, and the helpers of
-EvalPlus's tests are known. Tests that do more than that get a grader process instead.
+evaluated here on what came back. Loops over literal lists are unrolled, and the helpers of EvalPlus's tests are
+recognised. Tests that do more than that get a grader process instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lit_rl.execution.judging.literal_loops import rounds, targets
 from lit_rl.execution.judging.names_in_tests import program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
 
-# Imports of these do nothing but bind names, in every process.
+# Importing these does nothing but bind names, in every process.
 _QUIET_MODULES = frozenset(
     (
         "bisect",
@@ -66,7 +66,7 @@ class Expectation(Protocol):
         ...
 
     def wanted(self, test: str) -> str:
-        """What is to come back, or else what is asserted, for a reader; ``test`` is the source of the tests."""
+        """The expected result, or else the assert itself, for a reader; ``test`` is the source of the tests."""
         ...
 
 
@@ -77,9 +77,9 @@ class Assertion:
     Args:
         calls: positions in the plan's calls.
         code: compiled expression; the result of the assert's own call ``i`` is called ``_i`` in it.
-        lines: the first and the last on which it stands in the test.
-        values: of the test's own names.
-        other_side: what the result of its only call must be equal to, if that is all.
+        lines: its first and last line in the test.
+        values: values of the test's own names.
+        other_side: what the result of its only call must equal, if the assert is that simple.
     """
 
     calls: tuple[int, ...]
@@ -111,7 +111,7 @@ class HelperAssertion:
         compare: what the helper does.
         expected: its second argument.
         tolerance: its third.
-        line: where it stands in the test.
+        line: its line in the test.
     """
 
     calls: tuple[int, ...]
@@ -121,7 +121,7 @@ class HelperAssertion:
     line: int
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether the helper is content with the result of its call."""
+        """Whether the helper accepts the result of its call."""
         return self.compare(results[self.calls[0]], self.expected, self.tolerance)
 
     def wanted(self, test: str) -> str:
@@ -203,7 +203,7 @@ class _Planner:
                 self._step(statement)
 
     def _step(self, statement: ast.stmt) -> None:
-        """A statement that a loop may hold, too."""
+        """Plan a statement of a kind that loops may hold, too."""
         if isinstance(statement, ast.Assert):
             self._assertion(statement)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
@@ -221,7 +221,7 @@ class _Planner:
             self._values = before | values
             for statement in loop.body:
                 self._step(statement)
-        self._values = before  # what the last round leaves is not looked at
+        self._values = before  # nothing after a loop may use its names
 
     def _assign(self, statement: ast.Assign) -> None:
         value = self._value(statement.value)  # such as METADATA, or the inputs of a loop
@@ -244,7 +244,7 @@ class _Planner:
                     self._values[bound] = value
 
     def _require_free(self, name: str) -> None:
-        """Refuse to bind a name that means something else, here or before or after this place."""
+        """Refuse to bind a name that means something else anywhere in the test."""
         taken = name in self._names or name in self._alias or name in self._values
         if taken or name in PURE or name in BUILTINS_OF_HELPERS | NAMES_OF_HELPERS or re.fullmatch(r"_\d+", name):
             raise NotLiteral
@@ -269,7 +269,7 @@ class _Planner:
         if not isinstance(result, ast.Call) or name is None or not isinstance(tolerance, int | float):
             raise NotLiteral
         if not _accepts(compare, expected, tolerance):
-            raise NotLiteral  # the fault of such tests is a grader's to find
+            raise NotLiteral  # a grader reports what is wrong with such tests
         position = self._add_call(name, result)
         self._assertions.append(HelperAssertion((position,), compare, expected, tolerance, call.lineno))
 
@@ -285,7 +285,7 @@ class _Planner:
         raise NotLiteral
 
     def _add_call(self, name: str, node: ast.Call) -> int:
-        """Plan a call of the program; its position."""
+        """Plan a call of the program; return its position."""
         args: list[Any] = []
         for argument in node.args:
             value = self._value(argument.value if isinstance(argument, ast.Starred) else argument)
@@ -303,7 +303,7 @@ class _Planner:
 
 
 def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
-    """Whether a helper is content with the expected value itself."""
+    """Whether a helper accepts the expected value itself."""
     try:
         return compare(expected, expected, tolerance)
     except Exception:

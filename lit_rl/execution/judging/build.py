@@ -1,9 +1,9 @@
 """Judging completions of source files in stages: build, run, compare.
 
-The original tree is copied once per worker, built and run there; what it writes is the reference. A second copy,
-without the masked lines, is built as far as it goes. Each completion gets a copy of that one, with its times, so
-that a build of make's kind compiles only what the completion changed, and nothing made of the masked lines is
-within its reach. No completion sees another's copy, and none can touch the original.
+Once per worker, a copy of the original tree is built and run; what it writes is the reference. A second copy,
+without the masked lines, is built as far as it goes. Each completion gets a copy of the second, file times
+included, so that make compiles only what the completion changed and nothing built from the masked lines is within
+reach. No completion sees another's copy, and none can touch the original.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         check: tree, commands, limits.
 
     Returns:
-        an outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
+        An outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
 
     Raises:
         BuildError: the unchanged tree does not build or run.
@@ -142,7 +142,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], report: BoxReport, c
 
 
 def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
-    """What the unchanged tree writes; found once per worker, for all places that are masked in it."""
+    """What the unchanged tree writes; computed once per worker, whatever lines are masked."""
     key = _what_is_built(check)
     if key not in _references:
         _references[key] = _run_reference(check, temporary_folder)
@@ -150,7 +150,7 @@ def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ..
 
 
 def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
-    """What decides what is built and written: the check without limits and weights."""
+    """The part of a check that decides what is built and written: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
 
@@ -219,13 +219,13 @@ def _boxed(
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
-    """By exit status and by the last line of the log: either alone is easily mistaken."""
+    """Whether exit status and last line of the log both say so: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
     return report.status == 0 and bool(lines) and check.success_text in lines[-1]
 
 
 def _copy(source: Path, temporary_folder: str) -> Path:
-    """A copy that the box's user owns, with times kept and no history of versions; links stay links."""
+    """A copy that the box's user owns, with file times but without version control; links stay links."""
     target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder))
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
     user = nobody()
@@ -240,7 +240,7 @@ def _copy(source: Path, temporary_folder: str) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """What a program left may be deep, closed and strangely named."""
+    """Remove a folder whose content may be deep, unreadable and strangely named."""
     empty_folder(str(folder))
     os.rmdir(folder)
 

@@ -22,7 +22,7 @@ _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
 
 
 def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
-    """The calls of a plan, made by the program's process; the plan's comparisons, made here.
+    """Have the program's process make the calls of a plan; make the plan's comparisons here.
 
     Returns:
         ``None`` if a comparison failed over an object of the program, whose operators only a grader can use.
@@ -38,7 +38,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
-    """One call a case, in one process, in order; the values compared here."""
+    """Make one call per case, in order, in one process; compare the values here."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
@@ -56,7 +56,7 @@ def _telling(outcome: Outcome, failed_case: Callable[[], FailedCase | None]) -> 
 
 
 def calls_of(check: CallTests) -> list[Call]:
-    """The calls that a program is asked for, one a case."""
+    """The calls that a program is asked to make, one per case."""
     return [Call(check.entry_point, args, {}) for args, _ in check.cases]
 
 
@@ -74,7 +74,7 @@ def _packed(call: Call) -> Any:
 
 
 def _marshals(value: Any) -> bool:
-    """Whether marshal keeps a value as it is: it makes bytes of an array, and forgets the order of a set."""
+    """Whether marshal preserves a value: it turns an array into bytes, and loses the order of a set."""
     kind = type(value)
     if kind is dict:
         return _marshals(list(value)) and _marshals(list(value.values()))

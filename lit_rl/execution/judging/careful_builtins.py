@@ -1,7 +1,7 @@
-"""Builtin functions that tests apply to results, made so that no result can keep the judge busy.
+"""Builtin functions that tests apply to results, bounded so that no result can keep the supervisor busy.
 
-Most take time that is linear in what they are given. These do not: a table of keys that collide, a sum of
-numbers or lists that grows with each item, rounding to a billion digits.
+Most builtins take time linear in their arguments. These need not: a table of keys that collide, a sum of numbers
+or lists that grows with each item, rounding to a billion digits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _careful_dict(items: Any = ()) -> dict[Any, Any]:
 
 
 def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """The sum, if going from one item to the next does not copy too much of what was summed before."""
+    """The sum, unless adding item by item would copy too much."""
     parts = [start, *items]
     sizes = [_size(part) for part in parts]
     steps = len(parts) * sum(sizes)

@@ -1,4 +1,4 @@
-"""What a job's process is given and leaves: descriptors of files in memory."""
+"""What a job's process is given and what it leaves: descriptors of files in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Child:
 
     def __init__(self, job: dict[str, Any], stdin: bytes | None = None, channel: int | None = None) -> None:
         self.job = memfd(marshal.dumps(job))
-        # Each its own: the offset, flags and locks of an open file would pass from one program to the next.
+        # Never shared: the offset, flags and locks of an open file would pass from one program to the next.
         self.stdin = memfd(stdin) if stdin is not None else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.stdout, self.stderr = memfd(), memfd()
         self.channel = memfd() if channel is None else channel
@@ -40,7 +40,7 @@ class Child:
         self.channel = -1
 
     def close(self) -> None:
-        """Close all descriptors; with them the memory goes."""
+        """Close all descriptors, which frees the memory."""
         for descriptor in self.descriptors:
             if descriptor >= 0:
                 os.close(descriptor)
@@ -59,7 +59,7 @@ def read_whole(descriptor: int) -> bytes:
 
 
 def read_ends(descriptor: int, num_bytes: int) -> bytes:
-    """The first and the last bytes of it; all where it is not longer than both."""
+    """The first and last ``num_bytes`` bytes of a file; all of it if it is no longer than both."""
     size = os.fstat(descriptor).st_size
     if size <= 2 * num_bytes:
         return os.pread(descriptor, size, 0) if size else b""
@@ -67,7 +67,7 @@ def read_ends(descriptor: int, num_bytes: int) -> bytes:
 
 
 def read_tail(descriptor: int) -> str:
-    """The last bytes of it, as text that is fit for a log."""
+    """The last bytes of a file, as printable text."""
     size = os.fstat(descriptor).st_size
     if not size:
         return ""

@@ -2,7 +2,7 @@
 
 Both texts are walked side by side and the walk ends at the first difference, so that time and memory follow
 the expected output, whatever the program printed. Numbers are compared as digits and exponents: no integer,
-decimal or float is ever built of a text that could make it large.
+decimal or float is ever built from a text that could make it large.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Number(NamedTuple):
 
 
 def _number(token: bytes) -> _Number | None:
-    """The number that a token writes; ``None`` for words, ``nan`` and ``inf`` among them."""
+    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``."""
     found = _NUMBER.fullmatch(token)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A compiled program, and what whoever compiles one must offer."""
+"""A compiled program, and the interface of a compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lit_rl.execution.outcome import Verdict
 
 
 class CompilerFailed(RuntimeError):
-    """The compiler failed for reasons that are ours; says nothing about the source."""
+    """The compiler failed for a reason of ours, which says nothing about the source."""
 
 
 class Compiled(NamedTuple):

@@ -1,4 +1,4 @@
-"""C and C++ programs: compiled in a confinement of their own, kept by content, run without any library of the node.
+"""C and C++ programs: compiled under confinement, cached by content, run without any library of the node.
 
 The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
 toolchain. It reads headers and libraries and no other file, so that no secret can be included.
@@ -44,7 +44,7 @@ _COMMON = (
     "program",
     "-lm",
 )
-# An error at a line, of the preprocessor to the assembler, or a name that the linker misses or finds twice.
+# An error with a line, from preprocessor to assembler, or a name that the linker misses or finds twice.
 _OF_THE_SOURCE = re.compile(
     r"^[^\n]*:\d+:(?:\d+:)? (?:fatal )?error: |undefined reference to|multiple definition of",
     re.MULTILINE | re.IGNORECASE,
@@ -61,7 +61,7 @@ class Compiler:
     """Compiles sources, each once. One per worker; its zygote starts with the first source.
 
     Args:
-        settings: of the worker's own zygote; tier and folder are taken over.
+        settings: those of the worker's own zygote, whose tier and folder are used here, too.
         trainer: socket to the trainer, to notice that it hung up.
         trainer_process: descriptor of the trainer's process.
     """
@@ -77,7 +77,7 @@ class Compiler:
         """The compiled program, from the cache if its source was compiled before.
 
         Raises:
-            CompilerFailed: if it was not the source that kept it from compiling; that is not cached.
+            CompilerFailed: if compiling failed through no fault of the source; that is not cached.
         """
         key = hashlib.sha256(f"{language}\0{source}".encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
@@ -93,10 +93,10 @@ class Compiler:
             self._zygote.close()
 
     def _compile(self, source: str, language: Language) -> Compiled:
-        """Compile a source; where the compiler may have failed for our reasons, check before its error counts.
+        """Compile a source; rule out a broken compiler before an error counts.
 
-        What it prints is not evidence: a source can have any text printed. So a failure that is not plainly
-        the source's counts only if a program known to be good compiles now, and the source fails again.
+        What the compiler prints proves nothing: a source can make it print any text. So a failure that is not
+        plainly the source's counts only if a known good program compiles now and the source fails again.
         """
         first = self._attempt(source, language)
         if first.verdict is not Verdict.SYNTAX_ERROR or _OF_THE_SOURCE.search(first.diagnostics):
@@ -112,7 +112,7 @@ class Compiler:
         return second
 
     def _works(self, language: Language) -> bool:
-        """Whether a program known to be good compiles."""
+        """Whether a known good program compiles."""
         return self._attempt(_KNOWN_GOOD[language], language).verdict is None
 
     def _attempt(self, source: str, language: Language) -> Compiled:
@@ -152,8 +152,8 @@ class Compiler:
 def _failed(language: Language, compiled: Compiled) -> CompilerFailed:
     last = " ".join(compiled.diagnostics.split("\n")[-4:]).strip()
     return CompilerFailed(
-        f"{_DRIVERS[language]} does not compile a program known to be good here: mend the toolchain, or give the "
-        f"machine memory and disk; it said: {last[:500]}"
+        f"{_DRIVERS[language]} fails on a known good program here: repair the toolchain, or free memory and disk; "
+        f"it said: {last[:500]}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Counts what a test has checked: a pass needs every assert that was to run, not the absence of a failure."""
+"""Counts what a test has checked: a pass needs every required assert to have run, not just no failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ANSWERING = ("abs", "all", "any", "bool", "isinstance", "len", "print", "repr",
 
 
 class Evidence(ast.NodeTransformer):
-    """Puts a call that notes it behind every statement which fails a test when something is wrong.
+    """Inserts a call that records it after every statement that fails a test when something is wrong.
 
     These are asserts, calls of functions named ``assert...``, ``if`` and ``try`` statements that raise, and blocks
     that expect an exception. ``num_notes`` counts them; ``required`` are those that no condition guards.
@@ -38,13 +38,13 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)]
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
-        """A call such as ``self.assertEqual(a, b)``. A test runner's ``main`` goes: the grader runs the tests."""
+        """A call such as ``self.assertEqual(a, b)``. A runner's ``main`` is dropped: the grader runs the tests."""
         if _is_runner(node):
             return ast.copy_location(ast.Pass(), node)
         return [node, self._note(node)] if _name_called(node.value).startswith("assert") else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        """``if not right: raise ...``, or ``assert ...``: that nothing was wrong has been checked."""
+        """``if not right: raise ...``, or ``assert ...``: getting past it counts as a check."""
         raises = can_fail(node)
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
@@ -56,7 +56,7 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if raises else [node]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
-        """A block: what stands in it is required, unless it is to raise."""
+        """A block: its content is required, unless it is expected to raise."""
         expects = any(_name_called(item.context_expr) in _EXPECTING for item in node.items)
         if expects or _raises(node.body):
             self._guard(node)
@@ -65,11 +65,11 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Anything else: whether its blocks run depends on something."""
+        """Anything else: its blocks may not run."""
         return self._guard(node)
 
     def require(self, function: ast.FunctionDef) -> None:
-        """Count the asserts of a function's own block as required: it is called for certain."""
+        """Count the asserts of a function's own block as required: it is certain to be called."""
         for statement in function.body:
             number = _number_noted(statement)
             if number is not None:

@@ -1,4 +1,4 @@
-"""The first case that did not pass, as a reader is shown it. Computed only where a program has failed."""
+"""The first case that did not pass, as shown to a reader. Computed only for programs that failed."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def failed_call(
     Args:
         answers: of the program.
         cases: verdict of each case.
-        calls: that were asked for, one a case.
-        check: with what each must give.
+        calls: calls that were asked for, one per case.
+        check: holds the expected values.
     """
-    place = _first_failed(answers, cases)
-    if place is None:
+    index = _first_failed(answers, cases)
+    if index is None:
         return None
-    return FailedCase(place + 1, _shown(calls[place]), value_text(check.cases[place][1]), answers.text(place))
+    return FailedCase(index + 1, _shown(calls[index]), value_text(check.cases[index][1]), answers.text(index))
 
 
 def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
     """The first assert of a plan that does not hold; ``test`` is the source that the plan was made of."""
-    place = _first_failed(answers, cases)
-    if place is None:
+    failed = _first_failed(answers, cases)
+    if failed is None:
         return None
-    assertion = plan.assertions[place]
+    assertion = plan.assertions[failed]
     made = assertion.calls[:_MOST_CALLS]
     call = "; ".join(_shown(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
-    return FailedCase(place + 1, shortened(call), assertion.wanted(test), shortened(actual))
+    return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
 
 
 def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
@@ -59,9 +59,9 @@ def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
 
 
 def _first_failed(answers: Answers, cases: Sequence[Verdict]) -> int | None:
-    if not answers.tell_the_case:
+    if not answers.single_out_a_case:
         return None
-    return next((place for place, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+    return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
 
 def _shown(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""The statement of a test that failed in a grader, as a reader is shown it."""
+"""The statement of a test that failed in a grader, as shown to a reader."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.D
 
 
 def failed_statement(check: AssertTests, number: int, line: int, actual: str) -> FailedCase:
-    """The case that stands at a line of the tests.
+    """The case at a line of the tests.
 
     Args:
-        check: with the tests.
-        number: 1-based place of the case.
+        check: holds the tests.
+        number: 1-based number of the case.
         line: where the tests ended.
-        actual: what the program answered last; shown where it answered the one question of the statement.
+        actual: the program's last answer; shown if the statement asked the program just once.
     """
     source, asks_once = _statement_at(check.test, check.entry_point, line)
     return FailedCase(number, source, actual=shortened(actual) if asks_once else "", kind="assert")
@@ -38,7 +38,7 @@ def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, b
     if not around:
         return lines_of(test, line, line), False
     found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
-    if hasattr(found, "body"):  # no more than the line that holds the condition
+    if hasattr(found, "body"):  # a block: show only the line of its condition
         return lines_of(test, line, line), False
     source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
     return source, _asks_once(found, {*prepare_tests(test, entry_point).names, "candidate"})

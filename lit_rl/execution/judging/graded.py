@@ -33,7 +33,7 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
     outcome, broken = _run(client, program, check, prepared, secret)
     if broken is None:
         return outcome
-    # Whose doing it was is not known, so the tests run once more, up to their first use of an empty program.
+    # Program or tests may be at fault, so the tests run once more, up to their first use of an empty program.
     alone, also_broken = _run(client, "", check, prepared, secret)
     theirs = also_broken is not None or alone.verdict is Verdict.INFRASTRUCTURE_FAILURE
     return _failure(f"{broken}, and does so with an empty program") if theirs else outcome
@@ -42,9 +42,9 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
 def _run(
     client: ZygoteClient, program: str, check: AssertTests, prepared: PreparedTests, secret: str
 ) -> tuple[Outcome, str | None]:
-    """The outcome of a program, and how the grader ended if it did by itself, before it told a result."""
+    """The outcome of a program, and how the grader ended if it did so without a result."""
     options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
-    # The same for the same test, and made of what the program's process never sees.
+    # The seed is the same for the same test, and derived from what the program's process never sees.
     digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
     tests = {
         "mode": "grade",
@@ -60,7 +60,7 @@ def _run(
         Child({"mode": "serve", "source": program, **options}, channel=theirs.detach()) as served,
     ):
         client.start([grader, served], check.timeout_seconds)
-        # Else neither process would notice that the other is gone.
+        # Otherwise neither process would notice that the other is gone.
         grader.close_channel()
         served.close_channel()
         report = client.finish()
@@ -72,12 +72,12 @@ def _run(
 
 
 def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
-    """What the grader told: one whole line with the job's secret, from a process that ended as that line says.
+    """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     Args:
-        content: what was written where the grader writes.
-        status: of the grader's process, as ``waitpid`` gives it.
-        secret: of this job; the program never sees it.
+        content: what the grader wrote.
+        status: exit status of the grader's process, as ``waitpid`` gives it.
+        secret: the job's; the program never sees it.
     """
     if content.count(b"\n") != 1 or not content.endswith(b"\n"):
         return None
@@ -90,7 +90,7 @@ def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None
 
 
 class _Grading:
-    """From how two processes ended to an outcome."""
+    """Turns the end of both processes into an outcome."""
 
     def __init__(
         self, client: ZygoteClient, check: AssertTests, served: Child, report: JobReport, ended: Verdict | None
@@ -103,7 +103,7 @@ class _Grading:
         self.broken: str | None = None
 
     def outcome(self, result: dict[str, Any] | None) -> Outcome:
-        """The verdict: of a limit that was reached, else of what the grader told."""
+        """The outcome of a limit that was reached, else of what the grader reported."""
         if self._report.timed_out or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._made(self._ended or Verdict.TIMED_OUT, None, result)
         if result is None:
@@ -128,8 +128,8 @@ class _Grading:
         error, line = _error_of(result), result["line"]
         own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
         if error["types"] == ["MemoryError"]:
-            # ``range(10**12)`` takes few bytes to send, and ``list(f(1))`` of it all there are. Without a line it was
-            # the program's answer to the question which names it has.
+            # ``range(10**12)`` takes few bytes to send, but ``list(f(1))`` of it takes all there are. Without a line,
+            # it was the program's list of its names that took them.
             if (result["grown"] and (result["asked"] or line is None)) or (
                 result["asked"] and (result["using"] or not own)
             ):
@@ -141,7 +141,7 @@ class _Grading:
         return self._made(Verdict.WRONG_ANSWER, error, result)
 
     def _without_result(self) -> Outcome:
-        """The grader ended by itself: killed when its group was full of memory, say."""
+        """The grader ended without a result, for example killed because its group ran out of memory."""
         status = self._report.children[0].status
         if status & 0x7F == signal.SIGXCPU:
             return self._made(Verdict.TIMED_OUT, None, None)

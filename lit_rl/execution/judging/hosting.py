@@ -40,7 +40,7 @@ from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description,
 from lit_rl.execution.zygote.zygote import OUT_OF_WALL
 
 _LONGEST_CALL = 1 << 20
-_MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand that are longer than any order
+_MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
 
 
 class Host(Protocol):
@@ -53,12 +53,12 @@ class Host(Protocol):
 
 
 class HostedRun(NamedTuple):
-    """How a program ended that was run with a host.
+    """How a program that ran with a host ended.
 
     Args:
         verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
         outcome: the same with exception type, line, output tails and seconds.
-        message: text of the exception that ended the program, the program's own word.
+        message: text of the exception that ended the program, as the program reported it.
         num_calls: calls that the host answered.
     """
 
@@ -98,7 +98,7 @@ def run_hosted(
         "no_sleep": no_sleep,
     }
     with ours, Child(job, channel=theirs.detach()) as child:
-        # A program that calls and reads no answer would have us wait for it, writing.
+        # A program that calls and never reads an answer would block us as we write.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _seconds(wall_limit(timeout_seconds)))
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
@@ -118,7 +118,7 @@ class _Session:
         self._error: Description | None = None
 
     def serve(self) -> JobReport:
-        """Calls until the zygote reports the end of the job."""
+        """Answer calls until the zygote reports the end of the job."""
         listening = True
         while True:
             report = self._client.finish(self._channel if listening else None)
@@ -128,18 +128,18 @@ class _Session:
             listening = self._read()
 
     def _drain(self, listening: bool) -> None:
-        """What the program said before it ended."""
+        """Read what the program sent before it ended."""
         while listening:
             listening = self._read()
 
     def _read(self) -> bool:
-        """Answer the calls that are there; whether more can come."""
+        """Answer the calls that have arrived; return whether more can come."""
         try:
             self._channel.fill()
             while (line := self._channel.take_line()) is not None:
                 self._take(line)
         except (LineTooLong, plain.NotPlain):
-            # No honest program writes that. It would wait, perhaps writing, for its wall limit.
+            # No honest program sends that, and this one may run on to its wall limit.
             self._client.stop()
             return False
         except ChannelClosed:
@@ -180,7 +180,7 @@ class _Session:
             return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
-        """The verdict: a program that ended without its last word did not return."""
+        """How the run ended: a program that ended without its last message did not return."""
         verdict = how_it_ended(client, child, report)
         if self._stopped and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT

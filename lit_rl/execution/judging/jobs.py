@@ -41,11 +41,11 @@ class ZygoteLost(Exception):
 
 
 class KilledFromOutside(Exception):
-    """Something that is not ours killed a process of a job; no limit was hit. It says nothing about the program."""
+    """A process of a job was killed, but not by us or by a limit, which says nothing about the program."""
 
 
 class Spent(NamedTuple):
-    """How one child ended, what it used, and whether it ran until it was killed by us."""
+    """How one child ended, what it used, and whether we killed it."""
 
     status: int
     cpu_seconds: float
@@ -73,7 +73,7 @@ class JobReport(NamedTuple):
 
 
 class _Job:
-    """The job that runs: its number, what watches it, by when the zygote must say something."""
+    """The running job: its number, what watches it, when the zygote must have answered."""
 
     def __init__(self, watch: Watch, cpu_seconds: float) -> None:
         self.cpu_seconds = cpu_seconds
@@ -99,10 +99,10 @@ class ZygoteClient:
         self.control = control
         self.settings = settings
         self.compiler: CompilesPrograms | None = None
-        self.on_wait: Callable[[], None] = lambda: None  # called every moment while a program runs
+        self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
-        self.renew: Callable[[], socket.socket] | None = None  # how to get another zygote for one that is worn
+        self.renew: Callable[[], socket.socket] | None = None  # replaces a worn zygote
         self.is_worn = False
         self._job: _Job | None = None
         self._poll = select.poll()
@@ -126,7 +126,7 @@ class ZygoteClient:
             case_seconds: CPU seconds of one case.
             num_cases: cases in the job.
             compiled: the children execute a compiled program.
-            answers: memfd in which a line stands for each case that was answered, where there are several.
+            answers: memfd that gets a line for each answered case, if there are several.
         """
         self._make_ready()
         self._job = _Job(Watch(case_seconds, num_cases, answers), case_seconds * num_cases)
@@ -139,11 +139,11 @@ class ZygoteClient:
             raise ZygoteLost(str(error)) from None
 
     def finish(self, channel: Channel | None = None) -> JobReport | None:
-        """Wait for the report of the job that runs, or for something to read in ``channel`` (``None``).
+        """Wait for the report of the running job, or until there is something to read in ``channel`` (``None``).
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
-            SystemExit: if the outcome is no longer waited for.
+            SystemExit: if nobody waits for the outcome any more.
         """
         job = self._job
         assert job is not None
@@ -172,14 +172,14 @@ class ZygoteClient:
         return report
 
     def stop(self, cause: int = STOPPED) -> None:
-        """Have the job that runs killed; its report follows."""
+        """Have the running job killed; its report follows."""
         if self._job is not None and not self._job.is_stopped:
             self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
             with contextlib.suppress(OSError):
                 self.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
-        """Kill the job that runs, if one still does, and take its report: the next job must not be judged by it.
+        """Kill the running job, if there is one, and read its report, lest the next job be judged by it.
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
@@ -213,7 +213,7 @@ class ZygoteClient:
                 return None
 
     def _look(self, job: _Job) -> None:
-        """Stop a job that is over a limit; give up a zygote that says nothing."""
+        """Stop a job that is over a limit; give up on a zygote that does not answer."""
         now = time.monotonic()
         if now >= job.next_word:
             job.next_word = now + LOOK_SECONDS
@@ -254,7 +254,7 @@ class ZygoteClient:
         return JobReport(self._explained(cause, job, children), parts[0][2], children)
 
     def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
-        """The cause of a job's end, where a child was killed and not by the zygote.
+        """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
 
         Raises:
             KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
@@ -263,7 +263,7 @@ class ZygoteClient:
         if not killed or cause != FINISHED or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
             return cause
         if sum(spent.cpu_seconds for spent in children) >= job.cpu_seconds:
-            return OUT_OF_CPU  # by the kernel's limit, which stands behind ours
+            return OUT_OF_CPU  # by the kernel's limit, which backs up ours
         if self.group_is_full():
             return GROUP_IS_FULL
         raise KilledFromOutside

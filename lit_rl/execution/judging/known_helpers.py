@@ -1,7 +1,7 @@
 """Helper functions that EvalPlus writes into tests, recognised by their shape and answered here without running them.
 
-A shape is what a definition does, without names of arguments and locals, annotations, docstrings and messages of
-asserts. A helper of any other shape is not known, whatever its name, and its tests get a grader.
+A shape is a definition without the names of arguments and locals, annotations, docstrings and messages of asserts.
+A helper of any other shape is not recognised, whatever its name, and its tests get a grader.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Compare = Callable[[Any, Any, float], bool]
 BUILTINS_OF_HELPERS = frozenset(
     ("abs", "all", "bool", "enumerate", "float", "isinstance", "len", "list", "set", "staticmethod", "tuple", "zip")
 )
-"""Names with which the helpers and their loops mean builtins: nothing is known where the program's are meant."""
+"""Builtins that the helpers and their loops use: no helper is recognised if the program defines one of these."""
 
 NAMES_OF_HELPERS = frozenset(("assertion", "is_floats", "np"))
 
@@ -53,7 +53,7 @@ def _as_is(value: Any, expected: Any, atol: float) -> bool:
 
 
 def _as_sets(value: Any, expected: Any, atol: float) -> bool:
-    """The same, of the sets of both; what is expected says before whether it is floats."""
+    """The same, of the sets of both; whether floats are expected is decided before."""
     if atol == 0 and _is_floats(expected):
         atol = _ATOL_OF_FLOATS
     value, expected = CAREFUL["set"](value), set(expected)
@@ -63,7 +63,7 @@ def _as_sets(value: Any, expected: Any, atol: float) -> bool:
 
 
 def _as_truth(value: Any, expected: Any, atol: float) -> bool:
-    """Yes or no; of anything else than a bool, whether it is not None."""
+    """A bool equals the expected one; for anything else, whether it is not ``None`` does."""
     return bool(value == expected if isinstance(value, bool) else expected == (value is not None))
 
 
@@ -82,7 +82,7 @@ def _allclose(value: Any, expected: Any, rtol: float, atol: float) -> Any:
 
 
 def shape_of(definition: ast.FunctionDef | ast.ClassDef) -> str:
-    """A name for all definitions that do the same in the same words."""
+    """Hash of a definition's shape."""
     return hashlib.sha256(repr(_shape(definition, {})).encode()).hexdigest()[:32]
 
 
@@ -103,7 +103,7 @@ def _shape(node: Any, local: dict[str, str]) -> Any:
     if isinstance(node, ast.arg) and node.arg in local:
         return ("arg", local[node.arg], _shape(_plain_annotation(node.annotation), local))
     fields = ((name, _field(node, name, field)) for name, field in ast.iter_fields(node))
-    # What is absent is left out: later versions of Python have fields that earlier ones have not.
+    # Absent fields are left out, because later versions of Python add some.
     return (type(node).__name__, *((name, _shape(field, local)) for name, field in fields if field not in (None, [])))
 
 
@@ -119,7 +119,7 @@ def _field(node: ast.AST, name: str, field: Any) -> Any:
 
 
 def _plain_annotation(node: Any) -> Any:
-    """Nothing for a builtin type, whose evaluation does nothing."""
+    """``None`` for a builtin type, whose evaluation has no effect."""
     return None if isinstance(node, ast.Name) and node.id in BUILTINS_OF_HELPERS else node
 
 
@@ -127,7 +127,7 @@ _SHAPES: Mapping[str, str] = {
     "4503e585f6dedada08966239ffa2edf6": "np",
     "51c7aed20b8b31fc7540c037c88329ea": "is_floats",
 }
-# A function of this name, by what its body does. With one of these a loop over cases needs no grader.
+# What a function called ``assertion`` compares, by its shape. With one of these, a loop over cases needs no grader.
 _COMPARISONS: Mapping[str, Compare] = {
     "cb013c5171fdb25ecec03af74cac512a": _as_is,
     "7e372df8b01283b85459012e37a707ba": _as_is,  # with the comparison in a variable: HumanEval+
@@ -137,13 +137,13 @@ _COMPARISONS: Mapping[str, Compare] = {
 
 
 class KnownHelpers:
-    """The definitions of a test that are known, in the order in which they come."""
+    """The recognised helpers among the definitions of a test, in order."""
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
 
     def add(self, definition: ast.stmt) -> bool:
-        """Note a definition; false if it is not known, or the second of its name."""
+        """Note a definition; false if it is not recognised, or the second of its name."""
         if not isinstance(definition, ast.FunctionDef | ast.ClassDef) or definition.name in self._found:
             return False
         shape = shape_of(definition)
@@ -152,7 +152,7 @@ class KnownHelpers:
         return known
 
     def comparison(self, name: str) -> Compare | None:
-        """What a function of the tests compares, if all that it uses is known."""
+        """What a function of the tests compares, if all that it uses is recognised."""
         compare = _COMPARISONS.get(self._found.get(name, ""))
         needs = () if compare is _as_truth else ("np", "is_floats")
         return compare if all(needed in self._found for needed in needs) else None

@@ -31,10 +31,10 @@ class Template:
     """An assert's expression, compiled once however often it is used.
 
     Args:
-        code: in which the result of call ``i`` is called ``_i``.
-        calls: of the program: name and call.
-        names: of values of the test that it uses.
-        wanted: what the result of the only call must be equal to, if that is all that is asserted.
+        code: the compiled expression, in which the result of call ``i`` is called ``_i``.
+        calls: calls of the program: name and syntax node.
+        names: names of the test's values that it uses.
+        wanted: what the result of the only call must equal, if that is all that is asserted.
     """
 
     code: CodeType
@@ -97,7 +97,7 @@ def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: 
 def _is_value(
     name: ast.Name, called: Container[int], resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]
 ) -> bool:
-    """Whether a name means plain data: a function that is not called is none, a type is."""
+    """Whether a name means plain data: a type does, a function only where it is called."""
     if name.id in values:
         return id(name) not in called
     if name.id not in PURE or resolve(name) is not None:
@@ -125,7 +125,7 @@ class _Results(ast.NodeTransformer):
                 raise NotLiteral
         elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
             raise NotLiteral
-        # ``and``/``or`` and chains skip calls that Python would not make: a grader keeps their order.
+        # ``and`` and ``or`` may skip calls that a plan would make: a grader evaluates them in order.
         if isinstance(node, ast.BoolOp) and any(isinstance(part, ast.Call) for part in ast.walk(node)):
             raise NotLiteral
         return self.generic_visit(node)
@@ -144,5 +144,5 @@ class _Results(ast.NodeTransformer):
 
 
 def _constant(node: ast.AST) -> bool:
-    """Whether no result of the program is in there."""
+    """Whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))

@@ -1,4 +1,4 @@
-"""Which names of a test mean the program's."""
+"""Which names in a test mean the program's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
     """Names of the test that mean the program's: used, not bound by the test, and not builtin.
 
-    A program that defines its own ``abs`` or ``set`` must not have the tests use it. Where a test uses
-    no name but builtin ones (``assert sum(10, 15) == 6``), the outermost call is the one under test.
+    Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
+    (``assert sum(10, 15) == 6``), the outermost call is the one under test.
 
     Args:
         test: source of the test.
@@ -57,7 +57,7 @@ def _name(node: ast.expr) -> str | None:
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 
-# What tests of numeric programs call these modules.
+# Customary names of modules in tests of numeric programs.
 _CUSTOMARY = {
     "np": "numpy",
     "numpy": "numpy",
@@ -78,7 +78,7 @@ _COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
 def foreign_modules(
     tree: ast.Module, names: frozenset[str], entry_point: str | None
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Names that tests use as modules without importing them: ours, whatever the program calls so.
+    """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
 
     Args:
         tree: the test.

@@ -1,8 +1,8 @@
 """Limits of the supervisor's own, while it reads what a program wrote.
 
-Everything that reads such content is bounded; these limits stand behind it, for the bound that was forgotten. They
-hold from a program's report on to the end of its judgement. Before that only tests of ours are read, and those may
-take what they need.
+Everything that reads such content is bounded; these limits back that up, for the bound that was forgotten. They
+hold from a program's report to the end of its judgement. Before that only our own tests are read, which may take
+what they need.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import resource
 import signal
 from typing import Any
 
-# Beside this the process takes some 30 MiB.
+# On top of the 30 MiB or so that the process takes by itself.
 _MEMORY_BYTES = 240 << 20
 _USUAL_OUTPUT_BYTES = 16 << 20
 _CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
@@ -39,7 +39,7 @@ class OwnLimits:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
 
     def on_content(self) -> None:
-        """From now on something is read that a program wrote."""
+        """Start the limits: from now on what a program wrote is read."""
         self.has_content = True
         if not self._is_bounded:
             self._is_bounded = True
@@ -48,14 +48,14 @@ class OwnLimits:
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
     def end_judgement(self) -> None:
-        """What is done next has time of its own."""
+        """Stop the clocks: what comes next has time of its own."""
         if self.has_content:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
             signal.setitimer(signal.ITIMER_PROF, 0.0)
             self.has_content = False
 
     def lift_memory(self) -> None:
-        """Nothing of a program's is held any more: messages and processes of ours take what they need."""
+        """Lift the memory limit, once nothing that a program wrote is held any more."""
         if self._is_bounded:
             self._is_bounded = False
             _limit_memory(resource.RLIM_INFINITY)
@@ -71,7 +71,7 @@ def _address_space() -> int:
 
 
 def _limit_memory(num_bytes: int) -> None:
-    """The soft limit alone, so that it can be lifted."""
+    """Set only the soft limit, so that it can be lifted."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard != resource.RLIM_INFINITY:
         num_bytes = hard if num_bytes == resource.RLIM_INFINITY else min(num_bytes, hard)
@@ -80,6 +80,6 @@ def _limit_memory(num_bytes: int) -> None:
 
 
 def go_before_the_trainer() -> None:
-    """When memory runs out, programs are killed first, then this process, and the trainer last."""
+    """Have the kernel kill programs first when memory runs out, then this process, and the trainer last."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")

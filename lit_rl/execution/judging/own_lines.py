@@ -12,12 +12,12 @@ _FILES = ("open", "os", "shutil", "tempfile", "pathlib", "Path", "glob", "filein
 
 
 def own_lines(tree: ast.Module, names: Iterable[str]) -> tuple[int, ...]:
-    """Lines on which no value can stand that came from the program.
+    """Lines that no value of the program's can reach.
 
-    A value is followed through assignments, loops, parameters and results by the names alone: a name that holds one
-    anywhere counts as holding one everywhere. So does one that is changed where a value of the program's decides
-    whether and how often, see ``Steering``; the lines there are not the test's own. So what is found is certain, and
-    some that could be found is not.
+    Values are followed through assignments, loops, parameters and results by name alone: a name that holds one
+    anywhere counts as holding one everywhere. So does a name that is changed where a value of the program's decides
+    whether or how often (see ``Steering``); the lines there are not the test's own. Lines that are returned are
+    certain; some that could be are missing.
 
     Args:
         tree: the test.
@@ -63,7 +63,7 @@ def _flows(node: ast.AST, touched: set[str]) -> bool:
     if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
         return _uses(node.iter, touched)
     if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
-        return _uses(node, touched)  # also where it says under which key
+        return _uses(node, touched)  # also as a key on the left
     if isinstance(node, ast.withitem):
         return _uses(node.context_expr, touched)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):  # ``seen.append(f(1))``
@@ -93,7 +93,7 @@ def _roots(node: ast.AST) -> Iterator[str]:
 
 
 def _parameters(call: ast.Call, functions: dict[str, _Function], touched: set[str]) -> set[str]:
-    """Parameters that a call gives a value of the program's, or that a function passed along may be given."""
+    """Parameters that a call gives a value of the program's, or that a function passed along may get."""
     given = [*call.args, *[word.value for word in call.keywords]]
     found: set[str] = set()
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
@@ -117,7 +117,7 @@ def _uses(node: ast.AST, names: set[str]) -> bool:
 
 
 def _spans(tree: ast.Module) -> Iterator[tuple[ast.stmt, int, int, list[ast.AST]]]:
-    """Each statement with its first and last line and its parts; of one with a body, what stands before that."""
+    """Each statement with its first and last line and its parts; of one with a body, only what precedes that."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt):
             continue
@@ -134,7 +134,7 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 def _head(node: ast.stmt) -> Iterator[ast.AST]:
-    """What stands before the body; of a class also what is run to make it."""
+    """What precedes the body; for a class also what runs to create it."""
     blocks = ("body", "orelse", "finalbody", "handlers")
     for name, part in ast.iter_fields(node):
         if name not in blocks:

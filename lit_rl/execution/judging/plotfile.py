@@ -1,7 +1,7 @@
 """Reading AMReX plotfiles: a folder with a text ``Header`` and, per level, boxes of cells in binary files.
 
-Only what a comparison needs, in the standard library alone, and careful: the files may have been written by a
-program that wants to hold up or mislead its reader.
+Reads only what a comparison needs, with the standard library alone, and carefully: the program that wrote the files
+may want to stall or mislead its reader.
 
 Source:
     the format as AMReX writes it (``HyperCLaw-V1.1``): https://amrex-codes.github.io/amrex/docs_html/IO.html
@@ -63,8 +63,8 @@ def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Var
 
     Args:
         read: reads a file of the plotfile's folder.
-        name: of the variable, as in the header.
-        most_bytes: longest binary data that is read altogether.
+        name: name of the variable in the header.
+        most_bytes: most binary data to read, in bytes.
 
     Raises:
         PlotfileError: a file is missing, broken or too long, or there is no such variable.
@@ -106,15 +106,15 @@ def _read_level(
 ) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
     text = read(f"{path}_H").decode("ascii", "replace")
     boxes = tuple(_box(found.groups()) for found in _BOX.finditer(text))
-    places = [(name, int(offset)) for name, offset in _FAB_ON_DISK.findall(text)]
-    if not boxes or len(boxes) != len(places):
-        raise PlotfileError(f"{path}_H lists {len(boxes)} boxes and {len(places)} places in files")
+    arrays = [(name, int(offset)) for name, offset in _FAB_ON_DISK.findall(text)]
+    if not boxes or len(boxes) != len(arrays):
+        raise PlotfileError(f"{path}_H lists {len(boxes)} boxes and {len(arrays)} arrays")
     if sum(box.num_cells for box in boxes) * 8 * num_components > most_bytes:
         raise PlotfileError(f"{path} has more than {most_bytes} bytes of data")
     folder = path.rsplit("/", 1)[0]
     files: dict[str, bytes] = {}
     values = []
-    for box, (name, offset) in zip(boxes, places, strict=True):
+    for box, (name, offset) in zip(boxes, arrays, strict=True):
         if "/" in name:
             raise PlotfileError(f"{name!r} is outside the level's folder")
         if name not in files:
@@ -134,7 +134,7 @@ def _read_fab(content: bytes, offset: int, box: Box, component: int) -> array.ar
     start = head.end() + component * box.num_cells * width
     data = content[start : start + box.num_cells * width]
     if len(data) != box.num_cells * width:
-        raise PlotfileError(f"the array at byte {offset} is cut")
+        raise PlotfileError(f"the array at byte {offset} is cut short")
     cells: array.array[float] = array.array("d" if width == 8 else "f")
     cells.frombytes(data)
     # The order lists byte positions: ascending is most significant first.
@@ -146,15 +146,15 @@ def _read_fab(content: bytes, offset: int, box: Box, component: int) -> array.ar
 def _box(groups: Sequence[str]) -> Box:
     low, high, kind = (tuple(int(part) for part in group.split(",")) for group in groups)
     if not len(low) == len(high) == len(kind) or any(b < a for a, b in zip(low, high, strict=True)):
-        raise PlotfileError(f"no box: {groups}")
+        raise PlotfileError(f"not a box: {groups}")
     return Box(low, high)
 
 
 def similarity(found: Variable, reference: Variable) -> float:
-    """How near a variable is to its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
+    """How close a variable is to its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
 
     Returns:
-        0 to 1; 0 if shapes differ or a value is not finite. A reference of zeros is met by zeros alone.
+        0 to 1; 0 if shapes differ or a value is not finite. Only zeros match a reference of zeros.
     """
     if found.boxes != reference.boxes:
         return 0.0

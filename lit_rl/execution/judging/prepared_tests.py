@@ -28,9 +28,9 @@ class PreparedTests(NamedTuple):
         modules: names that mean modules though the tests do not import them, each with its module and the
             attributes that are used.
         calls_check: whether the tests call their function ``check`` themselves.
-        check_line: where they define it.
+        check_line: line on which they define it.
         required: numbers of those asserts that no condition guards.
-        runs: what is to be run after the definitions: kind, name and line of test functions and classes.
+        runs: what to run after the definitions: kind, name and line of test functions and classes.
     """
 
     code: bytes
@@ -81,7 +81,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
 
 @lru_cache(maxsize=64)
 def lines_of_the_tests(test: str, entry_point: str | None) -> frozenset[int]:
-    """Lines of tests on which no value of the program can stand: an error there is the tests' own."""
+    """Lines of tests that no value of the program can reach: an error there is the tests' own."""
     tree = ast.parse(test)
     names = set(program_names(test, tree, entry_point))
     for node in tree.body:

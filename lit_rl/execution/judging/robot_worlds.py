@@ -32,7 +32,7 @@ RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "
 ENTRY_POINT = "task_program"
 
 MAX_CALLS = 10_000
-"""A program that calls the robot more often than this waits for ever."""
+"""A program that calls the robot more often than this is taken to wait for ever."""
 
 _PREAMBLE = "import sys, time\n"
 _SCALARS = frozenset((bool, float, int, str, type(None)))
@@ -54,7 +54,7 @@ class RobotHost:
         self._signatures = {name: inspect.signature(call) for name, call in self._calls.items()}
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Answer one call. Too few or too many arguments are a fault in Python, not one of the robot."""
+        """Answer one call. A wrong number of arguments is an error of Python, not of the robot."""
         try:
             bound = self._signatures[name].bind(*args, **kwargs)
         except TypeError as error:
@@ -64,7 +64,7 @@ class RobotHost:
 
 @dataclass(frozen=True)
 class _Tested:
-    """What became of one test."""
+    """The result of one test."""
 
     verdict: Verdict
     robot_verdict: RobotVerdict
@@ -82,7 +82,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         check: the worlds.
 
     Returns:
-        an outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
+        An outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
         the mean over all tests of the share of conjuncts that hold, 0 for a test that ended in an error or
         was not started.
 
@@ -102,9 +102,9 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
-    """Run the program in worlds that are made up as it goes; the first contradiction refuses it.
+    """Run the program in worlds that are made up as it goes; the first contradiction fails it.
 
-    One time-out is let pass, as a loop may wait for what the coin does not bring; the second one refuses.
+    One time-out is forgiven, since a loop may wait for something that chance withholds; the second one fails it.
     """
     if not program.strip():
         return _NO_PROGRAM
@@ -121,7 +121,7 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
             tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
             continue
         tested.append(_Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0))
-        # A program that was rewritten has other lines than the one that was given.
+        # The lines of a rewritten program are not those of the one that was given.
         return _outcome(tested, prepared if source == prepared.source else None, {})
     return _outcome(tested, prepared, {})
 
@@ -163,7 +163,7 @@ def _returned(run: HostedRun) -> bool:
 
 
 def _kind_of_error(run: HostedRun) -> RobotVerdict:
-    """By the last line that the interpreter would print: ``<type>: <message>``."""
+    """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``."""
     if run.verdict is not Verdict.EXCEPTION:
         return "python_error"
     lines = f"{run.outcome.exception_type}: {run.message}".strip().splitlines()
@@ -197,7 +197,7 @@ def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Ma
 
 
 def _shown_event(event: Event) -> Event:
-    """An event for the outcome: options that are not plain scalars, which a program may offer, by their text."""
+    """An event for the outcome, with options that are not plain scalars (a program may offer any) as text."""
     kind, value1, value2 = event
     if value2 is not None:
         value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]

@@ -25,7 +25,7 @@ from lit_rl.execution.outcome import Outcome, Verdict
 
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
-    """A fresh process a case; the first case that does not pass decides."""
+    """Run each case in a fresh process; the first case that does not pass decides."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     binary = None
@@ -43,7 +43,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
 
 
 def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
-    """One outcome of all cases; ``run_case`` judges one, given its input and expected output."""
+    """One outcome for all cases; ``run_case`` judges one, given its input and expected output."""
     cases: list[Verdict] = []
     first_bad: Outcome | None = None
     last = Outcome(Verdict.PASSED)
@@ -56,7 +56,7 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
             case = last.failed_case
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
-            break  # the first says all, or each further case would cost the whole limit again
+            break  # holds for all cases, or each further one would cost the whole limit again
     return replace(first_bad or last, cases=tuple(cases), cpu_seconds=cpu, wall_seconds=wall)
 
 
@@ -68,7 +68,7 @@ def _case(
     if binary is not None:
         job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
         channel = memfd(binary)
-        # What cannot be read stays closed to others of this user also after it is executed, as ``confine`` has it.
+        # A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
         os.fchmod(channel, 0o111)
     with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
         report = client.run([child], check.timeout_seconds, compiled=binary is not None)

@@ -1,4 +1,4 @@
-"""Which statements of a test run, or run once more, only as the program wills."""
+"""Which statements of a test run, or run again, only if the program's values say so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CATCHING = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 
 
 class Steering:
-    """What follows from values of the program, other than by assignment: branches, loops, handlers, callbacks.
+    """What values of the program decide other than by assignment: branches, loops, handlers, callbacks.
 
     Args:
         tree: the test.
@@ -37,7 +37,7 @@ class Steering:
         return len(self._steered)
 
     def spread(self, uses: Uses) -> None:
-        """Take one step: ``uses`` tells whether a part of the test holds a value of the program."""
+        """Take one step: ``uses`` says whether a part of the test holds a value of the program."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.stmt) and self._steers(node, uses):
                 self._steer(node)
@@ -49,7 +49,7 @@ class Steering:
             self._steer_definitions(ast.walk(node))
 
     def changed_names(self) -> Iterator[str]:
-        """Names that hold something else, or hold it only perhaps, because of a statement here."""
+        """Names that a steered statement may change."""
         for node in self._steered:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield node.id
@@ -66,7 +66,7 @@ class Steering:
 
     def _steers(self, node: ast.stmt, uses: Uses) -> bool:
         """Whether what is inside of a statement depends on the program."""
-        if isinstance(node, _CATCHING):  # whatever stands before or behind the call that fails
+        if isinstance(node, _CATCHING):  # whatever precedes or follows the call that fails
             return uses(node)
         if isinstance(node, ast.If | ast.While) and uses(node.test):
             return True
@@ -75,7 +75,7 @@ class Steering:
         return (isinstance(node, ast.For | ast.AsyncFor) and uses(node.iter)) or self._is_left_early(node)
 
     def _is_left_early(self, node: ast.stmt) -> bool:
-        """Whether a loop or function ends at once by a statement that the program decides on."""
+        """Whether a steered statement leaves a loop or function early."""
         leaving = (ast.Break, ast.Continue) if isinstance(node, _LOOPS) else (ast.Return,)
         if not isinstance(node, (*_LOOPS, ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
@@ -85,7 +85,7 @@ class Steering:
         self._steered.update(ast.walk(node))
 
     def _steer_definitions(self, parts: Iterator[ast.AST]) -> None:
-        """Functions of the tests that these parts name are called as the program wills."""
+        """Steer the functions of the tests that these parts name: the program decides whether they are called."""
         for part in parts:
             name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
             for definition in self._definitions.get(name, ()):
@@ -111,7 +111,7 @@ def _is_run(node: ast.ClassDef) -> bool:
 
 
 def _registers(call: ast.Call) -> bool:
-    """Whether a function is called from anywhere after this: at an alarm, say."""
+    """Whether a call registers a function that may run at any time, such as at an alarm."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     return name in ("signal", "Timer")
 

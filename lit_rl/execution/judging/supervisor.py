@@ -1,8 +1,8 @@
 """The supervisor: the process that judges. One per worker, exec'd fresh beside the trainer.
 
 It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
-It runs no line of a program. It ends, and takes the zygote and its child along, as soon as the trainer
-closes the connection or dies.
+It runs no line of a program. It ends, and the zygote and its child with it, as soon as the trainer closes the
+connection or dies.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Task(NamedTuple):
     """One program to judge.
 
     Args:
-        number: its name between trainer and supervisor.
+        number: identifies it between trainer and supervisor.
         program: source.
-        check: packed, so that one check that cannot be read here spoils no other task.
+        check: packed, so that a check that cannot be read here fails no other task.
     """
 
     number: int
@@ -55,7 +55,7 @@ class Settings(NamedTuple):
 
 # Number of a task and its outcome; without one the program was killed from outside and is to be run again.
 Answer = tuple[int, Outcome | None]
-_ALIVE_SECONDS = 5.0  # after which a supervisor that judges one program for long says that it is alive
+_ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
 
 
 class Supervisor:
@@ -82,7 +82,7 @@ class Supervisor:
         self._client.compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
 
     def serve(self) -> None:
-        """Tasks until the trainer hangs up."""
+        """Judge tasks until the trainer hangs up."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         poll.register(self._trainer, select.POLLIN)
@@ -105,7 +105,7 @@ class Supervisor:
         self._limits.lift_memory()
 
     def _send_done(self) -> None:
-        """Send what is judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
+        """Send what was judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
         now = time.monotonic()
         if self._done or now - self._sent_at > _ALIVE_SECONDS:
             with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class Supervisor:
             self._done, self._sent_at = [], now
 
     def _renew(self) -> socket.socket:
-        """Another zygote for one that could not clean up after a program."""
+        """Replace a zygote that could not clean up after a program."""
         self._limits.lift_memory()
         self._zygote.close()
         try:
@@ -146,7 +146,7 @@ class Supervisor:
                 return Outcome(Verdict.OUTPUT_LIMIT, stderr=f"what the program wrote cannot be read: {error!r}")
             return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="the tests take more memory than there is")
         except Exception:
-            # A fault of ours. It must never look like a fault of the program, nor touch the next one.
+            # A fault of ours. It must never look like a fault of the program, nor affect the next one.
             self._limits.end_judgement()
             self._client.abandon()
             return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=traceback.format_exc()[-2000:])
@@ -157,10 +157,10 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
     go_before_the_trainer()
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the expected values are for no other process of this user
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
     settings: Settings = receive_message(connection)
-    sys.path += settings.import_paths  # behind the standard library, which nothing may replace here
+    sys.path += settings.import_paths  # after the standard library, which nothing may replace here
     try:
         zygote = start_zygote(settings.zygote)
     except OSError as error:

@@ -1,9 +1,9 @@
 """The clocks of a job that takes longer than a moment. Runs in the supervisor, which alone can see them all.
 
-Two clocks end a program. The one counts its CPU seconds. The other is for programs that sleep: it counts the time in
+Two clocks end a program. One counts its CPU seconds. The other is for programs that sleep: it counts the time in
 which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded machine ends a
-program that computes. Both hold for each case. A case ends when its answer is there; what has been answered cannot be
-taken back, so the program's word about where it stands is not needed.
+program that computes. Both hold for each case. A case ends when its answer is there; answers cannot be taken back,
+so we need not ask the program how far it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 class Watch:
-    """Watches a job from its first long moment on.
+    """Watches a job that takes longer than a moment.
 
     Args:
         case_seconds: CPU seconds of one case.
@@ -50,24 +50,24 @@ class Watch:
         self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
     def leave(self) -> None:
-        """The program waits for us from now on: that is not its time."""
+        """Stop the clocks: from now on the program waits for us."""
         if self._clocks is not None:
             self._clocks.pause()
 
     def come_back(self) -> None:
-        """The opposite of ``leave``."""
+        """Start the clocks again after ``leave``."""
         if self._clocks is not None:
             self._clocks.resume()
 
     def look(self) -> int | None:
-        """The limit that the job is over, or ``None``."""
+        """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
             return None
         cpu, slept = self._clocks.read()
         if slept > wall_limit(self._case_seconds * self._num_cases):
             return OUT_OF_WALL
         if self._answers is not None and self._answers.count() > self._num_answers:
-            # Read again: the case that runs began at most then, and so never earlier than we think.
+            # Read after counting: the running case began before, so it is never charged for time of another.
             self._num_answers = self._answers.count()
             self._case_began = self._clocks.read()
             return None
@@ -76,9 +76,9 @@ class Watch:
         return OUT_OF_WALL if slept - self._case_began[1] > wall_limit(self._case_seconds) else None
 
     def answers_were_changed(self) -> bool:
-        """Whether answers that were counted are not what they were: the clocks of the cases meant nothing then.
+        """Whether counted answers were changed later, which makes the clocks of the cases meaningless.
 
-        No answer of such a job is worth anything, so none is left.
+        No answer of such a job is worth anything, so all are removed.
         """
         if self._answers is None or not self._answers.were_changed():
             return False
@@ -87,7 +87,7 @@ class Watch:
 
 
 class _AnswerCount:
-    """How many lines stand in a memfd, read on from where the last look ended."""
+    """Counts the lines in a memfd, reading on from where the last look ended."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -103,7 +103,7 @@ class _AnswerCount:
         return self._num_lines
 
     def were_changed(self) -> bool:
-        """Whether the part that was counted is another now."""
+        """Whether the part that was counted has changed."""
         again, position = hashlib.blake2b(), 0
         while position < self._num_bytes:
             chunk = os.pread(self._descriptor, min(_CHUNK, self._num_bytes - position), position)
@@ -147,7 +147,7 @@ class _Clocks:
             self._paused = None
 
     def _read_now(self) -> tuple[float, float]:
-        """What each has used last; what has ended keeps what it had when it was seen last."""
+        """CPU and waiting seconds of all processes; one that has ended keeps its last values."""
         for pid in _with_descendants(self._pids):
             with contextlib.suppress(OSError):
                 self._cpu[pid] = time.clock_gettime(~pid << 3 | 2)
@@ -161,7 +161,7 @@ class _Clocks:
 def _with_descendants(pids: Sequence[int]) -> list[int]:
     """Processes and all that they started, which only a compiler does."""
     found = list(pids)
-    for pid in found:  # grows meanwhile
+    for pid in found:  # grows as we go
         with contextlib.suppress(OSError, ValueError):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
             found += [int(child) for child in children[: max(0, _MOST_PROCESSES - len(found))]]
@@ -169,7 +169,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
 
 
 def _pid_of(descriptor: int) -> int:
-    """The process of a descriptor, in this process's namespace; -1 if it is gone or cannot be told."""
+    """The process of a descriptor, in this process's namespace; -1 if it is gone or unknown."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines():
             if line.startswith("Pid:"):

@@ -30,8 +30,8 @@ PROGRAM = 40  # a compiled program's; above what the program itself can open, se
 
 Namespace = dict[str, Any]
 
-# Looked up once, for all forks. To follow a name to its object in a child writes to memory, which the kernel
-# then copies: each object that a small program does not need makes it start sooner.
+# Looked up once, for all forks: following a name to its object in a child writes to memory, which the kernel then
+# copies. The fewer objects a small program needs, the sooner it starts.
 _loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
 _SEEK_END = os.SEEK_END
 _modules, _shown_lines = sys.modules, linecache.cache
@@ -65,7 +65,7 @@ def _stdio(job: dict[str, Any]) -> int:
 
 
 def _calls(job: dict[str, Any]) -> int:
-    """Calls with plain arguments; one line a call with what came back."""
+    """Calls with plain arguments; one line per call with what came back."""
     try:
         namespace = execute(job, "program")
     except BaseException as error:
@@ -151,12 +151,12 @@ _MODES: dict[str, Callable[[dict[str, Any]], int]] = {
 
 
 def add_mode(name: str, run: Callable[[dict[str, Any], Channel], int]) -> None:
-    """Let jobs have another mode; ``run`` gets the job and the channel and returns an exit status."""
+    """Add a mode of jobs; ``run`` gets the job and the channel and returns an exit status."""
     _MODES[name] = lambda job: run(job, Channel(CHANNEL))
 
 
 def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
-    """Compile and run the program's source as the module ``name``; its namespace.
+    """Compile and run the program's source as the module ``name``; return its namespace.
 
     The module is registered, so that pickle and dataclasses find the program's classes.
     """
@@ -168,7 +168,7 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
         namespace.update(bound)
     source = job["source"]
     try:
-        code = compile(source, FILE_NAME, "exec", 0, True)  # nothing of this file's future imports
+        code = compile(source, FILE_NAME, "exec", 0, True)  # without this file's future imports
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, UnicodeError) as error:
         raise NotCompiled(error) from error
     # So that inspect.getsource and tracebacks of the program show its lines.

@@ -1,8 +1,8 @@
 """The end of a whole program: what the interpreter would still do, done without ending the interpreter.
 
-To end it for good would cost more than most programs do: all modules that were loaded before the fork would be
-taken apart. What a program can notice of it is done here: its threads end, its exit functions run, its objects are
-released, so that ``__del__`` runs and files that were left open are written out.
+A real shutdown would cost more than most programs do: it takes apart all modules that were loaded before the fork.
+Here only what a program can notice is done: its threads end, its exit functions run, its objects are released, so
+that ``__del__`` runs and files that were left open are written out.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 # Looked up once, for all forks; and so a program cannot replace them.
 _num_threads, _run_exit_functions, _modules = _thread._count, atexit._run_exitfuncs, sys.modules
 _collect, _objects = gc.collect, gc.get_objects
-# What leaves something to be written out has one of these in its source; to look at its objects instead would copy
-# the memory of many types that the fork shares.
+# A program that leaves something to be written out has one of these in its source; looking at its objects instead
+# would copy the memory of many types that the fork shares.
 _FINISHING = ("__del__", "open", "IO", "Buffered", "writer", "detach", "yield", "exec", "eval")
 _STDOUT_BUFFER = getattr(sys.__stdout__, "buffer", None)  # a program may detach it
 _TEXT, _BUFFERED = io.TextIOWrapper, (io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair)
@@ -30,7 +30,7 @@ def finish(source: str, leave_traceback: Callable[[BaseException], None]) -> Non
 
     Args:
         source: the program's.
-        leave_traceback: shows an exception of what still runs.
+        leave_traceback: shows an exception that is raised meanwhile.
     """
     for step in (_join_threads, _run_exit_functions, flush):
         _try(step, leave_traceback)

@@ -1,4 +1,4 @@
-"""What programs expect of an interpreter, and a zygote that runs without site does not have."""
+"""What programs expect of an interpreter, and a zygote that runs without site lacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from lit_rl.execution.confinement.limits import ADDRESS_SLACK
 
-# A thread's stack is reserved, not used. What a program may reserve beside its memory holds one of this size.
+# A thread's stack is reserved, not used: the address space beyond a program's memory has room for one of this size.
 LARGEST_STACK = ADDRESS_SLACK - (64 << 20)
 
 

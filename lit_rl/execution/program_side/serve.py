@@ -17,7 +17,7 @@ from lit_rl.execution.wire.operations import operate_on
 
 
 class Server(Link):
-    """Answers the tests' requests; asks for what it was given of the tests' own objects.
+    """Answers the tests' requests, and sends requests to objects that the tests passed in.
 
     Args:
         channel: to the tests' process.
@@ -43,7 +43,7 @@ class Server(Link):
         return ["value", self.tree(value)]
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Anything the tests ask for: what runs here is the program anyway."""
+        """Do anything the tests ask for: only the program runs here anyway."""
         if operation == "call":
             return child.find(self._namespace, target)(*args, **kwargs)
         if operation == "derive":

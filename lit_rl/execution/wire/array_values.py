@@ -1,4 +1,4 @@
-"""Arrays and scalars of numpy's as plain data, read with or without numpy."""
+"""NumPy arrays and scalars as plain data, read with or without numpy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "U
 _ITEMS = frozenset((bool, int, float, complex, str))
 _MOST_AXES = 32
 _EMPTY_ROWS = 10_000
-_TEXT_PLACES = 4 << 20  # characters of all texts of an array, each as long as the longest
+_MOST_CHARACTERS = 4 << 20  # of all texts of an array, each padded to the longest
 
 
 def ndarray_parts(value: Any) -> list[Any]:
@@ -25,7 +25,7 @@ def ndarray_parts(value: Any) -> list[Any]:
 
 
 def scalar_parts(value: Any) -> list[Any]:
-    """A number or text as its type and itself."""
+    """A number or text as its type and its value."""
     value = _narrowed(value)
     if value.dtype.kind not in _KINDS:
         return ["plain", value.tolist()]
@@ -33,15 +33,15 @@ def scalar_parts(value: Any) -> list[Any]:
 
 
 def _narrowed(value: Any) -> Any:
-    """Numbers that Python has no type for, as floats that it has."""
+    """Numbers that are wider than Python's own types, converted to those."""
     kind, size = value.dtype.kind, value.dtype.itemsize
     return value.astype({"f": "<f8", "c": "<c16"}[kind]) if size > {"f": 8, "c": 16}.get(kind, size) else value
 
 
 def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
-    """An array of numpy's where a program or grader has loaded it, else one that stands for it."""
+    """A NumPy array if this process has loaded numpy, else a stand-in for one."""
     name = _dtype_name(dtype)
-    if "U" in dtype and int(dtype[2:]) * len(items) > _TEXT_PLACES:
+    if "U" in dtype and int(dtype[2:]) * len(items) > _MOST_CHARACTERS:
         raise NotPlain("an array of texts with more elements than can be held")
     axes = _shape(shape, items)
     numpy = _numpy()
@@ -51,34 +51,34 @@ def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
 
 
 def scalar(dtype: str, item: Any) -> Any:
-    """A scalar of numpy's where numpy is loaded, else Python's own."""
+    """A NumPy scalar if this process has loaded numpy, else Python's own."""
     _dtype_name(dtype)
     numpy = _numpy()
     return item if numpy is None else numpy.dtype(dtype).type(item)
 
 
 def _numpy() -> Any:
-    """The package itself, if this process has loaded it; not what stands in for it."""
+    """The package itself, if this process has loaded it; not a stand-in for it."""
     loaded = sys.modules.get("numpy")
     return loaded if hasattr(loaded, "frombuffer") else None
 
 
 def array_of(name: str, shape: list[int], items: list[Any]) -> Array:
-    """An array that was read without numpy, read again."""
+    """An array that was read without numpy before, read again."""
     return Array(printable_name(name), _shape(shape, items), items)
 
 
 def _shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
-    """The shape, if the items fill it, and going through it takes no longer than through them."""
+    """The shape, if the items fill it and walking it takes no longer than walking the items."""
     if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
-        raise NotPlain("an array of no shape")
+        raise NotPlain("an array without a valid shape")
     size, rows = 1, 1
     for length in shape:
         size, rows = size * length, rows * max(1, length)
         if rows > max(len(items), _EMPTY_ROWS):
             raise NotPlain("an array with more elements than items")
     if size != len(items) or any(type(item) not in _ITEMS for item in items):
-        raise NotPlain("an array with other items than its shape says")
+        raise NotPlain("an array whose items do not fit its shape")
     return tuple(shape)
 
 

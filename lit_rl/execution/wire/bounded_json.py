@@ -12,14 +12,14 @@ LONGEST = 16 << 20
 MOST_UNITS = 2_000_000
 """What one text may need in memory once it is read, in units of about 64 bytes."""
 
-# What costs memory stands at these characters; a list takes as much as three numbers, an object as six.
+# The characters that stand for memory: a list takes as much as three numbers, an object as six.
 _COSTS = ((",", 1), ("[", 3), ("{", 6))
 # A string that is never closed matches too, so that each search begins where the last one ended: linear time.
 _STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 
 class NotPlain(ValueError):
-    """What arrived is not what an honest program's process writes: a fault of the program."""
+    """What arrived is not what an honest program's process would write: the program's fault."""
 
 
 def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNITS) -> Any:
@@ -34,7 +34,7 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
         NotPlain: if it is not JSON, or would take more memory or time than is allowed.
     """
     if len(text) > longest:
-        raise NotPlain(f"{len(text)} bytes, where {longest} are the most")
+        raise NotPlain(f"{len(text)} bytes, but at most {longest} are allowed")
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
         if _units(decoded) > most_units and not _fits_without_strings(decoded, most_units):
@@ -43,7 +43,7 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
     except NotPlain:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
-        raise NotPlain(f"no JSON: {type(error).__name__}: {str(error)[:100]}") from None
+        raise NotPlain(f"not JSON: {type(error).__name__}: {str(error)[:100]}") from None
 
 
 def _fits_without_strings(text: str, most_units: int) -> bool:

@@ -11,11 +11,11 @@ LONGEST_LINE = 64 << 20
 
 
 class ChannelClosed(Exception):
-    """The other end is gone, or wrote what no honest end writes."""
+    """The other end is gone, or wrote what no honest one would."""
 
 
 class LineTooLong(ChannelClosed):
-    """The other end goes on writing, and what it writes is not read."""
+    """The other end writes a line that is longer than allowed, which is not read on."""
 
 
 class Channel:

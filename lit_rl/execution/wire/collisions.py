@@ -35,7 +35,7 @@ def refuse_collisions(keys: Sequence[Any]) -> None:
 
 
 def checked_keys(items: list[Any]) -> list[Any]:
-    """``items``, if a set of them is built in linear time."""
+    """``items``, if a set of them can be built in linear time."""
     refuse_collisions(items)
     return items
 

@@ -1,4 +1,4 @@
-"""What an exception of the standard library knows beside its arguments, such as the position of a JSON error."""
+"""What exceptions of the standard library hold besides their arguments, such as the position of a JSON error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def attributes_of(error: BaseException) -> dict[str, Any]:
 
 
 def set_attributes(error: BaseException, told: Any) -> None:
-    """Give an exception attributes that the other side told of; what its class defines stays as it is.
+    """Give an exception the attributes that the other side sent; what its class defines stays as it is.
 
     Raises:
-        TypeError: if what was told is not a dictionary.
+        TypeError: if ``told`` is not a dictionary.
     """
     if type(told) is not dict:
         raise TypeError("no attributes")

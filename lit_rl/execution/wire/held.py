@@ -1,4 +1,4 @@
-"""Objects that stay in the process that made them, and what the other process is told of them.
+"""Objects that stay in the process that made them, and what the other process is told about them.
 
 An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
 its name, its bases and which operations its objects know, so that the other side can make a stand-in that
@@ -22,13 +22,13 @@ int float complex index round trunc floor ceil enter exit await"""
 OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
 """What one side may ask of an object of the other by an operator or a builtin function."""
 
-# Exceptions that mean more to the one who catches them than that something failed: never the same type there.
+# Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
 _STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
 _OURS = ("__main__", "program", "tests")
 
 
 class Held:
-    """Numbers of objects of this process, and what is still to be told of them.
+    """Numbers of objects of this process, and what the other has still to be told about them.
 
     Args:
         side: ``PROGRAM`` or ``TESTS``.
@@ -52,7 +52,7 @@ class Held:
         return ["o", number, _text(type(value).__name__)]
 
     def was_given(self, value: Any) -> bool:
-        """Whether an object itself has crossed; of a class the other side may merely have been told."""
+        """Whether an object itself has crossed; a class may be known there only as that of an object."""
         return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
@@ -66,7 +66,7 @@ class Held:
         if number is None:
             number = 2 * len(self._objects) + self._side
             self._numbers[id(value)] = number
-            self._objects.append(value)  # and so ``id(value)`` stays its own
+            self._objects.append(value)  # kept alive, so that ``id(value)`` stays its own
             if not told:
                 self._news.append(self._entry(number, value))
         return number

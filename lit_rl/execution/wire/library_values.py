@@ -1,8 +1,8 @@
 """Values of the standard library's types, and numpy's, as plain data.
 
-Each is written as a word and the values it is made of. A type is recognised by the module and name of a class
-in its line of descent, and imported only where such a value is read: neither a program nor a test pays for a
-library that it does not use.
+Each is written as a word and the values it is made of. A type is recognised by the module and name of one of its
+base classes, and imported only where such a value is read: neither a program nor a test pays for a library that it
+does not use.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ARRAY_CODES = frozenset("bBuhHiIlLqQfd")
 
 
 def parts_of(value: Any) -> list[Any] | None:
-    """The word for a value's type and what it is made of; ``None`` for a type that is not known here."""
+    """The word for a value's type and what the value is made of; ``None`` for an unknown type."""
     kind = type(value)
     for base in kind.__mro__:
         encode = _PARTS.get((base.__module__, base.__name__))
@@ -46,10 +46,10 @@ def parts_of(value: Any) -> list[Any] | None:
 
 
 def from_parts(word: str, parts: list[Any]) -> Any:
-    """The value of which ``parts_of`` made these parts; they come decoded.
+    """The inverse of ``parts_of``; parts come decoded.
 
     Raises:
-        NotPlain: if no value is made of such parts; also any error that the type's own constructor raises.
+        NotPlain: if no value has such parts; also any error that the type's own constructor raises.
     """
     if type(word) is not str or word not in _MAKERS:
         raise NotPlain("an unknown tag")
@@ -175,10 +175,10 @@ def _array(code: str, items: list[Any]) -> Any:
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     if len(fields) != len(items) or len(fields) > _MOST_FIELDS or len(set(fields)) != len(fields):
-        raise NotPlain("a named tuple with other names than items")
-    # As ``namedtuple`` has it; numpy would read memory at the address in an ``__array_interface__``.
+        raise NotPlain("a named tuple whose names do not fit its items")
+    # The rule of ``namedtuple``; numpy would read memory at the address in an ``__array_interface__``.
     if not all(type(field) is str and field.isidentifier() and field[0] != "_" for field in fields):
-        raise NotPlain("a named tuple with names that are none")
+        raise NotPlain("a named tuple with invalid names")
     return FieldTuple.of(printable_name(name), fields, items)
 
 

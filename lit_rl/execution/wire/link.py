@@ -30,7 +30,7 @@ encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_cir
 
 
 class BadMessage(Exception):
-    """The other end wrote what no honest end writes."""
+    """The other end wrote what no honest one would."""
 
 
 class CannotCross(TypeError, AttributeError):
@@ -69,7 +69,7 @@ class Link(ABC):
         return isinstance(error, ChannelClosed | BadMessage)
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Make a class of this side, which extends one of the other's, known there.
+        """Make a class of this side, which extends one of the other's, known to the other.
 
         Raises:
             TypeError: if this side may not.
@@ -93,13 +93,13 @@ class Link(ABC):
     # --- sending -----------------------------------------------------------------------------------------
 
     def send(self, message: list[Any]) -> None:
-        """One message, with news of the objects in it."""
+        """Send one message, with what the other side must know about the objects in it."""
         self.channel.send(encode([*message, self.held.take_news()]))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
-        """Have something done on the other side: its value, or its exception, raised here."""
+        """Have something done on the other side; return its value or raise its exception."""
         self.send(["do", operation, target, *self.crossing(args, kwargs)])
         while True:
             message = self.receive()
@@ -135,13 +135,13 @@ class Link(ABC):
         """The next message.
 
         Raises:
-            BadMessage: if it has not the form of one.
+            BadMessage: if it is malformed.
         """
         try:
             line = self.channel.receive()
             message = parse(line)
             if not (isinstance(message, list) and message and isinstance(message[0], str)):
-                raise BadMessage("no message")
+                raise BadMessage("not a message")
             for entry in message[-1]:
                 self._entries[entry[1]] = entry
         except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -158,7 +158,7 @@ class Link(ABC):
             raise BadMessage(f"{type(error).__name__} in an answer") from None
 
     def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
-        """What an answer says: a value, or an exception, raised."""
+        """The value in an answer; raises the exception if it holds one."""
         if message[0] == "value":
             return self.value(message[1])
         if message[0] == "not implemented":
@@ -168,7 +168,7 @@ class Link(ABC):
         raise self.exception(message[1])
 
     def answer(self, message: list[Any]) -> None:
-        """Do what a message asks for, and send what came of it."""
+        """Do what a message asks for, and send the result."""
         try:
             self.send(self._done(message))
         except CannotCross as error:
@@ -197,11 +197,11 @@ class Link(ABC):
         return ["value", self.tree(result)]
 
     def _items(self, iterator: Iterator[Any], wanted: int) -> list[Any]:
-        """The next items, each as it is when it is made; an exception waits until those before it are taken."""
+        """The next items, each encoded when it is made; an exception waits until those before it are taken."""
         if error := self._late.pop(id(iterator), None):
             raise error
         trees: list[Any] = []
-        # An iterator of the program's own class may be looked at between two items: one at a time.
+        # One at a time from an iterator of the program's own class, which may be looked at between two items.
         for _ in range(min(wanted, _MOST_AT_ONCE) if type(iterator).__module__ in ("builtins", "itertools") else 1):
             try:
                 trees.append(self.tree(next(iterator)))
@@ -233,7 +233,7 @@ class Link(ABC):
         return found
 
     def keep(self, number: int, standin: Any) -> None:
-        """From now on this is the stand-in for the other side's object with this number."""
+        """Make this the stand-in for the other side's object with this number."""
         self._standins[number] = standin
         if not (isinstance(standin, type) and issubclass(standin, BaseException) and "_text_" not in vars(standin)):
             self._numbers[id(standin)] = number  # an exception class of the standard library is both sides' own
@@ -260,7 +260,7 @@ class Link(ABC):
         return new_class(self, number, str(name), parents, allowed, [str(method) for method in methods])
 
     def _next(self, standin: Any) -> Any:
-        """The next item of an iterator: after some, several are fetched at once."""
+        """The next item of an iterator: after the first few, several are fetched at once."""
         taken, waiting = self._ahead.pop(standin._number_, (0, []))
         if not waiting:
             wanted = 1 if taken < _ONE_BY_ONE else min(taken - _ONE_BY_ONE + 2, _MOST_AT_ONCE)

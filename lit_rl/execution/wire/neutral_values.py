@@ -19,7 +19,7 @@ class Opaque:
 class FieldTuple(tuple[Any, ...]):
     """A named tuple: a tuple whose items are attributes too. Equal to a tuple of the same items.
 
-    Its class is not made anew for each type that a program names, which would be slow.
+    One class serves all: making one for each type that a program names would be slow.
     """
 
     _type_name: str
@@ -51,9 +51,9 @@ class FieldTuple(tuple[Any, ...]):
 
 
 class Array:
-    """An array of numpy's where numpy is not: its items with a shape and a dtype.
+    """A NumPy array in a process without numpy: its items with a shape and a dtype.
 
-    As numpy's it compares item by item, and only the answer for a single item is true or false by itself.
+    Like numpy's it compares item by item, and only an array of one item has a truth value.
 
     Args:
         dtype: name of the items' type, such as ``int64``.

@@ -165,7 +165,7 @@ def _value(tree: Any, revive: Revive, depth: int) -> Any:
 
 
 def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
-    """What follows the tag; items that are written as they are need no second look."""
+    """What follows the tag; items that are written as they are need no decoding."""
     items = tree[1:]
     kinds = set(map(type, items))
     if list in kinds or dict in kinds:
@@ -181,7 +181,7 @@ def _large_int(digits: str) -> int:
 
 def _complex(real: float, imaginary: float) -> complex:
     if type(real) is not float or type(imaginary) is not float:
-        raise NotPlain("a complex number of other parts than floats")
+        raise NotPlain("a complex number whose parts are not floats")
     return complex(real, imaginary)
 
 

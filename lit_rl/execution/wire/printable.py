@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Control characters, what ends a line elsewhere, what turns the direction of writing, halves of surrogate pairs.
+# Control characters, other line ends, marks that change the direction of writing, halves of surrogate pairs.
 _UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
 _IN_TEXT = re.compile(f"[{_UNFIT}]")
 _IN_NAME = re.compile(f"[\t\n{_UNFIT}]")
@@ -12,7 +12,7 @@ LONGEST_NAME = 100
 
 
 def printable(text: str) -> str:
-    r"""A text whose only control characters are tab and newline; what else there was is shown as ``\ufffd``.
+    r"""A text whose only control characters are tab and newline; all others become ``\ufffd``.
 
     Example:
         >>> printable("one\r\ntwo\x1b[2J")
@@ -22,5 +22,5 @@ def printable(text: str) -> str:
 
 
 def printable_name(name: str) -> str:
-    """A name on one line, at most ``LONGEST_NAME`` characters of it."""
+    """A name on one line, cut to ``LONGEST_NAME`` characters."""
     return _IN_NAME.sub("\ufffd", name[:LONGEST_NAME])

@@ -1,7 +1,7 @@
-"""What a program's process may have written, read as the few messages there are.
+"""Reading what a program's process wrote, as one of a few messages.
 
 Every function takes a line as it arrived and returns one kind of value, or raises ``NotPlain``, which is the
-program's fault whatever the line was. Nobody else parses what a program wrote.
+program's fault whatever the line was. Nothing else parses what a program wrote.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from lit_rl.execution.wire.bounded_json import NotPlain, parse
 from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
-"""An exception: ``stage`` (``compile`` or ``run``), ``types`` (its class and that one's ancestors, by name),
-``message``, ``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
+"""An exception: ``stage`` (``compile`` or ``run``), ``types`` (names of its class and base classes), ``message``,
+``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
 
 _LONGEST_DESCRIPTION = 65_536
 _LONGEST_CALL = 1 << 20
@@ -40,7 +40,7 @@ class HostedCall(NamedTuple):
 
 
 class HostedEnd(NamedTuple):
-    """A program that called such functions is over; ``error`` if by an exception."""
+    """A program that called such functions has ended; ``error`` is the exception, if that ended it."""
 
     error: Description | None
 
@@ -49,13 +49,13 @@ def read_description(line: bytes) -> Description:
     """An exception of the program's.
 
     Raises:
-        NotPlain: if the line is none.
+        NotPlain: if the line is not one.
     """
     return description_of_tree(parse(line, _LONGEST_DESCRIPTION))
 
 
 def read_hosted(line: bytes) -> HostedCall | HostedEnd:
-    """What a program says to the object whose functions it calls.
+    """A program's message to the object whose functions it calls.
 
     Raises:
         NotPlain: if it is neither a call nor an end.
@@ -67,14 +67,14 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
         raise NotPlain("neither a call nor an end")
     name, args, kwargs = parts[0], plain.from_tree(parts[1]), plain.from_tree(parts[2])
     if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict:
-        raise NotPlain("a call of something else than a name, a tuple and a dict")
+        raise NotPlain("a call that is not a name, a tuple and a dict")
     if not all(type(key) is str for key in kwargs):
         raise NotPlain("an argument whose name is not text")
     return HostedCall(name, args, kwargs)
 
 
 def read_result(line: bytes) -> dict[str, Any]:
-    """The last word of a grader: all its parts, of the right types.
+    """A grader's result: all its parts, of the right types.
 
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
@@ -83,15 +83,15 @@ def read_result(line: bytes) -> dict[str, Any]:
         reader), and of a grader out of memory ``grown``.
 
     Raises:
-        NotPlain: if it is none.
+        NotPlain: if the line is not one.
     """
     tree = parse(line, _LONGEST_DESCRIPTION)
     if type(tree) is not dict:
-        raise NotPlain("no result of a grader")
+        raise NotPlain("not a grader's result")
     result = {**_RESULT, **{name: part for name, part in tree.items() if name in _RESULT}}
     for name, default in _RESULT.items():
         if default is not None and type(result[name]) is not type(default):
-            raise NotPlain(f"a result of a grader with another {name} than it has")
+            raise NotPlain(f"a grader's result whose {name} has the wrong type")
     for text in ("message", "actual"):
         result[text] = printable(result[text][:LONGEST_MESSAGE])
     result["error"] = None if result["error"] is None else description_of_tree(result["error"])
@@ -116,7 +116,7 @@ def description_of_tree(tree: Any) -> Description:
     """
     names = tree.get("types") if type(tree) is dict else None
     if type(names) is not list or not all(type(name) is str for name in names):
-        raise NotPlain("no description of an exception")
+        raise NotPlain("not a description of an exception")
     message = tree.get("message")
     return {
         "stage": "compile" if tree.get("stage") == "compile" else "run",
@@ -137,7 +137,7 @@ def _list(tree: Any, what: str) -> Sequence[Any]:
 
 
 class Lines(Mapping[int, bytes]):
-    """The whole lines of what a program wrote, of which only as many are looked for as can mean something.
+    """The whole lines that a program wrote; no more of them are looked for than can mean something.
 
     Args:
         content: what was written; a last line without its end does not count.

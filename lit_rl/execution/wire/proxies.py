@@ -1,7 +1,7 @@
 """Stand-ins for objects of the other process: what is done to one is a request there, its result comes back.
 
-A stand-in's class is made from what the other side told of the object's class: same name, mirrored bases, and
-exactly those operators that class knows. Nothing of the other process runs here.
+A stand-in's class is made from what the other side said about the object's class: same name, mirrored bases, and
+exactly those operators that class has. No code of the other process runs here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from lit_rl.execution.wire.held import OPERATIONS, is_plain_method, known_exception
 
-# Attributes with two underscores that are asked for; any other would let a library here (numpy reads memory
-# addresses from some) act on the other side's word.
+# Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
+# reads memory addresses from some.
 _READABLE = frozenset(
     ("__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__wrapped__", "__defaults__", "__members__")
 )
@@ -77,7 +77,7 @@ class ProxyClass(type):
 
 
 class Proxy:
-    """Base of all stand-ins. Equal to itself alone, unless its class was made with comparisons."""
+    """Base of all stand-ins. Equal only to itself, unless its class was made with comparisons."""
 
     __slots__ = ("_link_", "_number_")
     _link_: Connection
@@ -121,7 +121,7 @@ def new_class(
 ) -> type:
     """The class of the stand-ins of a class's instances."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
-    # What the other side calls a method is not to become an operator such as ``__eq__``.
+    # What the other side calls a method must not become an operator such as ``__eq__``.
     members.update({method: _method(number, method) for method in methods if is_plain_method(method)})
     members.update({operation: _FORWARDED[operation] for operation in operations if operation in _FORWARDED})
     if "__await__" in operations:
@@ -134,9 +134,9 @@ def new_class(
 
 
 def new_exception_class(link: Connection, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
-    """The class of an exception of the other process: the same one if it is of the standard library.
+    """The class of an exception of the other process: the same one if it belongs to the standard library.
 
-    What steers a loop, a generator or a test runner that catches it becomes a ``RuntimeError``.
+    An exception that steers a loop, a generator or a test runner which catches it becomes a ``RuntimeError``.
     """
     try:
         found = known_exception(known) if known else None

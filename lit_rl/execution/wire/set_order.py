@@ -1,4 +1,4 @@
-"""In which order a set is built again so that it is gone through in the same order."""
+"""The order in which to rebuild a set so that it iterates in the same order."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import permutations
 from sys import getsizeof
 from typing import Any
 
-# Sets whose order is kept; a test's are small.
+# Larger sets do not keep their order; those of tests are small.
 _MOST_ITEMS = 10_000
 _TRIES = 10
-_FEW = 5  # of these every order is tried
+_FEW = 5  # up to this many items every order is tried
 
 Kind = Callable[[Iterable[Any]], Collection[Any]]
 
 
 def recipe(values: Collection[Any], kind: Kind) -> tuple[bool, list[Any]]:
-    """How to build a set that is gone through as this one is: see ``build``.
+    """How to build a set that iterates as this one does: see ``build``.
 
-    Which of two items comes first can depend on which one was there first: a slot that is taken makes the
-    second one go elsewhere. It also depends on how often the table grew: a copy is made in one step. Where no
-    way is found the items come as the set has them.
+    Which of two items comes first can depend on which one was added first, because a slot that is taken makes the
+    second one go elsewhere. It also depends on how often the table grew: a copy is made in one step. If no way is
+    found, the items come in the set's own order.
 
     Args:
         values: a set or frozenset.
@@ -55,7 +55,7 @@ def _same(built: list[Any], wanted: list[Any]) -> bool:
 
 
 def _first_fault_last(order: list[Any], built: list[Any], wanted: list[Any]) -> list[Any]:
-    """The order with the first item that came out too late put in at the end: then what displaced it is there."""
+    """The order with the first item that came out too late moved to the end, after what displaces it."""
     for mine, theirs in zip(built, wanted, strict=False):
         if mine is not theirs:
             return [item for item in order if item is not theirs] + [theirs]
@@ -69,15 +69,15 @@ def _candidates(wanted: list[Any], values: Collection[Any]) -> Iterator[list[Any
         return
     slots = max(8, (getsizeof(values) - getsizeof(type(values)())) // 16)
     homes = [hash(item) & (slots - 1) for item in wanted]
-    at_home, behind, elsewhere = _by_place(homes)
-    # A table that grows is filled anew in its own order; what lies where its hash says is not moved by that.
+    at_home, behind, elsewhere = _by_slot(homes)
+    # A table that grows is refilled in its own order, which does not move what lies where its hash says.
     for first in (at_home, at_home[::-1]):
         for last in (elsewhere, elsewhere[::-1]):
             yield [wanted[index] for index in (*first, *behind, *last)]
             yield [wanted[index] for index in (*first, *last, *behind)]
 
 
-def _by_place(homes: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _by_slot(homes: list[int]) -> tuple[list[int], list[int], list[int]]:
     """Which items lie where their hash says, which just behind because that was taken, and which elsewhere."""
     in_turn = _longest_run(homes)
     at_home: list[int] = []
@@ -94,7 +94,7 @@ def _by_place(homes: list[int]) -> tuple[list[int], list[int], list[int]]:
 
 
 def _longest_run(numbers: list[int]) -> set[int]:
-    """Places of the longest run of numbers that do not fall, by patience sorting."""
+    """Indices of the longest subsequence of numbers that do not fall, by patience sorting."""
     ends: list[int] = []
     lengths = []
     for number in numbers:

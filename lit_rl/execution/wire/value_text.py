@@ -1,7 +1,7 @@
-"""Values and texts as a reader is shown them: within a length, the same in each run, without asking the value.
+"""Values and texts as shown to a reader: shortened, the same in each run, without calling the value's own code.
 
-What is written depends on the value alone: no address, no order of a set. The work follows what is shown, not the
-size of the value.
+What is written depends on the value alone: no address, no order of a set. The work depends on what is shown, not on
+the size of the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST_SHOWN = 500
 """Characters of one value or text."""
 
 _CUT = " ... "
-# As much is written before the middle is cut out; of what is longer, the beginning is shown.
+# The middle of a text up to this long is cut out; of a longer one, only the beginning is shown.
 _MOST_WRITTEN = 4 * LONGEST_SHOWN
 _LARGEST_SET = 1000
 _MOST_PIECES_OF_AN_ITEM = 100
@@ -29,7 +29,7 @@ _MODULES_WRITTEN_AS_THEY_ARE = frozenset(("datetime", "decimal", "fractions", "p
 
 
 def shortened(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """A text that is fit for a log; of one that is longer, the beginning and the end.
+    """A printable text; of one that is longer, the beginning and the end.
 
     Example:
         >>> shortened("0123456789" * 3, 15)
@@ -45,7 +45,7 @@ def value_text(value: Any) -> str:
     """A value as Python writes it, shortened; empty for one that cannot be written.
 
     Args:
-        value: of the types that ``plain`` reads, at any depth; of another, the type is named.
+        value: of the types that ``plain`` reads, at any depth; of any other, only the type is named.
 
     Example:
         >>> value_text({"b": {3, 1, 2}})
@@ -122,8 +122,8 @@ def _items(
     opening: str, items: Any, closing: str, depth: int, write: Callable[[Any, int], Iterator[str]]
 ) -> Iterator[str]:
     yield opening
-    for place, item in enumerate(items):
-        if place:
+    for index, item in enumerate(items):
+        if index:
             yield ", "
         yield from write(item, depth - 1)
     yield closing
@@ -141,7 +141,7 @@ def _field(pair: tuple[str, Any], depth: int) -> Iterator[str]:
 
 
 def _set(value: Collection[Any], depth: int) -> Iterator[str]:
-    """In an order of its own: that of a set of texts is another in each process."""
+    """The items in a fixed order: a set of texts iterates differently in each process."""
     name = type(value).__name__
     if len(value) > _LARGEST_SET:
         yield f"<{name} of {len(value)} items>"
@@ -162,7 +162,7 @@ def _pieces_of_each(items: Collection[Any], depth: int) -> Iterator[str]:
 
 
 def _middle_cut(text: Any) -> Any:
-    """A text or bytes before they are written, so that none is written whole that is too long."""
+    """Text or bytes, cut before they are written: what is too long is never written whole."""
     if len(text) <= LONGEST_SHOWN:
         return text
     half, cut = LONGEST_SHOWN // 2, _CUT if isinstance(text, str) else _CUT.encode()

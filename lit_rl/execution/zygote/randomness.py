@@ -1,4 +1,4 @@
-"""Random numbers without a seed, made the same in every run of a program."""
+"""Making random numbers without a seed the same in every run of a program."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from importlib import import_module
 
 _seed_of_random = random.Random.seed
 _shared: random.Random = vars(random)["_inst"]  # whose methods are the module's functions
-_streams = random.Random()  # what all draw from that ask for no seed
+_streams = random.Random()  # gives a seed to all that ask for none
 _draw = _streams.getrandbits
 
 
 def fix_random(seed: int) -> None:
-    """Let all that asks for no seed be determined by ``seed``: ``random``, ``Random()``, and numpy if it is loaded.
+    """Make all that asks for no seed depend on ``seed``: ``random``, ``Random()``, and numpy if it is loaded.
 
-    What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets what that says.
+    What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets true randomness.
     """
 
     def seed_or_draw(
@@ -33,9 +33,9 @@ def fix_random(seed: int) -> None:
 
 
 def draw_anew(seed: int) -> None:
-    """Go on from another seed, where :func:`fix_random` was called before.
+    """Continue from another seed, after :func:`fix_random`.
 
-    A number, which takes no hash: this runs in every grader, and what runs there for the first time is memory copied.
+    An int needs no hashing: this runs in every grader, where code that runs for the first time costs copied memory.
     """
     _seed_of_random(_streams, seed)
     _seed_of_random(_shared, _draw(128))

@@ -48,7 +48,7 @@ class _Line(Channel):
 
 
 def warm_grading() -> None:
-    """Judge a small program by small tests some times."""
+    """Judge a small program by small tests a few times."""
     code = marshal.dumps(compile(_TESTS, "<test>", "exec"))
     job = {"code": code, "names": ("f",), "modules": {}, "calls_check": False}
     job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
@@ -59,7 +59,7 @@ def warm_grading() -> None:
         ours.answer = _answers(Server(theirs, child.execute({"source": _PROGRAM}, "program"), in_place=False), theirs)
         result = result_of_tests(job, TestsSide(ours, in_place=False, allow_objects=False), {})
         if result["kind"] != "passed":
-            raise RuntimeError(f"the sample of a graded test came to {result}")
+            raise RuntimeError(f"the sample of a graded test gave {result}")
 
 
 def _answers(server: Server, line: _Line) -> Callable[[], None]:

@@ -76,7 +76,7 @@ _TIMES = 20
 
 
 def warm_up() -> None:
-    """Run a sample program, and pass values as programs do; leaves no trace but the warmth."""
+    """Run a sample program, and pass values as programs do; leaves no other trace."""
     main, stdin, stdout = sys.modules["__main__"], sys.stdin, sys.stdout
     job = marshal.loads(marshal.dumps({"source": _SAMPLE}))
     inputs = os.memfd_create("lit_rl")

@@ -105,7 +105,7 @@ class _Moved(Exception):
 
 
 def _is_over(here: int, left: list[int]) -> bool:
-    """Whether the folder open as ``here``, which is closed, has more than the files and bytes that are left."""
+    """Whether the folder open as ``here`` holds more files or bytes than are ``left``; closes it."""
     above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
     try:
         folders = _measure(here, left)
@@ -129,7 +129,7 @@ def _is_over(here: int, left: list[int]) -> bool:
 
 
 def _open_inside(here: int, name: str) -> int | None:
-    """A folder of a running program, if it is still there and not closed to us."""
+    """A folder of a running program, if it is still there and readable."""
     try:
         return os.open(name, _FOLDER, dir_fd=here)
     except OSError:
@@ -151,7 +151,7 @@ def _leave(here: int, inode: int) -> int:
 
 
 def _measure(folder: int, left: list[int]) -> list[str]:
-    """The folders in a folder; the number and size of all that is in it is taken off what is left."""
+    """The folders in a folder; takes the number and size of everything in it off what is ``left``."""
     folders = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -167,7 +167,7 @@ def _measure(folder: int, left: list[int]) -> list[str]:
 
 
 def _open_up(here: int, name: str) -> None:
-    """Let us read a folder that its owner closed, this user being the owner; never through a link."""
+    """Make a folder readable that a program of this user closed; never through a link."""
     try:
         folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
     except OSError:

@@ -69,7 +69,7 @@ LOOK_SECONDS = 0.05
 _SEED = 1  # of random numbers that a program draws without a seed
 _CLEANING_SECONDS = 10.0
 
-# Looked up once. To follow a name to its object writes to memory that every fork then copies.
+# Looked up once: following a name to its object writes to memory that every fork then copies.
 _unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
 _SIGKILL = int(signal.SIGKILL)
 _close, _close_all, _pidfd_open, _wait4, _listdir = os.close, os.closerange, os.pidfd_open, os.wait4, os.listdir
@@ -79,14 +79,14 @@ class Zygote:
     """Forks, watches and reaps.
 
     What a small program costs is mostly the kernel copying memory: after a fork each page that is written is
-    copied, here and in the child, and to use a Python object writes its reference count. So the way of a
-    program that ends soon is one function that touches few objects, and the rest is left to ``_watch``.
+    copied, here and in the child, and using a Python object writes its reference count. So a program that ends
+    soon is handled by one function that touches few objects, and the rest is left to ``_watch``.
 
     Args:
-        control: socket to the supervisor; one packet a job.
+        control: socket to the supervisor; one packet per job.
         work_folder: where programs run; empty again after each.
-        confined: what each child has still to do to be confined.
-        work_bytes: size at which the work folder is too full, where nothing but looking limits it.
+        confined: what each child must still do to be confined.
+        work_bytes: limit of the work folder, where nothing but looking enforces it.
         own_groups: children may make processes; each gets a process group, killed whole.
         is_first: this is the first process of its namespace; the kernel ends the others with it.
     """
@@ -108,7 +108,7 @@ class Zygote:
         self.is_first = is_first
 
     def serve(self) -> None:
-        """Jobs until the supervisor hangs up."""
+        """Run jobs until the supervisor hangs up."""
         receive, send = self.control.recvmsg, self.control.send
         poll = select.poll()
         poll.register(_ENDED, select.POLLIN)
@@ -129,7 +129,7 @@ class Zygote:
                 return
             number, num_children, compiled, moment, cpu_seconds = _unpack(header)
             if rights[0][2] != _IN_PLACE[: 4 * DESCRIPTORS * num_children]:
-                raise RuntimeError(f"a job's descriptors came as {rights}, not in the lowest places")
+                raise RuntimeError(f"a job's descriptors came as {rights}, not with the lowest numbers")
             began = _now()
             if tasks is not None and began - counted > 1.0:
                 tasks.update()
@@ -167,7 +167,7 @@ class Zygote:
             except OSError:
                 self._report_last(report)
                 return
-            # Each job finds the memory as the one before found it, and so each run of a program the same addresses.
+            # The next job finds the memory as this one found it, so each run of a program has the same addresses.
             del (
                 header,
                 rights,
@@ -189,7 +189,7 @@ class Zygote:
         _tell(self.control, report + b"\0")
 
     def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
-        """What makes a child of this process a program: given where its descriptors begin, and its CPU seconds."""
+        """The function that turns a child into a program, given its first descriptor and its CPU seconds."""
         install = None if own_filter is None else own_filter.install
         limit_tasks = None if self.confined.tasks is None else self.confined.tasks.apply
         is_first, own_groups, run_job = self.is_first, self.own_groups, child.run_job
@@ -198,13 +198,13 @@ class Zygote:
             try:
                 if not is_first:
                     bare_prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-                if first:  # a first child's are in their places
+                if first:  # the first child's have the right numbers already
                     for target in range(DESCRIPTORS):
                         os.dup2(first + target, target)
                 _close_all(DESCRIPTORS, OPEN_FILES)
                 if own_groups:
                     os.setsid()
-                    _limit_cpu(0, cpu_seconds)  # also of what it starts
+                    _limit_cpu(0, cpu_seconds)  # inherited by what it starts
                 if limit_tasks is not None:
                     limit_tasks()
                 if install is not None:
@@ -219,10 +219,10 @@ class Zygote:
     def _watch(self, number: int, pids: list[int], poll: select.poll, cpu_seconds: float) -> int:
         """Wait for the first child, which takes longer than a moment. Returns what ended the job.
 
-        The limits of single cases, and of the time in which nothing runs, are the supervisor's to watch.
+        The supervisor watches the limits of single cases, and of the time in which nothing runs.
         """
         for pid in pids:
-            _limit_cpu(pid, cpu_seconds)  # should this process not get to look
+            _limit_cpu(pid, cpu_seconds)  # in case this process does not get to look
         self._show(number, pids)
         while True:
             pause = _cpu_left(pids, cpu_seconds)
@@ -278,7 +278,7 @@ class Zygote:
 
 def _limit_cpu(pid: int, cpu_seconds: float) -> None:
     whole = int(cpu_seconds) + 2
-    with contextlib.suppress(OSError):  # it stands behind the look at the clock
+    with contextlib.suppress(OSError):  # it only backs up the look at the clock
         resource.prlimit(pid, resource.RLIMIT_CPU, (whole, whole))
 
 
@@ -289,7 +289,7 @@ def _cpu_left(pids: list[int], cpu_seconds: float) -> float:
 
 
 def _tell(control: _socket.socket, message: bytes) -> bool:
-    """Send to the supervisor; whether it still listens."""
+    """Send to the supervisor; return whether it still listens."""
     try:
         control.send(message)
     except OSError:
@@ -368,7 +368,7 @@ def _load(settings: dict[str, Any]) -> None:
     sys.path[:] = [path for path in sys.path if path] + import_folders(settings["packages"])
     for name in settings["imports"]:
         import_module(name)
-    # Our own modules may be kept compiled (parsing them leaves memory that every fork copies); a program's not.
+    # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
     child.add_mode("grade", grade)
     child.add_mode("serve", serve)
