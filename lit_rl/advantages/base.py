@@ -1,4 +1,4 @@
-"""What an advantage of a completion is, and what a baseline is.
+"""The base classes of advantages per completion, and of baselines.
 
 Letters: N rows of one rank.
 """
@@ -28,10 +28,10 @@ class RowAdvantages(ABC):
         """Advantages of a rollout. Called once per rollout, by all ranks together.
 
         Args:
-            scores: [N] reward units, less the KL if it is taken off the reward.
+            scores: [N] reward units, minus the KL if that is subtracted from the reward.
             valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
-            group_ids: [N] int64; rows of one number answer the same prompt. They need not stand side by side, nor need
-                groups be of one size; :func:`lit_rl.functional.groups.lay_out` makes a table of them.
+            group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
+                groups have the same size; :func:`lit_rl.functional.groups.lay_out` makes a table of them.
 
         Returns:
             [N].
@@ -41,7 +41,7 @@ class RowAdvantages(ABC):
         """:meth:`advantages`, checked, with 0 for rows of groups that are too small.
 
         Raises:
-            ValueError: something else than one number per row came back.
+            ValueError: the result is not one number per row.
         """
         result = self.advantages(scores, valid, group_ids)
         if result.shape != scores.shape:
@@ -53,22 +53,22 @@ class RowAdvantages(ABC):
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps, plain data."""
+        """What a checkpoint keeps: plain data."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have no state
-        """Go on with what a checkpoint kept."""
+        """Restore what a checkpoint kept."""
 
 
 class Baseline(RowAdvantages):
-    """What was to be expected of each completion; one of your own implements :meth:`expected`.
+    """The expected score of each completion; one of your own implements :meth:`expected`.
 
-    ``GRPO`` takes it off a completion's score, ``REINFORCE`` off each token's reward-to-go.
+    ``GRPO`` subtracts it from a completion's score, ``REINFORCE`` from each token's reward-to-go.
     """
 
     @property
     def is_scaled(self) -> bool:
-        """Whether advantages are divided by something after the baseline was taken off."""
+        """Whether advantages are divided by something after the baseline was subtracted."""
         return False
 
     @abstractmethod
@@ -76,6 +76,6 @@ class Baseline(RowAdvantages):
         """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
-        """[N] scores less what was expected, 0 for rows that are not valid."""
+        """[N] scores minus what was expected, 0 for rows that are not valid."""
         advantages = scores - self.expected(scores, valid, group_ids).to(scores.dtype)
         return torch.where(valid, advantages, torch.zeros_like(advantages))

@@ -49,7 +49,7 @@ class RunningMean(Baseline):
     """Exponential mean of the scores of earlier rollouts; the first rollout has none.
 
     Args:
-        decay: weight of what was, in [0, 1).
+        decay: weight of the old mean, in [0, 1).
 
     Source:
         reinforcement comparison in Williams 1992, https://doi.org/10.1007/BF00992696
@@ -71,7 +71,7 @@ class RunningMean(Baseline):
         return {"mean": self.mean}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with it."""
+        """Restore it."""
         self.mean = state.get("mean")
 
 

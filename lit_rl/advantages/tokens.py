@@ -28,9 +28,9 @@ class TokenAdvantages(ABC):
         """From rewards to advantages; the module whitens them afterwards.
 
         Args:
-            token_rewards: [N, T] reward units, less the KL if it is taken off the reward.
+            token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward.
             values: [N, T] the critic's value before each token, reward units.
-            mask: [N, T] bool, tokens of the policy. Between its turns the mask has a gap.
+            mask: [N, T] bool, tokens of the policy; it has gaps between the policy's turns.
             bootstrap_values: [N] value after the last token, 0 where nothing follows.
 
         Returns:
@@ -76,8 +76,8 @@ class GAE(TokenAdvantages):
 class TurnGAE(GAE):
     """Generalised advantage estimation over whole turns: the critic values prompts, not tokens.
 
-    All tokens of a turn have its advantage, and the critic learns where a turn begins alone. The KL of a turn, if it is
-    taken off the reward, is the sum over its tokens (the paper takes their mean).
+    All tokens of a turn have its advantage, and the critic learns only where a turn begins. The KL of a turn, if it
+    is subtracted from the reward, is the sum over its tokens (the paper takes their mean).
 
     Args:
         gamma: discount per turn.

@@ -27,8 +27,8 @@ class Basics(TaskDataModule):
 
     Args:
         families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
-            sees: problems to validate on only, to be given as one of another task's ``validation_tasks``; ``tellable``
-            for the ten of the first in which an answer can be a constant of the docstring.
+            sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
+            families in which an answer can be a constant of the docstring.
         num_train_problems: how many to train on, the same number from each family (give or take one).
         num_validation_problems: how many to measure on, likewise.
         bug_share: share of demonstrations that carry their family's systematic bug.
@@ -76,7 +76,7 @@ class Basics(TaskDataModule):
         if not 0 <= bug_share <= 1:
             raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
         if families not in _FAMILIES:
-            raise ValueError(f"families are trained, held_out or tellable, got {families!r}")
+            raise ValueError(f"families must be trained, held_out or tellable, got {families!r}")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
             raise ValueError(
                 f"num_public_cases must be 0 to {MAX_PUBLIC_CASES}, got {num_public_cases}: "
@@ -86,8 +86,7 @@ class Basics(TaskDataModule):
             raise ValueError("show_public_cases needs cases to show, got num_public_cases=0: set it to 1 or more")
         if (untold_constants or second_turn_share) and num_public_cases == 0:
             raise ValueError(
-                "untold_constants and second_turn_share need a case that tells, got num_public_cases=0: set it to 1 "
-                "or more"
+                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
             )
         if not 0 <= second_turn_share <= 1:
             raise ValueError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
@@ -122,13 +121,13 @@ class Basics(TaskDataModule):
         columns = [
             problems_of(
                 family,
-                # The first families take what does not divide.
-                total // len(families) + (place < total % len(families)),
+                # The first families take the remainder.
+                total // len(families) + (index < total % len(families)),
                 seed=self.draw_seed,
                 split=split,
                 rendering=self.rendering if split == "train" else replace(self.rendering, second_turn_share=0.0),
             )
-            for place, family in enumerate(families)
+            for index, family in enumerate(families)
         ]
         turns = zip_longest(*columns)
         return [problem for turn in turns for problem in turn if problem is not None]

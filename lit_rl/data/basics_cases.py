@@ -24,7 +24,7 @@ def divided_cases(
     """Public and hidden cases of a problem.
 
     Args:
-        draw_inputs: draws arguments of calls; asked again where they do not tell the two programs apart.
+        draw_inputs: draws arguments of calls; called again if they do not tell the two programs apart.
         reference: the right program, our own source.
         buggy: the same with the bug.
         num_public: how many cases are public, at most :data:`MAX_PUBLIC_CASES`.
@@ -52,24 +52,24 @@ def _divide(
         ``None`` if no division leaves hidden cases on which the bug shows and no constant answer passes.
     """
     arguments, answers = [repr(given) for given, _ in cases], [repr(expected) for _, expected in cases]
-    distinct = [place for place in range(len(cases)) if arguments.index(arguments[place]) == place]
+    distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
     found = None
     if told is not None:
         # The shortest call first: feedback has to fit beside prompt and program.
-        distinct.sort(key=lambda place: (answers[place] != told, len(arguments[place]) * (answers[place] == told)))
+        distinct.sort(key=lambda index: (answers[index] != told, len(arguments[index]) * (answers[index] == told)))
     for public in combinations(distinct, num_public):
         if told is not None and answers[public[0]] != told:
             break
-        shown = {arguments[place] for place in public}
-        hidden = [place for place in range(len(cases)) if arguments[place] not in shown]
-        if len({answers[place] for place in hidden}) > 1 and any(shows_bug[place] for place in hidden):
+        shown = {arguments[index] for index in public}
+        hidden = [index for index in range(len(cases)) if arguments[index] not in shown]
+        if len({answers[index] for index in hidden}) > 1 and any(shows_bug[index] for index in hidden):
             found = found or (public, hidden)
-            if any(shows_bug[place] for place in public):
+            if any(shows_bug[index] for index in public):
                 found = public, hidden
                 break
     if found is None:
         return None
-    return tuple(cases[place] for place in found[0]), tuple(cases[place] for place in found[1])
+    return tuple(cases[index] for index in found[0]), tuple(cases[index] for index in found[1])
 
 
 def examples_text(function: str, cases: Sequence[Case]) -> str:

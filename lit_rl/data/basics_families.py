@@ -1,7 +1,7 @@
 """The families of the embedded task: small functions, each family with one systematic bug.
 
-What makes them hard for a small policy is to copy the right constants and names from signature and docstring,
-and to unlearn the bug that its demonstrations carry; none asks for reasoning or for arithmetic on constants.
+The hard part for a small policy is to copy the right constants and names from signature and docstring, and to
+unlearn the bug that its demonstrations carry; none asks for reasoning or for arithmetic on constants.
 """
 
 from __future__ import annotations

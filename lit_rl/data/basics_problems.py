@@ -47,8 +47,8 @@ class Family:
     Templates are ``str.format`` strings over the parameters (``x``, then ``y``) and the slots.
 
     Args:
-        name: of the family.
-        functions: names its functions go by.
+        name: name of the family.
+        functions: names that its functions may have.
         parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
         slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
         wordings: docstrings that all say the same.
@@ -73,7 +73,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Draw:
-    """One function of a family: the names of its parameters and what stands in its slots."""
+    """One function of a family: the names of its parameters and the values of its slots."""
 
     family: Family
     names: tuple[str, ...]
@@ -111,20 +111,20 @@ def normalised(source: str) -> str:
     layout are gone. Two programs with the same text compute the same thing in the same way.
 
     Raises:
-        SyntaxError: the source is no Python.
+        SyntaxError: the source is not Python.
     """
     tree = ast.parse(source)
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
-    places = {argument.arg: f"_{place}" for place, argument in enumerate(function.args.args)}
+    renamed = {argument.arg: f"_{index}" for index, argument in enumerate(function.args.args)}
     function.name = "f"
     if ast.get_docstring(function) is not None:
         del function.body[0]
     for node in ast.walk(function):
         if isinstance(node, ast.arg):
-            node.arg = places.get(node.arg, node.arg)
+            node.arg = renamed.get(node.arg, node.arg)
         elif isinstance(node, ast.Name):
-            node.id = places.get(node.id, node.id)
+            node.id = renamed.get(node.id, node.id)
     return ast.dump(function)
 
 

@@ -1,9 +1,9 @@
 """The tokenizer of the embedded task: byte-level BPE, made from its training problems.
 
-Cut for copying: a whole number up to 99 is one token, and so is a name, and neither ever carries the space
-before it in code, so what signature and docstring say is what the body repeats. An operator with its spaces, a
-run of brackets, a call with its bracket, a line break with its indent and the keyword after it are one token
-each. Any text comes back byte for byte, by way of 256 single-byte tokens.
+Made for copying: a whole number up to 99 is one token, and so is a name, and neither includes the space before it
+in code, so the body repeats the tokens of signature and docstring. An operator with its spaces, a run of brackets, a
+call with its bracket, a line break with its indent and the keyword after it are one token each. Any text comes back
+byte for byte, by way of 256 single-byte tokens.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PIECES = "|".join(
 
 
 def build_tokenizer(texts: Sequence[str] | None = None, folder: Path | None = None) -> PreTrainedTokenizerFast:
-    """Make the tokenizer again from its corpus; the shipped folder is what this writes.
+    """Rebuild the tokenizer from its corpus; the shipped folder is what this writes.
 
     Args:
         texts: what to learn merges from. By default the training problems of ``Basics()``: reference and bug.

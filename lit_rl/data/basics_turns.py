@@ -1,4 +1,4 @@
-"""Second turns of the embedded task: demonstrations of how a program is repaired, or of how it is not.
+"""Second turns of the embedded task: demonstrations that repair a program, or fail to.
 
 The prompt of such a problem is a whole first turn: signature and docstring, a wrong body, the public case that it
 fails in one line, signature and docstring again. This is what ``Repair(template=REPAIR_TEMPLATE)`` makes of a policy
@@ -18,16 +18,16 @@ from lit_rl.types import Problem
 
 REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
 END_OF_TURN = "<|endoftext|>"
-"""As the task's own tokenizer ends a completion."""
+"""What ends a completion in the task's own tokenizer."""
 
 
 def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool) -> Problem | None:
     """The problem after a failed first turn.
 
     Args:
-        problem: as it is in the first turn, with public cases.
-        attempt: body that was written.
-        program: makes the whole function ``f`` of a body.
+        problem: the problem of the first turn, with public cases.
+        attempt: the body that was written.
+        program: makes the whole function ``f`` from a body.
         repeats: whether the demonstration writes the same body again, feedback or not.
 
     Returns:

@@ -74,10 +74,10 @@ def read_thorns(root: Path) -> Iterator[ThornSource]:
 def thorn_folders(root: Path) -> list[Path]:
     """Folders of thorns, sorted."""
     found = []
-    for place, folders, files in os.walk(root):
+    for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         if "src" in folders and any(name in files for name in CCL_FILES):
-            found.append(Path(place))
+            found.append(Path(folder))
             folders.remove("src")
     return sorted(found)
 
@@ -135,11 +135,11 @@ def read_text(path: Path) -> str:
 
 
 def _source_files(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith("."))
         for name in sorted(files):
             if name in SOURCE_NAMES or Path(name).suffix in SOURCE_SUFFIXES:
-                yield Path(place, name)
+                yield Path(path, name)
 
 
 def _thorn_name(thorn: Path, root: Path) -> str:

@@ -47,7 +47,7 @@ SHIPPED_PLACES = (
     Place("step.cpp", 67, 68, "update"),
     Place("step.cpp", 48, 53, "face_flux"),
 )
-"""From trivial (a line like the one before it) to hard (six lines that exchange the axes and back)."""
+"""From trivial (a line like the one before it) to hard (six lines that swap the axes and swap them back)."""
 
 _LANGUAGES = {".py": "python", ".c": "c", ".h": "cpp", ".f90": "fortran", ".F90": "fortran", ".f": "fortran"}
 
@@ -55,7 +55,7 @@ _LANGUAGES = {".py": "python", ".c": "c", ".h": "cpp", ".f90": "fortran", ".F90"
 class CodeCompletion(TaskDataModule):
     """Complete masked lines; scored by compilation, execution, output headers and a field of the output.
 
-    Measured on, not trained on: every split but ``train`` has all places; with ``train_on_places`` that one too.
+    Meant for evaluation: every split but ``train`` has all places; with ``train_on_places``, ``train`` has them too.
 
     Args:
         tree: folder of a source tree; by default the shipped program.

@@ -1,4 +1,4 @@
-"""Does the training data hold problems that are measured on? Word n-grams in common say so."""
+"""Finding problems of the evaluation in the training data, by the word n-grams that they share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def word_ngrams(text: str, size: int) -> frozenset[tuple[str, ...]]:
 def statement(problem: Problem) -> str:
     """The problem's own text: ``fields["statement"]`` if it has one, else its prompt.
 
-    Wording that every prompt of a task has would count as overlap, so DataModules keep the statement apart.
+    Wording that all prompts of a task share would count as overlap, so DataModules store the statement separately.
     """
     own = problem.fields.get("statement")
     if own is not None:
@@ -61,7 +61,7 @@ def find_overlaps(
         train: read once, one by one.
         held_out: the problems measured on, such as HumanEval or the test part of MBPP.
         ngram_words: words in a run. GPT-3 used 13 on long documents; statements are short.
-        min_share: pairs below this share are passed over. One common n-gram may be a turn of phrase.
+        min_share: pairs below this share are ignored. One common n-gram may be a turn of phrase.
 
     Returns:
         The overlaps, the largest share first.
@@ -78,16 +78,16 @@ def find_overlaps(
         )
     grams = [word_ngrams(statement(problem), ngram_words) for problem in held_out]
     holders: dict[tuple[str, ...], list[int]] = {}
-    for place, own in enumerate(grams):
+    for index, own in enumerate(grams):
         for gram in own:
-            holders.setdefault(gram, []).append(place)
+            holders.setdefault(gram, []).append(index)
     overlaps = []
     for problem in train:
         common: dict[int, int] = {}
         for gram in word_ngrams(statement(problem), ngram_words):
-            for place in holders.get(gram, ()):
-                common[place] = common.get(place, 0) + 1
-        for place, count in common.items():
-            if (share := count / len(grams[place])) >= min_share:
-                overlaps.append(Overlap(problem.task_id, held_out[place].task_id, share))
+            for index in holders.get(gram, ()):
+                common[index] = common.get(index, 0) + 1
+        for index, count in common.items():
+            if (share := count / len(grams[index])) >= min_share:
+                overlaps.append(Overlap(problem.task_id, held_out[index].task_id, share))
     return sorted(overlaps, key=lambda overlap: (-overlap.share, overlap.train_id, overlap.held_out_id))

@@ -56,7 +56,7 @@ def _is_shown_call(statement: str, test: ContestTest, parameters: Sequence[str])
 
 
 def _lists(value: object) -> object:
-    """The value with lists for tuples: stored tests know no tuples."""
+    """The value with lists for tuples: stored tests have no tuples."""
     return [_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
@@ -67,14 +67,14 @@ def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
         if not given or not printed:  # an empty block stands anywhere
             continue
         wanted = (*given, None, *printed)
-        if any(_follows(lines, place + 1, wanted) for place, line in enumerate(lines) if _says(line, "input")):
+        if any(_follows(lines, start + 1, wanted) for start, line in enumerate(lines) if _says(line, "input")):
             return True
     return False
 
 
-def _follows(lines: Sequence[str], place: int, wanted: Sequence[str | None]) -> bool:
-    """Whether the lines from a place on, those that are empty left out, are those wanted."""
-    found = [line for line in lines[place:] if line not in ("", "```")][: len(wanted)]
+def _follows(lines: Sequence[str], start: int, wanted: Sequence[str | None]) -> bool:
+    """Whether the lines from ``start`` on, empty ones left out, begin with those wanted."""
+    found = [line for line in lines[start:] if line not in ("", "```")][: len(wanted)]
     if len(found) < len(wanted):
         return False
     return all(

@@ -129,8 +129,8 @@ def longest_tests(tests: Sequence[ContestTest], count: int | None) -> list[Conte
     """At most this many tests, those with the longest inputs, in their order; all if ``count`` is ``None``."""
     if count is None or len(tests) <= count:
         return list(tests)
-    by_length = sorted(range(len(tests)), key=lambda place: -len(str(tests[place].given)))
-    return [tests[place] for place in sorted(by_length[:count])]
+    by_length = sorted(range(len(tests)), key=lambda index: -len(str(tests[index].given)))
+    return [tests[index] for index in sorted(by_length[:count])]
 
 
 def contest_check(
@@ -162,12 +162,12 @@ def contest_check(
         return StdioTests(cases, timeout_seconds=timeout_seconds, compare=compare, tolerance=tolerance)
     entry_point = f"Solution.{function}" if in_class else function
     calls = tuple((test.given, test.expected) for test in tests)
-    # JSON knows no tuples, and the graders of these sets take a tuple for the list that they store.
+    # JSON has no tuples, and the official checkers of these sets accept a tuple for the list that they store.
     return CallTests(calls, entry_point, timeout_seconds, tolerance, tuples_are_lists=True)
 
 
 def needs_checker(statement: str) -> bool:
-    """Whether a statement asks for what one listed output cannot tell: a dialogue, or any of several answers.
+    """Whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
 
     >>> needs_checker("If there are multiple solutions, print any of them.")
     True
@@ -176,15 +176,15 @@ def needs_checker(statement: str) -> bool:
 
 
 def problem_timeout_seconds(num_tests: int, test_timeout_seconds: float) -> float:
-    """Wall seconds for all tests of a problem: one second of slack a test and five for the whole."""
+    """Wall seconds for all tests of a problem: one second of slack per test and five for the whole."""
     return (test_timeout_seconds + 1) * num_tests + 5
 
 
 def read_hidden_tests(stored: str) -> Any:
     """LiveCodeBench's private tests: JSON, or base64 of zlib of JSON, or of a pickled JSON text.
 
-    The pickle is never loaded: loading one runs what its author wants. Its codes are read instead, and only a
-    pickle of exactly one text is accepted.
+    The pickle is never loaded, because that could run any code. Its opcodes are read instead, and only a pickle of
+    exactly one text is accepted.
 
     Raises:
         ValueError: anything else.

@@ -40,7 +40,7 @@ class Corridor(TaskDataModule):
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         if not chosen or any(not 1 <= start <= num_cells for start in chosen):
-            raise ValueError(f"a walk starts 1 to num_cells ({num_cells}) steps from the goal, got {chosen}")
+            raise ValueError(f"starts must be 1 to num_cells ({num_cells}) steps from the goal, got {chosen}")
         self.num_cells = num_cells
         self.starts = chosen
 

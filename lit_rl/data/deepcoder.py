@@ -55,7 +55,7 @@ from string import *
 from typing import *
 from builtins import *
 """
-"""What LeetCode-like graders import before a program; the last line gives ``pow`` and ``abs`` back."""
+"""What judges such as LeetCode's import before a program; the last line restores ``pow`` and ``abs``."""
 
 
 CHECKER_FIELDS = ("checker", "generated_checker")
@@ -77,20 +77,19 @@ class DeepCoder(TaskDataModule):
     starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
     (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing but
-    such rows is refused), and so are rows whose field ``checker``
-    or ``generated_checker`` holds a program that would have to judge the output: no such program is run. Problems on
-    stdin whose statements ask for a dialogue or for any of several answers stay, and are counted when loaded.
+    such rows is refused), and so are rows whose field ``checker`` or ``generated_checker`` holds a program that would
+    have to judge the output: no such program is run. Problems on stdin whose statements ask for a dialogue or for any
+    of several answers stay, and are counted when loaded.
 
-    ``public_check`` holds the public tests of a row that tells them from private ones, else those tests whose input
-    and output stand in the statement as an example; a row without either has none.
+    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output stand in
+    the statement as an example; a row without either has none.
 
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
     ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
 
-    An epoch is one pass over the problems in a new order, in full batches; what is left over comes in another
-    epoch, and a run goes on from epoch to epoch until its number of rollouts is reached. With fewer problems
-    than one batch takes, problems are repeated to fill it, under task ids of their own (``...#2``), so that
-    the repeats are sampled from random streams of their own.
+    An epoch is one pass over the problems in a new order, in full batches; problems that do not fill one wait for
+    another epoch. With fewer problems than one batch takes, problems are repeated to fill it, under task ids of
+    their own (``...#2``), so that repeats are sampled from random streams of their own.
 
     ``fields`` carry ``statement``, ``entry_point`` (or ``None``), ``needs_checker`` (whether the statement asks for
     a dialogue or any of several answers) and ``problem_timeout_seconds``, which is (6 + 1) n + 5 for n tests of 6
@@ -105,7 +104,7 @@ class DeepCoder(TaskDataModule):
         max_tests: tests per problem at most, those with the longest inputs; all if not given.
         compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
-        bad_rows: ``error`` ends at the first row that cannot be read, ``skip`` warns and goes on.
+        bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -163,7 +162,7 @@ class DeepCoder(TaskDataModule):
         """Say how many rows have no statement or no tests.
 
         Raises:
-            ValueError: all of them.
+            ValueError: all rows lack one.
         """
         if num_empty == num_rows:
             statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
@@ -239,8 +238,8 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
         ['a', 'b', 'a#2', 'b#2', 'a#3']
     """
     filled = list(problems)
-    for place in range(len(problems), count if problems else 0):
-        turn, original = place // len(problems) + 1, problems[place % len(problems)]
+    for index in range(len(problems), count if problems else 0):
+        turn, original = index // len(problems) + 1, problems[index % len(problems)]
         filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
     return filled
 

@@ -42,7 +42,7 @@ class EinsteinToolkit(TaskDataModule):
         ccl_chars: characters of each ccl file that are shown.
         max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
-        split_seed: of that choice.
+        split_seed: seed of that choice.
         form: ``instruct`` (chat messages) or ``completion`` (text that ends where the code begins).
         **options: see :class:`lit_rl.data.task.TaskDataModule`.
 
@@ -98,7 +98,7 @@ class EinsteinToolkit(TaskDataModule):
 
 
 def language_of_file(name: str) -> str:
-    """What a thorn's source file is written in, by its name; the case of a suffix matters (``.C`` is C++).
+    """The language of a thorn's source file, by its name; the case of a suffix matters (``.C`` is C++).
 
     Example:
         >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")

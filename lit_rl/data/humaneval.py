@@ -50,7 +50,7 @@ class HumanEval(TaskDataModule):
     Args:
         path: ``HumanEval.jsonl.gz``, ``HumanEvalPlus.jsonl.gz`` or a hub data set such as ``openai/openai_humaneval``.
         split: see the table.
-        split_seed: of the draw of the 131; the 33 are the rest.
+        split_seed: seed that draws the 131; the 33 are the rest.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3; they are in no benchmark.
         timeout_seconds: CPU seconds for a program and its tests.
@@ -92,10 +92,10 @@ class HumanEval(TaskDataModule):
         problems = list(parse_rows(read_rows(self.path, split=self.hub_split), self._problem))
         if self.split == "all":
             return problems
-        places = range(len(problems))
-        drawn = random.Random(self.split_seed).sample(places, round(TRAIN_SHARE * len(problems)))
+        indices = range(len(problems))
+        drawn = random.Random(self.split_seed).sample(indices, round(TRAIN_SHARE * len(problems)))
         train = set(drawn)
-        return [problems[place] for place in places if (place in train) == (split == "train")]
+        return [problems[index] for index in indices if (index in train) == (split == "train")]
 
     def train_dataloader(self) -> ProblemLoader:
         """Shuffled batches of the training part.
@@ -146,7 +146,7 @@ def _parameters(prompt: str, entry_point: str) -> list[str]:
 
 
 def _test(row: Row) -> str:
-    """The row's test; with EvalPlus's inputs where the row has them, which its field ``test`` has not."""
+    """The row's test, with EvalPlus's inputs if the row has them: its field ``test`` lacks those."""
     prompt, entry_point = row.text("prompt"), row.text("entry_point")
     if "plus_input" not in row:
         return with_helpers(plain_test(row.text("test")), prompt, entry_point)
@@ -174,10 +174,10 @@ def check(candidate):
 
 
 def with_helpers(test: str, prompt: str, entry_point: str) -> str:
-    """The test, behind the prompt's helper functions if it uses one.
+    """The test, preceded by the prompt's helper functions if it uses one.
 
-    Three tests judge an answer by a helper that the prompt defines. A program may define it anew, and wrongly:
-    the verdict must not depend on that.
+    Three tests judge an answer by a helper that the prompt defines. A program may redefine it wrongly: the verdict
+    must not depend on that.
     """
     helpers = before_function(prompt, entry_point)
     defined = {node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)}
@@ -186,7 +186,7 @@ def with_helpers(test: str, prompt: str, entry_point: str) -> str:
 
 
 def before_function(source: str, name: str) -> str:
-    """What stands before the definition of a function: imports and helpers.
+    """What precedes the definition of a function: imports and helpers.
 
     Raises:
         ValueError: no function of that name is defined at column 0.

@@ -1,4 +1,4 @@
-"""Which files of this machine a data set's name means: variables, folders with splits, folders that were saved."""
+"""Finding the files of a data set on this machine: variables, folders with splits, folders of ``save_to_disk``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SPLIT = re.compile(r"(train|test|validation|valid|val|dev|prompt)(?=[-_.]|$)", 
 
 
 def local_path(source: str) -> Path:
-    """A path with its variables and its ``~`` put in.
+    """A path with its variables and its ``~`` expanded.
 
     Raises:
         FileNotFoundError: a variable is not set.
@@ -34,12 +34,12 @@ def local_path(source: str) -> Path:
 def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:
     """The files of a folder that hold a split, in the order of their names.
 
-    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. Where
-    the files are of several splits only those of the wanted one are read; of one split, or of none, all. So it is with
-    ``subset`` and the folders beneath.
+    A split is named at the start of a file's name (``train-00000-of-00001.parquet``) or by the folder around it. If
+    the files belong to several splits, only those of the wanted one are read; if to one or to none, all. The same goes
+    for ``subset`` and the folders beneath.
 
     Args:
-        folder: with files as they come from the hub, written by hand, or by ``save_to_disk``.
+        folder: holds files as they come from the hub, written by hand, or by ``save_to_disk``.
         subset: configuration of the data set.
         split: name or names joined by ``+``.
 

@@ -1,10 +1,10 @@
 """The two forms of EvalPlus's MBPP+: tests written out in Python, or JSON inputs for the reference.
 
 ``MbppPlus-OriginFmt.jsonl`` (also ``evalplus/mbppplus`` on the hub) holds test source with inputs and
-expected values; take it where you can. ``MbppPlus.jsonl`` holds inputs only, as JSON; the expected values are
-what the reference returns, so the tests made here run it beside the program. JSON knows no tuples, sets or
-complex numbers, and only text as keys; what a function takes stands in the row's asserts (``assertion``),
-which are Python: the types of their arguments are given back to the JSON inputs.
+expected values; prefer it. ``MbppPlus.jsonl`` holds inputs only, as JSON; the expected values are what the
+reference returns, so the tests made here run it beside the program. JSON has no tuples, sets or complex numbers,
+and only text as keys. So the types of arguments are read from the row's asserts (``assertion``), which are Python,
+and restored in the JSON inputs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 @dataclass
 class Shape:
-    """Types seen at one place of the arguments: what a JSON value there stands for.
+    """Types seen at one position in the arguments: what a JSON value there stands for.
 
     Args:
-        kinds: Python types seen at this place.
-        items: of the items of sequences and sets, and of the values of dictionaries.
-        keys: of the keys of dictionaries.
+        kinds: Python types seen at this position.
+        items: shape of the items of sequences and sets, and of the values of dictionaries.
+        keys: shape of the keys of dictionaries.
 
     Example:
         >>> shape = Shape()
@@ -65,7 +65,7 @@ class Shape:
 
         Args:
             value: as read from JSON.
-            deeper: what a list becomes where no example shows one: tuples inside tuples inside tuples go on.
+            deeper: what a list becomes where no example shows one, so that tuples in tuples stay tuples.
         """
         items = self.items or Shape()
         if isinstance(value, list):
@@ -81,7 +81,7 @@ class Shape:
 
 
 def _number(text: str) -> Any:
-    """The number written in a text, or the text: inputs made by mutation hold anything."""
+    """The number written in a text, or the text itself: inputs made by mutation can hold anything."""
     if not any(letter.isdigit() for letter in text):
         return text  # "j", "nan" and "inf" are words here
     for kind in (int, float, complex):

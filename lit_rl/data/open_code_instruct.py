@@ -21,7 +21,7 @@ JUDGED = ("requirement_conformance", "logical_correctness", "edge_case_considera
 
 
 class OpenCodeInstruct(TaskDataModule):
-    """A fixed random subset of OpenCodeInstruct; problems that pass the filters only.
+    """A fixed random subset of the problems of OpenCodeInstruct that pass the filters.
 
     A row is drawn by a hash of the seed and its ``id``, so that the subset depends neither on the order of
     the rows nor on the number of files. The rows are read once, one by one; memory holds the subset only.
@@ -34,14 +34,14 @@ class OpenCodeInstruct(TaskDataModule):
 
     Args:
         path: a file, a folder of files, or the hub id; 6.9 GB in Parquet.
-        num_problems: to train on.
-        num_validation_problems: to validate and test on, disjoint from the former.
-        subset_seed: of the draw.
+        num_problems: problems to train on.
+        num_validation_problems: problems to validate and test on, disjoint from the former.
+        subset_seed: seed of the draw.
         min_test_score: lowest share of its own tests that the stored solution passed, in [0, 1].
-        min_judge_score: lowest of the three judge's scores, 1 to 5; not looked at if not given.
+        min_judge_score: lowest of the judge's three scores, 1 to 5; ignored if not given.
         shown_tests: asserts in the prompt at most.
         timeout_seconds: CPU seconds for a program and its tests.
-        bad_rows: ``error`` ends at the first row that cannot be read, ``skip`` warns and goes on.
+        bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 

@@ -21,7 +21,7 @@ class PreferencePair:
     """Two completions of one prompt, of which one earned more.
 
     Args:
-        task_id: of the problem; several pairs may have the same.
+        task_id: the problem's; several pairs may have the same.
         prompt: text or chat messages, as the policy read it.
         chosen: the completion with the larger reward.
         rejected: the other.
@@ -47,8 +47,8 @@ def make_pairs(
 ) -> list[PreferencePair]:
     """Pairs of completions of one problem whose rewards differ by a margin.
 
-    Each completion comes into as few pairs as possible before one comes again, so that a cap does not fill up
-    with a single good completion; among equals the larger difference goes first, then the order of sampling.
+    A completion is reused only when all others have been used as often, so that ``max_pairs`` is not filled by a
+    single good one; among equals the larger difference goes first, then the order of sampling.
 
     Args:
         problem: gives task id and prompt.

@@ -14,7 +14,7 @@ from lit_rl.types import Problem
 
 
 class ProblemLoader:
-    """Batches of problems; knows where it stands, and stands at the same place on every rank.
+    """Batches of problems; keeps its position, which is the same on every rank.
 
     Not a ``DataLoader``: Lightning then leaves it alone (no ``DistributedSampler``, which pads with
     duplicates), and its position is counted where the batches are consumed. The order of an epoch depends on
@@ -26,7 +26,7 @@ class ProblemLoader:
         shuffle: a new order each epoch; otherwise the given order.
         drop_last: leave out a last batch that is not full, as training wants; a problem left out in one epoch
             comes in another. Never set for evaluation.
-        seed: of the order.
+        seed: seed of the order.
         rank: this process.
         world_size: number of processes.
     """
@@ -93,13 +93,13 @@ class ProblemLoader:
         self.epoch = epoch
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loader stands, in global batches, and what its order depends on."""
+        """The position, in global batches, and what the order depends on."""
         global_batch = self.batch_size * self.world_size
-        place = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
-        return place | {"problems": len(self.problems), "seed": self.seed}
+        position = {"epoch": self.epoch, "position": self.position, "global_batch": global_batch}
+        return position | {"problems": len(self.problems), "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there; a finished epoch goes on with the next one.
+        """Continue from a saved position; after a finished epoch, with the next one.
 
         Raises:
             ValueError: the position was counted in global batches of another size.
@@ -125,7 +125,7 @@ class ProblemLoader:
 
 
 class _Sampler:
-    """What Lightning tells the epoch to."""
+    """The object whose ``set_epoch`` Lightning calls."""
 
     def __init__(self, loader: ProblemLoader) -> None:
         self.loader = loader

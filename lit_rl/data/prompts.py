@@ -84,8 +84,8 @@ def chat(*turns: str, system: str | None = None) -> tuple[Message, ...]:
         ({'role': 'user', 'content': '2 + 2?'},)
     """
     messages = [] if system is None else [{"role": "system", "content": system}]
-    for place, turn in enumerate(turns):
-        messages.append({"role": "assistant" if place % 2 else "user", "content": turn})
+    for index, turn in enumerate(turns):
+        messages.append({"role": "assistant" if index % 2 else "user", "content": turn})
     return tuple(messages)
 
 
@@ -95,7 +95,7 @@ def fenced(source: str) -> str:
 
 
 def called_function(program: str, asserts: str) -> str | None:
-    """The function of a program that asserts call; ``None`` if either is no Python or none is called."""
+    """The function of a program that asserts call; ``None`` if either is not Python or none is called."""
     try:
         defined = {n.name for n in ast.walk(ast.parse(program)) if isinstance(n, ast.FunctionDef)}
         calls = [n.func for n in ast.walk(ast.parse(asserts)) if isinstance(n, ast.Call)]

@@ -35,8 +35,8 @@ class RoboInstruct(TaskDataModule):
     Args:
         path: a ``.csv``, ``.jsonl``, ``.json`` or ``.parquet`` file, or a Hugging Face id.
         validation_share: share of the rows kept for validation, chosen by ``split_seed``.
-        split_seed: of that choice.
-        use_revision: read the revised instruction where there is one.
+        split_seed: seed of that choice.
+        use_revision: use the revised instruction where there is one.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         num_worlds: invented worlds a program is run in.
         timeout_seconds: CPU seconds for a program in one world.

@@ -81,7 +81,7 @@ def robot_problem(
 
     Args:
         task_id: unique name.
-        instruction: what the robot shall do.
+        instruction: what the robot should do.
         check: the worlds a program is tested in.
         form: ``instruct`` gives chat messages with one worked example; ``completion`` gives the beginning of
             a source file, for models not tuned to chat, and stops where the next program would begin.
@@ -105,4 +105,4 @@ def robot_problem(
     if form == "completion":
         shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
         return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
-    raise ValueError(f"form is 'instruct' or 'completion', got {form!r}")
+    raise ValueError(f"form must be 'instruct' or 'completion', got {form!r}")

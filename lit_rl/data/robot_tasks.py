@@ -21,7 +21,7 @@ class RobotTasks(TaskDataModule):
     Args:
         num_train: training problems.
         num_validation: validation (and test) problems.
-        task_seed: of the generator; another seed gives other problems.
+        task_seed: seed of the generator; another seed gives other problems.
         form: ``instruct`` (chat messages) or ``completion`` (beginning of a source file).
         timeout_seconds: CPU seconds for a program in one world.
         **options: see :class:`lit_rl.data.task.TaskDataModule`.

@@ -1,4 +1,4 @@
-"""Rows of a data set, from a file, a folder or the Hugging Face hub, with errors that name the place."""
+"""Rows of a data set, from a file, a folder or the Hugging Face hub, with errors that name row and field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RowError(ValueError):
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a data set and where it stands.
+    """One row of a data set and where it comes from.
 
     Args:
         source: file name or data set id, for messages.
@@ -52,7 +52,7 @@ class Row:
         return value
 
     def integer(self, field: str, default: int | None = None) -> int:
-        """The field's whole number; see :meth:`text`. True and False are none."""
+        """The field's whole number; see :meth:`text`. True and False do not count."""
         value: int = self._typed(field, int, "a whole number", default)
         return value
 
@@ -69,9 +69,9 @@ class Row:
     def texts(self, field: str, default: list[str] | None = None) -> list[str]:
         """The field's list of texts, every item checked; see :meth:`text`."""
         items = self._typed(field, list, "a list of texts", default)
-        for place, item in enumerate(items):
+        for index, item in enumerate(items):
             if not isinstance(item, str):
-                raise self.error(field, f"needs a list of texts, got {_shown(item)} as item {place}")
+                raise self.error(field, f"needs a list of texts, got {_shown(item)} as item {index}")
         return list(items)
 
     def json(self, field: str, default: Any = _MISSING) -> Any:
@@ -85,7 +85,7 @@ class Row:
             raise self.error(field, f"needs JSON, got {_shown(value)} ({fault})") from None
 
     def error(self, field: str, fault: str) -> RowError:
-        """An error about this row: raise what comes back."""
+        """An error about this row, for the caller to raise."""
         return _row_error(self.source, f"{self.number}, field {field!r}", fault)
 
     def _present(self, field: str, default: Any) -> Any:
@@ -123,7 +123,7 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
         FileNotFoundError: no such file, a folder without data files or without the split, a variable that is not set.
         ModuleNotFoundError: Parquet, saved folders or the hub without the extra ``data``.
         RowError: a row that is not a JSON object.
-        ValueError: another ending, or a file that does not read to its end.
+        ValueError: another ending, or a file that cannot be read to its end.
     """
     path = local_path(source)
     if path.is_dir():
@@ -137,11 +137,11 @@ def read_rows(source: str, *, subset: str | None = None, split: str | None = Non
 
 
 def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: BadRows = "error") -> Iterator[Value]:
-    """Every row parsed; whatever a parser trips over that it did not foresee still names the row.
+    """Every row parsed; errors that the parser did not foresee name the row, too.
 
     Args:
         rows: as read.
-        parse: makes one value of one row.
+        parse: makes one value from one row.
         bad_rows: ``error`` raises at the first row that ``parse`` refuses; ``skip`` leaves such rows out and
             warns at the end with their number and the first error.
 
@@ -178,7 +178,7 @@ def _read_file(path: Path) -> Iterator[Row]:
         else:
             raise ValueError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
-        raise ValueError(f"{path} does not read to its end ({fault}): fetch or unpack it again") from None
+        raise ValueError(f"{path} cannot be read to its end ({fault}): fetch or unpack it again") from None
 
 
 def _open(path: Path) -> IO[str]:
@@ -206,7 +206,7 @@ def _read_list(path: Path) -> Iterator[Row]:
         except UnicodeDecodeError:
             raise
         except ValueError as fault:
-            raise ValueError(f"{path} is broken JSON ({fault}): mend it, or name JSON lines .jsonl") from None
+            raise ValueError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
     if not isinstance(rows, list):
         raise ValueError(f"{path} needs one JSON list of rows, got {_shown(rows)}")
     for number, values in enumerate(rows, 1):
@@ -272,8 +272,8 @@ def _stumbled(row: Row, fault: Exception) -> RowError:
     return _row_error(row.source, row.number, f"{type(fault).__name__}: {fault}")
 
 
-def _row_error(source: str, place: int | str, fault: str) -> RowError:
-    return RowError(f"{source}, row {place}: {fault}; mend or remove the row")
+def _row_error(source: str, where: int | str, fault: str) -> RowError:
+    return RowError(f"{source}, row {where}: {fault}; fix or remove the row")
 
 
 def _extra_missing(package: str, source: str) -> ModuleNotFoundError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_EXAMPLE_LINES = 8
-"""A call or a value that goes on for more lines is not read."""
+"""A call or a value that takes more lines is not read."""
 
 _SESSION = re.compile(r"[ \t]*>>>[ \t]*")
 _BEFORE_CALL = re.compile(r"\s*(?:>>>|assert|for|e\.g\.|[*-])?\s*", re.IGNORECASE)
@@ -47,7 +47,7 @@ def shown_examples(text: str, function: str, parameters: Sequence[str] = ()) -> 
     shape                                                           read as
     ==============================================================  ========================================
     ``>>> f(1)``, the value on the next lines                       the value; ``None`` where none is printed
-    ``f(1) == 2``, at the beginning of a line                       so; also ``=``, ``=>``, ``==>``, ``->``,
+    ``f(1) == 2``, at the beginning of a line                       the same; also ``=``, ``=>``, ``==>``, ``->``,
                                                                     ``➞``, ``returns``, ``should return``
     ``Input: x = 1, y = 2``, then ``Output: 3``                     a call, if the names are the parameters
     ``For x = 1, y = 2 the output should be 3``                     likewise
@@ -104,14 +104,14 @@ def _labelled(text: str, parameters: Sequence[str]) -> Iterator[Example]:
 
 
 def _end_of_call(text: str, start: int) -> int | None:
-    """Where the call ends that begins here; ``None`` if it is no Python."""
+    """Where the call ends that begins at ``start``; ``None`` if it is not Python."""
     lines = 0
-    for place in range(start, len(text)):
-        lines += text[place] == "\n"
+    for index in range(start, len(text)):
+        lines += text[index] == "\n"
         if lines > MAX_EXAMPLE_LINES:
             break
-        if text[place] == ")" and _expression(text[start : place + 1]) is not None:
-            return place + 1
+        if text[index] == ")" and _expression(text[start : index + 1]) is not None:
+            return index + 1
     return None
 
 
@@ -157,7 +157,7 @@ def _literal(text: str) -> Any:
 
 
 def _expression(text: str) -> ast.expr | None:
-    """The syntax tree of an expression; ``None`` if it is none."""
+    """The syntax tree of an expression; ``None`` if the text is not one."""
     try:
         with warnings.catch_warnings(action="ignore"):  # such as of an unknown escape in a text
             return ast.parse(text.strip(), mode="eval").body

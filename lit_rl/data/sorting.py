@@ -17,7 +17,7 @@ PROMPTS = ((1, 0, 2), (3, 2, 4), (1, 2, 3))
 class Sorting(TaskDataModule):
     """Prompts of n numbers; the answer is the same numbers in order.
 
-    Training and measuring use the same prompts: the toy policy has a parameter for every place and nothing to
+    Training and evaluation use the same prompts: the toy policy has a parameter for every position and nothing to
     generalise with. Every batch holds all prompts.
 
     Args:

@@ -29,13 +29,13 @@ class TaskDataModule(pl.LightningDataModule):
     Args:
         batch_size: training problems per rollout on one rank.
         validation_batch_size: problems per validation batch on one rank.
-        seed: of the order of the training problems; on the command line ``seed_everything`` unless it is set, else 0.
+        seed: seed of the order of training problems; on the command line ``seed_everything`` unless it is set, else 0.
         max_train_problems: at most this many training problems, the first ones.
         max_validation_problems: at most this many problems of the validation split, and of the test split.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
         extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
-            one whatever is in it, see docs/rewards.md. By default ``answer``, for validation tasks as here.
+            one whatever is in it, see docs/rewards.md. By default ``answer``; validation tasks inherit it.
     """
 
     name = "task"
@@ -97,7 +97,7 @@ class TaskDataModule(pl.LightningDataModule):
         return self._problems[split]
 
     def _load_once(self, split: Split) -> list[Problem]:
-        """All problems of a split, kept: what is left out of them can change, and reading can take minutes."""
+        """All problems of a split, read once: that can take minutes, and what is left out of them can change."""
         if split not in self._loaded:
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
@@ -105,7 +105,7 @@ class TaskDataModule(pl.LightningDataModule):
         return self._loaded[split]
 
     def _require_problems(self, split: Split) -> list[Problem]:
-        """What :meth:`load_problems` returns, if it is what it should return."""
+        """The problems that :meth:`load_problems` returns, checked."""
         who = f"{type(self).__name__}.load_problems"
         if type(self).load_problems is TaskDataModule.load_problems:
             raise ValueError(f"{who} is missing: write it, to return a list of Problem for each split")
@@ -116,7 +116,7 @@ class TaskDataModule(pl.LightningDataModule):
         return list(loaded)
 
     def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
-        """Each problem needs a name of its own: it names random streams, and verdicts and pass@k are kept by it."""
+        """Require distinct task ids: they name random streams, and verdicts and pass@k are kept by them."""
         for task_id, count in Counter(problem.task_id for problem in problems).most_common(1):
             if count > 1:
                 raise ValueError(

@@ -1,7 +1,7 @@
 """How far the policy is from the reference, per token, and what that costs.
 
-Letters: N completions, T completion tokens. All estimates are in nats and speak of tokens that the
-policy sampled.
+Letters: N completions, T completion tokens. All estimates are in nats and are about tokens that the policy
+sampled.
 """
 
 from __future__ import annotations
@@ -156,6 +156,6 @@ def adaptive_kl_coef(
             f"got {horizon_completions}"
         )
     if not abs(observed_kl) < float("inf"):
-        raise ValueError(f"observed_kl must be finite, got {observed_kl}; look at the log-probabilities")
+        raise ValueError(f"observed_kl must be finite, got {observed_kl}; check the log-probabilities")
     error = min(max(observed_kl / target_kl - 1.0, -0.2), 0.2)
     return coef * (1.0 + error * num_completions / horizon_completions)

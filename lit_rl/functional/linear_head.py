@@ -29,8 +29,8 @@ class LinearHead:
     Args:
         weight: [V, H], a plain tensor: no adapters, not sharded, not quantized.
         bias: [V] or ``None``.
-        scale: of the logits, as Cohere and Granite have one.
-        cap: bound on the logits, > 0, as Gemma 2 has one; ``None`` for none.
+        scale: factor of the logits, as in Cohere and Granite.
+        cap: bound on the logits, > 0, as in Gemma 2; ``None`` for none.
     """
 
     weight: Tensor
@@ -43,7 +43,7 @@ class LinearHead:
         return self.shape(linear(narrowed(hidden, self.weight), self.weight, self.bias))
 
     def shape(self, products: Tensor) -> Tensor:
-        """Scale and cap what the matrix gave."""
+        """Scale and cap the products of the matrix."""
         logits = products if self.scale == 1.0 else products * self.scale
         return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
 
@@ -73,8 +73,8 @@ def head_logprobs_and_entropy(
       of hidden states and matrix. The gradient of a matrix is a sum over tokens, each times its gradient from the
       loss, so it cannot begin before the loss is known. Four matrix products in place of the dense three.
 
-    Autocast holds for the matrix products, as in :func:`torch.nn.functional.linear`. Gradients of gradients are
-    refused (``RuntimeError``).
+    Autocast applies to the matrix products, as in :func:`torch.nn.functional.linear`. Gradients of gradients raise
+    ``RuntimeError``.
 
     Args:
         hidden: [M, H].
@@ -99,12 +99,12 @@ def head_logprobs_and_entropy(
     keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.learns and head.cap is None
     limit = min(max_logits, _BLOCK_ON_CPU) if device == "cpu" else max_logits
     plan = _Plan(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
-    logprobs, entropy = _Scores.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
+    logprobs, entropy = _HeadLogprobs.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
     return logprobs, entropy
 
 
 class _Plan(NamedTuple):
-    """What a pass does beside its tensors."""
+    """The settings of a pass."""
 
     scale: float
     cap: float | None
@@ -124,11 +124,11 @@ class _Block(NamedTuple):
 
     columns: slice
     logits: Tensor  # [m, B], wide, tempered
-    place: Tensor  # [m, 1], column of each target in this block, or any column
+    target: Tensor  # [m, 1], column of each target in this block, or any column
     has_target: Tensor  # [m] bool
 
 
-class _Scores(torch.autograd.Function):
+class _HeadLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan
@@ -161,7 +161,7 @@ def _row_ranges(hidden: Tensor) -> Iterator[slice]:
 
 
 def _blocks(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, plan: _Plan) -> Iterator[_Block]:
-    """The logits of all tokens, a range of the vocabulary after the other."""
+    """The logits of all tokens, one range of the vocabulary after another."""
     shape = LinearHead(weight, bias, plan.scale, plan.cap).shape
     width = max(1, plan.max_logits // hidden.shape[0])
     with torch.autocast(hidden.device.type, enabled=False):
@@ -170,8 +170,8 @@ def _blocks(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
             logits = shape(linear(hidden, weight[columns], None if bias is None else bias[columns]))
             wide = logits if logits.dtype == torch.float64 else logits.float()
             wide = wide if plan.temperature == 1.0 else wide.div_(plan.temperature)
-            place = (targets - start).clamp(0, columns.stop - start - 1)
-            yield _Block(columns, wide, place[:, None], (targets >= start) & (targets < columns.stop))
+            target = (targets - start).clamp(0, columns.stop - start - 1)
+            yield _Block(columns, wide, target[:, None], (targets >= start) & (targets < columns.stop))
 
 
 def _forward(
@@ -183,9 +183,9 @@ def _forward(
     largest = torch.full_like(total, torch.finfo(wide).min)
     mean_weight = hidden.new_zeros((hidden.shape[0], hidden.shape[1] if plan.keeps_slope else 0), dtype=wide)
     for block in _blocks(hidden, weight, bias, targets, plan):
-        chosen = torch.where(block.has_target, block.logits.gather(1, block.place).squeeze(1), chosen)
+        chosen = torch.where(block.has_target, block.logits.gather(1, block.target).squeeze(1), chosen)
         before, largest = largest, torch.maximum(largest, block.logits.amax(1))
-        fall = before - largest  # what was summed up so far is e^fall of what it was
+        fall = before - largest  # what was summed up so far shrinks by e^fall
         ratios = block.logits.sub_(largest[:, None])
         if plan.with_entropy:
             # An excluded token (logit -inf) adds p log p = 0, not 0 * inf.
@@ -254,7 +254,7 @@ def _slopes(block: _Block, of_rows: _Upstream, plan: _Plan) -> Tensor:
         slopes = probabilities.mul_(pull).mul_(-plan.slope)
     if of_rows.of_logprobs is not None:
         chosen = torch.where(block.has_target, of_rows.of_logprobs * plan.slope, 0.0)
-        slopes.scatter_add_(1, block.place, chosen[:, None])
+        slopes.scatter_add_(1, block.target, chosen[:, None])
     return slopes if bend is None else slopes.mul_(bend)
 
 

@@ -34,11 +34,11 @@ def tokens_per_chunk(vocabulary_size: int) -> int:
 
 
 def completion_positions(num_prompt_tokens: int, num_completion_tokens: int) -> slice:
-    """Where, on the axis of length S, the states stand that predict completion tokens 0 .. T-1.
+    """Positions, on the axis of length S, of the states that predict completion tokens 0 .. T-1.
 
         positions P-1 .. P+T-2          state s predicts token s + 1
 
-    The one place of the shift by one: log-probabilities, entropy and values all take their states from
+    Only here is anything shifted by one: log-probabilities, entropy and values all take their states from
     here. Prompts are padded on the left, so position P-1 is the last real prompt token in every row. The
     state at P+T-1, after the last token, belongs to no token; its value bootstraps a truncated completion.
 
@@ -85,7 +85,7 @@ def completion_logprobs(
         project: hidden states to logits. Its parameters receive gradients too.
         completion_ids: [N, T] int64, the sampled ids.
         mask: [N, T] bool.
-        temperature: of the sampler, > 0.
+        temperature: the sampler's, > 0.
         chunk_tokens: tokens whose logits exist at one time, at least 1.
         with_entropy: also return the entropy.
 
@@ -201,7 +201,7 @@ def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bo
 
 
 def _spread(flat: Tensor, mask: Tensor) -> Tensor:
-    """Flat values [M] back to their places in [N, T], 0 elsewhere."""
+    """Flat values [M] back at their positions in [N, T], 0 elsewhere."""
     return flat.new_zeros(mask.shape).masked_scatter(mask, flat)
 
 

@@ -1,8 +1,7 @@
 """Masked statistics, and the one owner of the loss's denominator.
 
 Letters: N completions (rows), T completion tokens, padded on the right. Masks are bool, True counts; a row's may
-have holes, where the environment spoke.
-What stands where a mask is False never matters, not even NaN.
+have holes, where the environment spoke. Values where a mask is False never matter, not even NaN.
 """
 
 from __future__ import annotations

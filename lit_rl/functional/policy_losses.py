@@ -18,8 +18,8 @@ def policy_gradient_loss(logprobs: Tensor, advantages: Tensor) -> Tensor:
 
         loss = -A * logprobs
 
-    On-policy its gradient is that of the expected reward. After the first update on the same samples it is
-    not any more: use a loss with a ratio there.
+    On-policy its gradient is that of the expected reward. After the first update on the same samples it no longer
+    is: use a loss with a ratio there.
 
     Args:
         logprobs: [N, T] nats. Carries the gradient.
@@ -50,7 +50,7 @@ def unclipped_loss(
     level: RatioLevel = "token",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Ratio times advantage with nothing to hold it (``unclipped`` in the lecture).
+    """Ratio times advantage, without any clip (``unclipped`` in the lecture).
 
         loss = -ratio * A,   ratio = exp(log_ratio(logprobs, old_logprobs))
 
@@ -154,7 +154,7 @@ def cispo_loss(
 
         loss = -w * A * logprobs,   w = stop_gradient(clip(ratio, 1 - clip_low, 1 + clip_high))
 
-    Unlike the clipped surrogate no token falls silent: tokens that the update made likelier go on learning.
+    Unlike in the clipped surrogate no token loses its gradient: those that the update made likelier keep learning.
 
     Args:
         logprobs: [N, T] nats. Carries the gradient.
@@ -200,7 +200,7 @@ def importance_sampling_loss(
 
         loss = -w * A * logprobs,   w = importance_weights(logprobs, sampler_logprobs)
 
-    Without a cap its gradient is that of -(p / q) * A; its value is another one.
+    Without a cap its gradient is that of -(p / q) * A; its value is not.
 
     Args:
         logprobs: [N, T] nats, log p. Carries the gradient.

@@ -66,7 +66,7 @@ def preference_loss(
         hinge:    max(0, target_margin - margin)                              SLiC; target 1
         ipo:      (margin / beta - 1 / (2 beta))^2                            IPO; has its own target
 
-    Beyond its target ``sigmoid`` goes on pushing, ever less, ``hinge`` rests, and ``ipo`` pulls back.
+    Beyond its target ``sigmoid`` keeps pushing, ever less, ``hinge`` stops, and ``ipo`` pulls back.
 
     Args:
         chosen_logprobs: [M] nats, summed, under the policy. Carries the gradient.

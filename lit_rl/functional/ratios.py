@@ -1,4 +1,4 @@
-"""How much likelier a token, or a whole completion, became under the policy; and what to watch of it.
+"""How much likelier a token, or a whole completion, became under the policy, and what to monitor about that.
 
 Letters: N completions, T completion tokens. ``logprobs`` [N, T] are nats of the sampled tokens under the
 policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the policy that
@@ -23,7 +23,7 @@ from lit_rl.functional.shapes import (
 )
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
-"""What a ratio speaks of; see :func:`log_ratio`."""
+"""What a ratio is about; see :func:`log_ratio`."""
 
 BeyondCap = Literal["truncate", "mask"]
 """What happens to an importance weight above its cap; see :func:`importance_weights`."""
@@ -48,7 +48,7 @@ def log_ratio(
         logprobs: [N, T] nats. Carries the gradient.
         old_logprobs: [N, T] nats. No gradient.
         level: see above.
-        mask: [N, T] bool; wanted by both sequence levels.
+        mask: [N, T] bool; required by both sequence levels.
 
     Returns:
         [N, T] nats.
@@ -90,8 +90,8 @@ def importance_weights(
         truncate:  min(w, cap)
         mask:      w if w <= cap else 0
 
-    No gradient flows into the weight and the cap holds for what is returned: a weight that is clamped only on
-    paper is the classic fault here.
+    No gradient flows into the weight, and the cap applies to what is returned: to compute a capped weight and then
+    use the other one is the classic mistake.
 
     Args:
         logprobs: [N, T] nats, p: the policy of the training forward.

@@ -1,9 +1,9 @@
 """From rewards per token to returns and advantages per token.
 
-Letters: N completions, T completion tokens. Entry [:, t] speaks of the state before completion token t and
-of the action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves
-out, at the end (padding) or between (what an environment said), are stepped over: time runs over the
-policy's tokens only, and nothing that stands elsewhere reaches a result.
+Letters: N completions, T completion tokens. Entry [:, t] is about the state before completion token t and the
+action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the
+end (padding) or between (what an environment said), are stepped over: time runs over the policy's tokens only, and
+no value elsewhere reaches a result.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def gae(
 def treat_truncation(
     mask: Tensor, truncated: Tensor, tail_values: Tensor, *, treatment: Truncation
 ) -> tuple[Tensor, Tensor]:
-    """What to believe about completions that were cut at the token limit.
+    """How to treat completions that were cut at the token limit.
 
         bootstrap:  they would have gone on: V after the last token stands for the rest
         zero:       the limit is part of the task: nothing follows

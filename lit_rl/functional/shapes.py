@@ -1,4 +1,4 @@
-"""Checks at the door of the math: what broadcasting would forgive and the result would not.
+"""Input checks of the math: shapes that broadcasting would silently accept.
 
 Every message says what is wrong, what came, and what to do.
 """
@@ -23,7 +23,7 @@ def require_same_shape(**tensors: Tensor) -> None:
     """Raise unless all tensors, given by name, have one shape.
 
     Raises:
-        ValueError: two shapes differ; [N] against [N, T] would broadcast to [N, N] or [T, T] unseen.
+        ValueError: two shapes differ; [N] against [N, T] would silently broadcast to [N, N] or [T, T].
     """
     (first_name, first), *others = tensors.items()
     for name, tensor in others:

@@ -1,6 +1,6 @@
 """Advantages of whole turns: a turn is one action, however many tokens it has.
 
-Letters: N rows, T completion tokens, K turns of the row that has most. A turn is a run of tokens that the mask holds.
+Letters: N rows, T completion tokens, K turns of the row with the most. A turn is a run of tokens in the mask.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def turn_gae(
         bootstrap_values: [N] value after the last token; None: 0 for all.
 
     Returns:
-        advantages [N, T], the same at every token of a turn, 0 outside the mask; returns [N, T], 0 but where a turn
-        begins. Reward units.
+        advantages [N, T], the same at every token of a turn, 0 outside the mask; returns [N, T], 0 except where a
+        turn begins. Reward units.
 
     Raises:
         ValueError: shapes differ, ``mask`` is not bool, a discount out of range, or an input requires grad.
@@ -56,7 +56,7 @@ def turn_gae(
     require_same_shape(token_rewards=token_rewards, values=values)
     require_mask(mask, token_rewards)
     starts = turn_starts(mask)
-    turn = (starts.cumsum(-1) - 1).clamp(min=0)  # [N, T], which turn a token is of; read under the mask alone
+    turn = (starts.cumsum(-1) - 1).clamp(min=0)  # [N, T], the turn of each token; read only under the mask
     counts = starts.sum(-1)
     turns = torch.arange(int(counts.max()) if mask.numel() else 0, device=mask.device) < counts[:, None]
 

@@ -1,4 +1,4 @@
-"""Losses of the policy, one class a file: what a token's log-probability and advantage cost."""
+"""Losses of the policy, one class per file: what a token's log-probability and advantage cost."""
 
 from lit_rl.losses.base import Loss, Tokens
 from lit_rl.losses.cispo import CISPO

@@ -1,4 +1,4 @@
-"""What a loss is: one number per token, from tensors and nothing else.
+"""The base class of losses: one number per token, from tensors and nothing else.
 
 Letters: n rows of a micro-batch, T completion tokens.
 """
@@ -24,7 +24,7 @@ class Tokens:
         sampler_logprobs: [n, T] nats that the sampler itself reported; see :attr:`Loss.reads_sampler_logprobs`.
         advantages: [n, T], 0 outside the mask.
         mask: [n, T] bool, tokens that count.
-        level: what a ratio speaks of, see :func:`lit_rl.functional.ratios.log_ratio`.
+        level: what a ratio is about, see :func:`lit_rl.functional.ratios.log_ratio`.
     """
 
     logprobs: Tensor
@@ -49,14 +49,14 @@ class Loss(ABC):
 
     reads_sampler_logprobs: ClassVar[bool] = False
     """Whether the sampler's log-probabilities are compared with the policy's. Sampling with top-k or top-p is then
-    refused, for its probabilities are those of fewer tokens."""
+    refused, because its probabilities are spread over fewer tokens."""
 
     pulls_on_every_token: ClassVar[bool] = False
     """Whether tokens with advantage 0 move weights too. If not, rows without an advantage skip the forward pass."""
 
     @abstractmethod
     def token_losses(self, tokens: Tokens) -> Tensor:
-        """[n, T] loss of each token, in units of the advantage; what stands outside the mask does not matter."""
+        """[n, T] loss of each token, in units of the advantage; values outside the mask do not matter."""
 
     def metrics(self, tokens: Tokens) -> dict[str, Tensor]:
         """Scalars to log without gradient, means over the tokens that count, such as ``policy/clip_fraction``."""

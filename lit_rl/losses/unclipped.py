@@ -9,7 +9,7 @@ from lit_rl.losses.base import Loss, Tokens
 
 
 class Unclipped(Loss):
-    """Ratio times advantage with nothing to hold it.
+    """Ratio times advantage, without any clip.
 
     Source:
         conservative policy iteration: Schulman et al. 2017, eq. 6, https://arxiv.org/abs/1707.06347

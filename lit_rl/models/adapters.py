@@ -36,7 +36,7 @@ class LoRA:
     """Low-rank adapters instead of training all weights.
 
     Args:
-        rank: of the update matrices.
+        rank: rank of the update matrices.
         alpha: the update is scaled by ``alpha / rank``.
         dropout: share of the adapters' input that is dropped in the updates of SFT. The other algorithms compare
             log-probabilities of several forward passes, so their updates are without dropout.
@@ -100,7 +100,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
 
 
 def read_adapter(base: nn.Module, home: str, source: str) -> Any:
-    """A base with the adapter of a folder, as the policy's, to be trained on.
+    """A base with the policy's adapter from a folder, to be trained further.
 
     Args:
         base: loaded.
@@ -108,7 +108,7 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         source: the adapter's folder.
 
     Raises:
-        ValueError: it cannot be read, or its weights are not those of layers of this base, which PEFT warns of only.
+        ValueError: it cannot be read, or its weights are not those of layers of this base, which PEFT only warns about.
     """
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -158,8 +158,8 @@ def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, t
 
     Args:
         model: inside PEFT.
-        name: of the new adapter.
-        seed: of its initial weights; the global random state is left as it was.
+        name: name of the new adapter.
+        seed: seed of its initial weights; the global random state is left as it was.
         lora: its shape; ``None`` takes the policy adapter's.
         trained: whether it learns.
     """

@@ -48,7 +48,7 @@ class CausalLM(Policy):
         dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
             see :mod:`lit_rl.models.masters`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
-        init_seed: of the initial weights of a model from scratch and of new adapters; on the command line
+        init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
         chunk_tokens: tokens whose logits exist at the same time; by default as many as fit in 256 MiB
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
@@ -59,7 +59,7 @@ class CausalLM(Policy):
             that turns out not to be able to.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
-        probe: compare, after loading, how the model samples and how it is scored on a few tokens; see
+        probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
             :mod:`lit_rl.models.probe`. It costs about ten short forward passes.
     """
 
@@ -164,9 +164,9 @@ class CausalLM(Policy):
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
 
-        ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` scores in place of the policy's own. A
-        critic on the policy's base and a frozen copy come in through this door because a sharded policy gathers its
-        weights here.
+        ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` is used in place of the policy's own. A
+        critic on the policy's base and a frozen copy are passed in here because a sharded policy gathers its weights
+        in this call.
         """
         model = self.model if model is None else model
         # Ranks that share weights must call each layer equally often, whatever prompts they have.

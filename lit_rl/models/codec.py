@@ -1,4 +1,4 @@
-"""What a codec is: it turns problems and messages into token ids, and token ids back into text.
+"""Codecs turn problems and messages into token ids, and token ids back into text.
 
 A codec sees no weights. Causal language models have one around their tokenizer (:mod:`lit_rl.models.text_codec`), toy
 policies one of plain numbers (:mod:`lit_rl.models.number_codec`).
@@ -80,10 +80,10 @@ class Codec(ABC):
         Args:
             ids: sampled ids, EOS included.
             reason: why they ended; only a text ended by a stop string is cut.
-            stop_strings: of its problem.
+            stop_strings: those of its problem.
 
         Returns:
-            the text without EOS, cut before the first stop string, and one span per id; ids beyond the text have an
+            The text without EOS, cut before the first stop string, and one span per id; ids beyond the text have an
             empty span at its end.
         """
 
@@ -95,7 +95,7 @@ class Codec(ABC):
 
         Args:
             problem: what the conversation began with.
-            ids: of the policy's turn.
+            ids: ids of the policy's turn.
             reason: why the turn ended.
             message: what the environment says, verbatim.
 

@@ -16,12 +16,12 @@ from jinja2 import TemplateError
 from lit_rl.types import Message
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
-"""With thinking in it, as templates that rewrite earlier turns look for that."""
+"""With thinking in it, because templates that rewrite earlier turns look for that."""
 _MESSAGE = "message-{0}"
 
 
 class RewritesHistoryError(ValueError):
-    """A chat template that renders earlier turns in another way once there is a later one."""
+    """A chat template that renders earlier turns differently once there is a later one."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class TurnFrame:
     Args:
         end_token: special token that ends the policy's turn; empty if the template has none there.
         before: from there to the message.
-        after: from the message to where the policy goes on.
+        after: from the message to where the policy continues.
     """
 
     end_token: str
@@ -75,7 +75,7 @@ def find_frame(tokenizer: Any, roles: Sequence[str]) -> TurnFrame:
 
 
 def render(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """A conversation as its chat template writes it, up to where the policy goes on.
+    """A conversation as its chat template writes it, up to where the policy continues.
 
     Raises:
         ValueError: the template cannot be read, or it refuses the conversation.
@@ -109,7 +109,7 @@ def defused(message: str, special: Collection[str]) -> str:
 
 def _rewrites(tokenizer: Any) -> RewritesHistoryError:
     return RewritesHistoryError(
-        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns in another way once "
+        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
         "there is a later one (some drop earlier thinking), so a conversation cannot go on from the ids that were "
         "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
     )

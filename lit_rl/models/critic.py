@@ -69,7 +69,7 @@ class ValueHead(nn.Linear):
 
 
 class Trunk(nn.Module):
-    """A language model that is read for its hidden states alone.
+    """A language model of which only the hidden states are used.
 
     Args:
         model: a causal LM of transformers, inside PEFT or not.
@@ -144,7 +144,7 @@ class SharedBase(Critic):
         super().__init__()
         self.lora = lora
         self.head: nn.Module = nn.Identity()
-        # In a list, so that the policy is not a second time among this module's parts.
+        # In a list, so that the policy is not registered as a part of this module, too.
         self._policy: list[CausalLM] = []
 
     def load(self, policy: Policy) -> None:

@@ -25,11 +25,11 @@ class Decoding(ABC):
 
     @abstractmethod
     def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
-        """Read each prompt once, then begin the rows that go on from it.
+        """Read each prompt once, then begin the rows that continue it.
 
         Args:
             prompts: ids of B distinct prompts, none of them empty.
-            copies: [n] int64 on the CPU: the prompt that each row goes on from.
+            copies: [n] int64 on the CPU: the prompt that each row continues.
             most_tokens: no row writes more than this.
 
         Returns:

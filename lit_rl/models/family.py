@@ -12,7 +12,7 @@ from torch import nn
 
 
 class UnsupportedModelError(ValueError):
-    """A model that cannot be sampled and scored alike, or that transformers cannot build as asked."""
+    """A model whose log-probabilities differ between sampling and training, or that transformers cannot build."""
 
 
 @contextmanager

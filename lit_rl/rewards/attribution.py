@@ -4,8 +4,8 @@ A token that overlaps a span is flagged; the span's value is split evenly over i
 no place is spread evenly over the tokens of the extracted program, and tokens outside it get nothing. Where
 there is no program it is spread over all completion tokens, EOS included. The parts always sum to the value.
 
-In a row of several turns all of this is about the last one, whose text and program are judged: tokens of earlier
-turns get nothing of the rest and what a term gives to their turn alone, evenly. Tokens of the environment get nothing.
+In a row of several turns all of this is about the last one, whose text and program are judged. Tokens of an earlier
+turn only share, evenly, what a term gives to that turn. Tokens of the environment get nothing.
 """
 
 from __future__ import annotations

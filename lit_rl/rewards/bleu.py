@@ -1,4 +1,4 @@
-"""Likeness of a program's text to a reference."""
+"""Similarity of a program's text to a reference."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BleuReward(RewardTerm):
 
     def _score(self, judgement: Judgement) -> TermScore:
         program, reference = program_and_reference(judgement, "BleuReward")
-        # What was given is on both sides: counted, it would make any completion look like the reference.
+        # The given prefix is on both sides: counting it would make any completion look like the reference.
         given = judgement.problem.program_prefix
         program, references = program.removeprefix(given), [reference.removeprefix(given)]
         if references != [reference] and not judgement.problem.continues_program:

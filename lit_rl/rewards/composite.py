@@ -27,11 +27,11 @@ class Composite:
     Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.attribution`;
     a row's credit sums to its reward. Where clipping makes a reward smaller without changing its sign, the
     row's credit is scaled by ``clipped / total``, so blame keeps its proportions. Where clipping makes it
-    larger or turns its sign there is no such factor (the total may be 0): then the difference is spread like
+    larger or flips its sign there is no such factor (the total may be 0): then the difference is spread like
     a value without a place.
 
     A row in which a term with a weight has no value is invalid: its reward and credit are 0, and it must
-    leave baseline and loss. Terms of weight 0 are scored and logged only.
+    leave baseline and loss. Terms of weight 0 are only scored and logged.
 
     Args:
         terms: the terms, each with its weight.
@@ -51,7 +51,7 @@ class Composite:
         names = [term.name for term in terms]
         for index, name in enumerate(names):
             if name in names[:index]:
-                raise ValueError(f"Composite.terms[{index}].name is {name!r} a second time: name one otherwise")
+                raise ValueError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
         self.low = -math.inf if clip_low is None else check_number(self, "clip_low", clip_low)
         self.high = math.inf if clip_high is None else check_number(self, "clip_high", clip_high)
         if self.low > self.high:
@@ -59,7 +59,7 @@ class Composite:
         self.terms = list(terms)
 
     def setup(self) -> None:
-        """Check whether every term's packages are here.
+        """Check whether every term's packages are installed.
 
         Raises:
             ModuleNotFoundError: one is missing; the message names term, package and extra.
@@ -145,9 +145,9 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
     try:
         scores: Any = term.score(completions, judgements)
     except _FAULTS as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         raise ValueError(
-            f"{name}.score failed: {type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}); "
+            f"{name}.score failed: {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}); "
             "for a row that it cannot judge it should return TermScore(None, reason=...)"
         ) from error
     if not isinstance(scores, Sequence):

@@ -1,4 +1,4 @@
-"""Does the program move its data as the reference does."""
+"""Whether the program moves its data as the reference does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class DataflowReward(RewardTerm):
     """Share of the reference's data-flow edges that the program has too, 0 to 1.
 
     The graph is defined in :mod:`lit_rl.rewards.flow_graph`; an edge that occurs n times must occur n times.
-    Only the reference's edges are counted, so a program is not charged for doing more. Variables are
-    compared by the order of their first appearance: renaming all changes nothing, one more in front shifts
-    the numbers of those behind. A reference without edges is matched by any program. No program gets 0, and so does
-    a text on which the parser would work far longer than on a program of its length.
+    Only the reference's edges are counted, so a program is not charged for doing more. Variables are compared by
+    the order of their first appearance: renaming all changes nothing, one more in front renumbers those after it.
+    Any program matches a reference without edges. A completion without program gets 0, and so does a text on which
+    the parser would work far longer than on a program of its length.
 
     Args:
         weight: factor in the reward.
@@ -63,7 +63,7 @@ def _match(judgement: Judgement) -> TermScore:
 
 @lru_cache(maxsize=4096)
 def _flow(source: str, language: str) -> Flow | None:
-    """The graph of a source; ``None`` for one on which parser or walk would work without end."""
+    """The graph of a source; ``None`` if parser or walk would take too long."""
     try:
         return data_flow(source, language, "DataflowReward")
     except TooCostly:

@@ -8,11 +8,11 @@ definition of the variable at their root and keep the older ones. Two kinds of e
 * ``comes``: a read of a variable, from each definition of it that can reach the read;
 * ``computed``: a definition, from each variable read in the expression that gives the value.
 
-Definitions reach reads along the order of the text: branches start from the same state and are united
-behind, a loop's body is walked again with what it left behind, handlers start from the united states before and
-after what they guard, cases of a ``switch`` fall through, functions, classes and lambdas see what was defined
-before them and keep their own definitions to themselves. Jumps, aliases and what a called function does to its
-arguments are not followed. Names that the program does not define (imports, built-ins, functions) have no edges.
+Definitions reach reads in the order of the text. Branches start from the same state and are united after it; a
+loop's body is walked again with what it left behind; handlers start from the united states before and after what
+they guard; cases of a ``switch`` fall through; functions, classes and lambdas see what was defined before them and
+keep their own definitions to themselves. Jumps, aliases and what a called function does to its arguments are not
+followed. Names that the program does not define (imports, built-ins, functions) have no edges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lit_rl.rewards.grammars import TooCostly, parse, walk
 from lit_rl.rewards.places import utf8
 
 Flow = Counter[tuple[str, int, int]]
-State = dict[str, frozenset[int]]  # variable -> places of the definitions that can reach here
+State = dict[str, frozenset[int]]  # variable -> positions of the definitions that can reach here
 
 _MOST_STEPS = 300_000
 _ENTRIES_A_STEP = 16  # of a state that is copied or united
@@ -70,7 +70,7 @@ class _Walker:
             raise TooCostly(f"its data flow takes more than {_MOST_STEPS} steps")
 
     def flow(self) -> Flow:
-        """The edges with numbers in place of names and places."""
+        """The edges, with numbers instead of names and positions."""
         order = sorted(self._first, key=lambda name: self._first[name])
         number = {name: index for index, name in enumerate(order)}
         return Counter((kind, number[target], number[source]) for kind, target, source, _, _ in self._edges)
@@ -101,18 +101,18 @@ class _Walker:
         if name not in state:
             return []
         self._work(len(state[name]))
-        self._edges.update(("comes", name, name, node.start_byte, place) for place in state[name])
+        self._edges.update(("comes", name, name, node.start_byte, position) for position in state[name])
         return [name]
 
     # --- definitions ------------------------------------------------------------------------------------
 
-    def _define(self, name: str, place: int, sources: Sequence[str], state: State, *, adds: bool = False) -> None:
+    def _define(self, name: str, position: int, sources: Sequence[str], state: State, *, adds: bool = False) -> None:
         """Give a variable a value computed from the sources; ``adds`` keeps its older definitions."""
         self._work(1 + len(sources) + len(state.get(name, ())))
-        self._first[name] = min(place, self._first.get(name, place))
+        self._first[name] = min(position, self._first.get(name, position))
         # The position of the source keeps `x = y + y` one edge: what counts is which variables go in.
-        self._edges.update(("computed", name, source, place, -1) for source in sources)
-        state[name] = (state.get(name, frozenset()) if adds else frozenset()) | {place}
+        self._edges.update(("computed", name, source, position, -1) for source in sources)
+        state[name] = (state.get(name, frozenset()) if adds else frozenset()) | {position}
 
     def store(self, target: Any, sources: Sequence[str], state: State) -> None:
         """Store a value computed from the sources in a target, or in each part of a pattern of targets."""
@@ -216,7 +216,7 @@ class _Walker:
     # --- control flow -----------------------------------------------------------------------------------
 
     def branches(self, node: Any, state: State) -> list[str]:
-        """``if``: the branches, and past them all where there is no ``else``."""
+        """``if``: each of the branches, and none of them if there is no ``else``."""
         reads = self.visit(node.child_by_field_name("condition"), state)
         ways = [node.child_by_field_name("consequence"), *node.children_by_field_name("alternative")]
         complete = any(way.type == "else_clause" for way in ways if way is not None)
@@ -225,7 +225,7 @@ class _Walker:
         return reads
 
     def _way(self, node: Any, state: State) -> State:
-        """The state behind one branch that starts from ``state``."""
+        """The state after one branch that starts from ``state``."""
         own = self._copy(state)
         self.visit(node, own)
         return own
@@ -239,13 +239,13 @@ class _Walker:
         united: State = {}
         for end in ends:
             self._work(sum(map(len, end.values())) // _ENTRIES_A_STEP)
-            for name, places in end.items():
-                united[name] = united.get(name, frozenset()) | places
+            for name, positions in end.items():
+                united[name] = united.get(name, frozenset()) | positions
         state.clear()
         state.update(united)
 
     def _repeat(self, state: State, body: Callable[[State], object]) -> None:
-        """No time, once, or again with what the body left behind."""
+        """A body that runs not at all, once, or again with what it left behind."""
         self._loops += 1
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
             before = self._copy(state)

@@ -17,7 +17,7 @@ def field_of(node: Any, *names: str) -> Any:
 
 
 def parts_of(node: Any) -> list[Any]:
-    """Parts of a plain tuple; a node that is none, or has a starred part, is one part."""
+    """Parts of a plain tuple; a node that is not one, or has a starred part, is one part."""
     plural = ("pattern_list", "tuple_pattern", "expression_list", "tuple", "list", "list_pattern")
     parts = list(node.named_children) if node.type in plural else [node]
     starred = any(part.type in ("list_splat_pattern", "list_splat") for part in parts)

@@ -1,4 +1,4 @@
-"""Did the completion hold a program where one was asked for."""
+"""Whether the completion holds a program in the form that was asked for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FormatReward(RewardTerm):
         self.fence = fence
 
     def check_problem(self, problem: Problem) -> None:
-        """Raise ValueError if the completion continues a program (completion form), where a fence has no place."""
+        """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
         if self.fence and problem.continues_program:
             raise ValueError(
                 "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "

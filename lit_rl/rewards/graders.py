@@ -18,7 +18,7 @@ import torch
 
 @dataclass(frozen=True)
 class Answer:
-    """What a grader said; ``text`` is ``None`` if it did not answer, and ``reason`` says why."""
+    """A grader's answer; ``text`` is ``None`` if there is none, and ``reason`` says why."""
 
     text: str | None
     reason: str = ""
@@ -41,7 +41,7 @@ class Grader(ABC):
 class ServerGrader(Grader):
     """A chat model behind an OpenAI-compatible server (vLLM, llama.cpp, a hosted one).
 
-    Asked over the standard library: one request needs no client package.
+    Uses only the standard library: one request needs no client package.
 
     Args:
         model: name of the model at the server.
@@ -152,7 +152,7 @@ class LocalGrader(Grader):
         """Load model and tokenizer, once.
 
         Raises:
-            FileNotFoundError: ``model`` looks like a folder and is none.
+            FileNotFoundError: ``model`` looks like a folder and does not exist.
         """
         if self._model is not None:
             return

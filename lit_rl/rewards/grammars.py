@@ -1,6 +1,6 @@
 """Syntax trees of C and C++ (and of Python, for data flow) by tree-sitter.
 
-tree-sitter keeps parsing behind an error and is the maintained parser for all three languages.
+tree-sitter keeps parsing after an error and is the maintained parser for all three languages.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def parse(source: bytes, language: str, needed_by: str) -> Any:
     """Root node of the source's tree.
 
     Raises:
-        TooCostly: the parser, which tries many repairs where a source is wrong, does not come to an end.
+        TooCostly: the parser, which tries many repairs of a broken source, takes too long.
     """
     known = grammar(language, needed_by)
     # tree-sitter asks after each hundred steps; a program takes a call for about 60 bytes.
@@ -70,7 +70,7 @@ def walk(node: Any) -> Iterator[Any]:
 
 
 def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = False) -> tuple[int, int] | None:
-    """Bytes of the first ERROR or MISSING node; ``None`` if there is none, be it without what look like macros.
+    """Bytes of the first ERROR or MISSING node; ``None`` if there is none, perhaps once likely macros are removed.
 
     An approximation: tree-sitter chooses its own repairs, so an ERROR node can begin before the token that a
     compiler would reject and can hold more than it. A MISSING node is empty; the character after it, where the

@@ -87,7 +87,7 @@ class LintReward(RewardTerm):
             done = self._run(folder)
         if done.returncode:
             message = " ".join(done.stderr.split())
-            raise ValueError(f"LintReward.select or ignore is not what ruff takes: {message}")
+            raise ValueError(f"ruff rejects LintReward.select or ignore: {message}")
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not Python."""
@@ -197,7 +197,7 @@ class LintReward(RewardTerm):
 
 
 def _is_text(source: str) -> bool:
-    """Whether a source can be written to a file: half a surrogate pair cannot, and no interpreter reads it."""
+    """Whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 
 

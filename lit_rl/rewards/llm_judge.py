@@ -38,7 +38,7 @@ class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
-    ``max_score``. Any other answer, or none, is a failure of ours and no zero: the row gets no value. A
+    ``max_score``. Any other answer, or none, is a failure of ours, not a 0: the row gets no value. A
     completion without a program is 0 and the grader is not asked. Scores are cached by the content of the whole
     prompt and the grader's identity, in memory and, if wanted, in a file that later runs read.
 
@@ -46,7 +46,7 @@ class LLMJudgeReward(RewardTerm):
     parsed, but it can persuade: watch the share of high scores among programs that fail their tests.
 
     Args:
-        grader: who answers.
+        grader: answers the prompts.
         weight: factor in the reward.
         name: name in logs.
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
@@ -56,7 +56,7 @@ class LLMJudgeReward(RewardTerm):
         cache_file: JSON lines of scores, read at the start and added to; ``None`` for memory only.
 
     Raises:
-        ValueError: an unknown place in the template, a pattern without exactly one group, a bad number.
+        ValueError: an unknown field in the template, a pattern without exactly one group, a bad number.
     """
 
     default_name = "judge"
@@ -128,11 +128,11 @@ class LLMJudgeReward(RewardTerm):
         """The whole prompt for one row; ``None`` without a program."""
         if judgement.program is None:
             return None
-        places = {"prompt": _text(judgement.problem), "program": judgement.program.source, "completion": completion}
+        fields = {"prompt": _text(judgement.problem), "program": judgement.program.source, "completion": completion}
         if "reference" in self._fields:
-            places["reference"] = program_and_reference(judgement, "LLMJudgeReward")[1]
-        # Half a surrogate pair is text to Python, but to no tokenizer and no server.
-        return utf8(self.template.format(**places)).decode("utf-8", "replace")
+            fields["reference"] = program_and_reference(judgement, "LLMJudgeReward")[1]
+        # Python takes a lone surrogate for text; tokenizers and servers do not.
+        return utf8(self.template.format(**fields)).decode("utf-8", "replace")
 
     def _key(self, prompt: str) -> str:
         parts = [self.grader.identity, self.pattern.pattern, str(self.max_score), prompt]
@@ -155,7 +155,7 @@ class LLMJudgeReward(RewardTerm):
 
 
 def _fields_of(template: str) -> set[str]:
-    """Names of the places in a template."""
+    """Names of the fields in a template."""
     try:
         names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
     except ValueError as error:

@@ -42,9 +42,9 @@ _STEPS = (
     ),
     # between the parts of a lambda: [=] DEVICE HOST (int i) { return i; }
     re.compile(rb"(?<=\])(?P<capture>(?:" + _BLANKS + _NAME + rb"){1,8})(?=[ \t\n]{0,80}\()"),
-    # behind a name: int x ATTRIBUTE_UNUSED = 0;
+    # after a name: int x ATTRIBUTE_UNUSED = 0;
     re.compile(rb"(?<=[\w\]])(?<!return)" + _BLANKS + rb"(?P<behind>" + _NAME + rb")(?=[ \t\n]{0,80}(?:=(?!=)|[;,{]))"),
-    # behind parameters, before the body: [=] (int i) ALWAYS_INLINE {
+    # after parameters, before the body: [=] (int i) ALWAYS_INLINE {
     re.compile(rb"(?<=\))" + _BLANKS + rb"(?P<inline>" + _NAME + rb")(?=[ \t\n]{0,80}\{)"),
 )
 _CONDITION = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*$", re.M)

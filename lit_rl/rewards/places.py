@@ -1,4 +1,4 @@
-"""Where a place in a program stands in the completion that it was taken from.
+"""From places in a program to places in the completion that it was taken from.
 
 Parsers and linters read the whole program, prefix included; credit belongs to what the policy wrote.
 """
@@ -29,7 +29,7 @@ def utf8(text: str) -> bytes:
 class Places:
     """Offsets in a program's source, as spans of the completion's text.
 
-    ``known`` says whether places can be told at all.
+    ``known`` says whether places can be found at all.
 
     Args:
         text: the completion.
@@ -60,10 +60,10 @@ class Places:
         first = self._in_text(start)
         return Span(first, first if end <= start else self._in_text(end - 1) + 1, value)
 
-    def _in_text(self, place: int) -> int:
-        """Byte of the completion that stands at a byte of the source."""
-        line = min(bisect_right(self._kept_lines, place), len(self._left_out)) - 1
-        return place - self._prefix + self._start + self._left_out[line]
+    def _in_text(self, offset: int) -> int:
+        """Byte of the completion that became this byte of the source."""
+        line = min(bisect_right(self._kept_lines, offset), len(self._left_out)) - 1
+        return offset - self._prefix + self._start + self._left_out[line]
 
     def offset(self, line: int, column: int) -> int:
         """Byte offset of a 1-based line and a 0-based column in characters; past the end for later lines."""
@@ -109,7 +109,7 @@ def check_language(term: str, problem: Problem, known: Sequence[Language] = LANG
 
 
 def unread(judgement: Judgement, known: Sequence[str] = LANGUAGES) -> TermScore | None:
-    """The score of a program that a term cannot parse: none. ``None`` where it can; a validation task may be any."""
+    """A score without value for a program in a language that a term cannot parse; ``None`` where it can."""
     language = judgement.problem.check.language
     return None if language in known else TermScore(None, reason=f"the term does not read {language}")
 

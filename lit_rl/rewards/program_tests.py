@@ -1,4 +1,4 @@
-"""Did the program pass its tests: the reward that the others serve."""
+"""Whether the program passed its tests: the main reward."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GRADES: Final[Mapping[str, float]] = {
 
 
 class TestsReward(RewardTerm):
-    """Reward of the tests.
+    """Reward for passing the tests.
 
     ``all`` gives 1 if every test passed, else 0. ``fraction`` gives passed tests over all tests, and never 1
     without the verdict passed; asserts in loops are counted as far as they were started.

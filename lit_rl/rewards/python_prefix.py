@@ -1,11 +1,10 @@
 """The first lexical token of a Python source that the grammar rejects.
 
-The judge is the parser of the running interpreter, the same that runs the programs, so soft keywords and new
-statements are known. It is asked about prefixes: a prefix that ends after a token is viable if the parser
-reaches the end of it without an error (``codeop`` asks the same to see whether a line is complete).
-Viability can only be lost, so the first token without it is found by bisection: about ten parses for a wrong
-program and one for a right one. A grammar written down a second time (parso's has no ``match`` statement)
-would reject programs that run.
+The parser of the running interpreter decides, the same that runs the programs, so soft keywords and new statements
+are known. It is asked about prefixes: a prefix that ends after a token is viable if the parser reaches the end of
+it without an error (``codeop`` asks the same to see whether a line is complete). Viability, once lost, stays lost,
+so the first token without it is found by bisection: about ten parses for a wrong program and one for a right one. A
+second grammar (parso's has no ``match`` statement) would reject programs that run.
 """
 
 from __future__ import annotations

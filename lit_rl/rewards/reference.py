@@ -33,6 +33,6 @@ def has_reference(judgement: Judgement) -> bool:
 
 
 def program_and_reference(judgement: Judgement, term: str) -> tuple[str, str]:
-    """The program to grade, empty if there is none, and the reference."""
+    """The program to compare, empty if there is none, and the reference."""
     source = "" if judgement.program is None else judgement.program.source
     return source, check_reference(term, judgement.problem)

@@ -1,4 +1,4 @@
-"""Did the robot's program do its task in the simulated world."""
+"""Whether the robot's program did its task in the simulated world."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ GRADES: Final[Mapping[str, float]] = {
 
 
 class SimulatorReward(RewardTerm):
-    """Reward of a service robot's program by what its world said.
+    """Reward for a service robot's program, from its run in a simulated world.
 
-    ``graded`` gives each robot verdict its grade, in the order python error < execution error < completion
-    error < success; a completion without a program counts as a python error. ``conjuncts`` gives the share of
+    ``graded`` gives each robot verdict its grade, in the order Python error < execution error < completion
+    error < success; a completion without a program counts as a Python error. ``conjuncts`` gives the share of
     the task's conditions that its trace meets (the outcome's score ``conjuncts``).
 
-    The call that the world refused, or the line of a python error, loses the reward: it gets
+    The call that the world refused, or the line of a Python error, loses the reward: it gets
     ``value - value of a success``, the rest is spread evenly.
 
     Args:
         weight: factor in the reward.
         name: name in logs.
         mode: ``graded`` or ``conjuncts``.
-        grades: grades by robot verdict that replace the default ones; they may not fall along the order.
+        grades: grades by robot verdict that replace the default ones; they must not fall along that order.
 
     Raises:
         ValueError: an unknown mode or verdict, or a grade that is not a number or breaks the order.

@@ -1,4 +1,4 @@
-"""The first place where a program leaves its language."""
+"""The first place where a program breaks the grammar of its language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grammar watched while a model samples."""
+"""Watching the grammar while a model samples."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _UNFINISHED = re.compile(r"(?:^[ \t]*[`~]+|\N{REPLACEMENT CHARACTER}+)\Z", re.MU
 class SyntaxFlagger:
     """A logits processor that notes at which sampled token each row leaves Python's grammar.
 
-    For ``generate(..., logits_processor=LogitsProcessorList([flagger]))`` of transformers. It reads ids only and
-    hands the scores back as they came, so sampling is not disturbed. ``flags`` has one entry a row: the index of
-    the first token that :class:`~lit_rl.rewards.SyntaxReward` would flag in what is sampled so far, or ``None``. The
-    last token of all is never seen here, and a program that merely ends too early is flagged once its block is closed.
-    One parse a row and token.
+    For ``generate(..., logits_processor=LogitsProcessorList([flagger]))`` of transformers. It reads only ids and
+    returns the scores unchanged, so it does not affect sampling. ``flags`` has one entry per row: the index of the
+    first token that :class:`~lit_rl.rewards.SyntaxReward` would flag in what is sampled so far, or ``None``. The
+    very last token is never seen here, and a program that merely ends too early is flagged once its block is closed.
+    Costs one parse per row and token.
 
     Args:
         tokenizer: the model's.
@@ -75,16 +75,16 @@ class SyntaxFlagger:
         if found is None or (self.fenced and not found.fenced):
             self.flags[row], self._blocks[row] = None, (-1, -1)
             return
-        # An open block has no end yet: what is written behind it belongs to it.
+        # An open block has no end yet: what is written next belongs to it.
         block = (found.start, found.end if found.end < len(utf8(text)) else -1)
         if self._blocks[row] != block:  # another block, or a fence in a docstring that closed none
             self.flags[row], self._blocks[row] = None, block
-        if self.flags[row] is not None:  # viability is never won back
+        if self.flags[row] is not None:  # viability, once lost, stays lost
             return
         behind = utf8(text)[found.end :]
         written = found.source if behind else _UNFINISHED.sub("", found.source)
         source = self.program_prefix + written
-        # A closing fence with no line end behind it may still become the opening one of another block.
+        # A closing fence without a line end after it may still become the opening one of another block.
         place = first_rejected(source, prefix=b"\n" not in behind)
         if place is None:
             return

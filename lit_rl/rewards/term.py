@@ -1,4 +1,4 @@
-"""What a reward term is: one value per completion and, where it can, the places that earned it.
+"""Reward terms: one value per completion and, where it can be said, the places that earned it.
 
 Letters: N completions, T completion tokens (padded on the right).
 """
@@ -24,8 +24,8 @@ class Span:
 
     Args:
         start: first byte in the UTF-8 of the completion's text.
-        end: byte after its last. Equal to ``start`` for a place between two characters: then the token that
-            begins or goes on there is meant.
+        end: byte after its last. Equal to ``start`` for a position between two characters: then the token that
+            starts or continues there is meant.
         value: reward of this place, in the units of the term.
         undecided: whether all that follows could still have undone it, as a bracket can be closed later; else the
             place was decided when it ended.
@@ -39,15 +39,15 @@ class Span:
 
 @dataclass(frozen=True)
 class TermScore:
-    """What one term says of one completion.
+    """What one term says about one completion.
 
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a
             row leaves baseline and loss, because a failure of ours is not a fault of the program.
         spans: places in the last turn that earned a part of ``value``. What neither they nor the turns cover is
             spread evenly over the last turn.
-        turn_values: parts of ``value`` that the turns earned as such, the first turn's first; turns that are left out
-            at the end earned none.
+        turn_values: parts of ``value`` that whole turns earned, the first turn's first; turns left out at the end
+            earned none.
         reason: why there is no value.
     """
 
@@ -87,12 +87,12 @@ class RewardTerm(ABC):
         """Check whether the task has what this term reads; called before the first rollout.
 
         Raises:
-            ValueError: it has not; the message says what is missing.
+            ValueError: if not; the message says what is missing.
         """
         return
 
     def setup(self) -> None:
-        """Check whether the packages and programs this term needs are here; called before the first rollout.
+        """Check whether the packages and programs this term needs are installed; called before the first rollout.
 
         Raises:
             ModuleNotFoundError: a package is missing; the message names the extra that brings it.

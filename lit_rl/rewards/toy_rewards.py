@@ -22,7 +22,7 @@ class SortingReward(RewardTerm):
     Args:
         weight: factor in the reward.
         name: name in logs.
-        kind: ``sort_distance`` (places that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
+        kind: ``sort_distance`` (positions that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
             occur and neighbours that are ordered, 0 to 2n - 1).
 
     Raises:
@@ -71,13 +71,13 @@ class CorridorReward(RewardTerm):
         """Scores of all N completions; a span on the last action where the goal was reached."""
         scores = []
         walks = zip(completions.problems, answers(completions), completions.token_bytes, strict=True)
-        for problem, actions, places in walks:
+        for problem, actions, spans in walks:
             num_cells, start = _numbers(problem)
             distances = corridor_distances(num_cells, start, actions)
             if 0 not in distances:
                 scores.append(TermScore(0.0))
                 continue
-            first, after = places[distances.index(0) - 1]
+            first, after = spans[distances.index(0) - 1]
             scores.append(TermScore(1.0, (Span(first, after, 1.0),)))
         return scores
 

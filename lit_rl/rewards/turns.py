@@ -9,9 +9,9 @@ from lit_rl.types import Completions, Judgement
 
 
 class TurnPenalty(RewardTerm):
-    """-1 for every turn before the last, which the environment found wanting; each stands on its own turn.
+    """-1 for every turn before the last, which the environment rejected; each is charged to its own turn.
 
-    Under ``credit: spans`` a turn's penalty stands on its last token: later turns do not learn from it.
+    Under ``credit: spans`` a turn's penalty goes to its last token: later turns do not learn from it.
 
     Args:
         weight: cost of a turn in the reward.

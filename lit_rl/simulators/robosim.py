@@ -25,7 +25,7 @@ from lit_rl.simulators.service_robot import (
 
 ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
 PATIENCE = 15
-"""From this look around at one place on, an answer is forgotten once given, so that waiting ends."""
+"""After this many looks around in one room, an answer is forgotten once given, so that waiting ends."""
 
 
 class EntityType(StrEnum):
@@ -37,7 +37,7 @@ class EntityType(StrEnum):
     OBJECT_OR_PERSON = "object_or_person"
 
 
-# What a use as the key accepts beside itself. A person may be named by a place.
+# What a use as the key accepts besides itself. A person may be named by a location.
 _ACCEPTS = {
     EntityType.OBJECT: {EntityType.OBJECT},
     EntityType.PERSON: {EntityType.PERSON, EntityType.LOCATION},
@@ -50,7 +50,7 @@ class InventedWorld:
     """The robot in a world that is made up as it goes; the same eight functions as a given world.
 
     Args:
-        seed: of the world; the same seed and program give the same run.
+        seed: seed of the world; the same seed and program give the same run.
     """
 
     def __init__(self, seed: int) -> None:

@@ -101,12 +101,12 @@ def explore_memberships(source: str, rng: random.Random, probability: float = 0.
     explorer = _Explorer(rng)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the program's style: none of the judge's business
+            warnings.simplefilter("ignore")  # about the program's style, which is not judged
             changed = explorer.visit(ast.parse(source))
         return ast.unparse(ast.fix_missing_locations(changed)) if explorer.num_replaced else source
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # No Python, or Python that cannot be taken apart and put together here: an expression of very many
-        # terms, a number of very many digits. It runs as it is.
+        # Not Python, or Python that cannot be rewritten here: an expression of very many terms, a number of very
+        # many digits. It runs as it is.
         return source
 
 

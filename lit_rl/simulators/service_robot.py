@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 4096
 """Longest text a call takes. No order or message is longer, and matching time grows with the length."""
 
 MAX_TRACE_BYTES = 1_000_000
-"""A trace stops growing here, as a program that waits for ever would fill the memory."""
+"""A trace stops growing here, or a program that waits for ever would fill the memory."""
 
 Event = list[Any]
 """``[kind, value1, value2]``; ``value2`` is the list of options of an Ask, else ``None``."""
@@ -212,7 +212,7 @@ def label_from_program(text: str) -> str:
 
 
 def require_text(call: str, **arguments: object) -> None:
-    """Refuse arguments that are not strings of a bearable length.
+    """Refuse arguments that are not strings, or are too long.
 
     Raises:
         RobotError: ``Robot<call>Error: ...``.

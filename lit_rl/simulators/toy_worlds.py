@@ -14,11 +14,11 @@ STAY_AWAY, APPROACH = 0, 1
 
 
 def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
-    """Number of places where the response is what the sorted prompt has there.
+    """Number of positions where the response equals the sorted prompt.
 
     Args:
         prompt: n numbers.
-        response: what was answered; missing places count as wrong.
+        response: what was answered; missing positions count as wrong.
 
     Returns:
         0 to n.

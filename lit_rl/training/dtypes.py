@@ -1,4 +1,4 @@
-"""Number formats by name, as configurations give them."""
+"""Dtypes by name, as configurations give them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train and eval mode, switched and surely switched back."""
+"""Switching to eval mode, and back in any case."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _phases: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Name what happens inside. After an exception the name stays, so that a message can tell it."""
+    """Name what happens inside. After an exception the name stays, so that a message can use it."""
     depth = len(_phases)
     _phases.append(name)
     yield

@@ -1,4 +1,4 @@
-"""Sums, maxima and gathers over ranks; on one process they give back what they got."""
+"""Sums, maxima and gathers over ranks; in a run of one process they return what they get."""
 
 from __future__ import annotations
 

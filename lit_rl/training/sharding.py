@@ -1,4 +1,4 @@
-"""Weights spread over all ranks by FSDP2: what is one unit, and how it is whole again for sampling.
+"""Sharding weights over all ranks with FSDP2: what a unit is, and how it becomes whole again for sampling.
 
 Each decoder layer is a unit; what a part (policy, critic) has beside its layers is one more, and so is a frozen
 reference. A unit is gathered when its forward runs. The output matrix must not be a unit of its own: it is applied
@@ -64,7 +64,8 @@ def shard(
 def compute_again(layer: nn.Module) -> None:
     """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
 
-    Checkpointing of transformers acts in train mode only, and updates run in eval mode. Asking twice does nothing.
+    The checkpointing of transformers acts only in train mode, and updates run in eval mode. Calling this twice does
+    nothing more.
     """
     if checkpoint.state(layer) is None:
         checkpoint(layer)
@@ -81,8 +82,8 @@ def layers_of(part: nn.Module) -> list[nn.Module]:
 def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
     """Give the tensors of a unit the values that rank 0 has.
 
-    Buffers too, also those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building on the
-    meta device and calling ``reset_parameters`` leaves both wrong without a sign.)
+    This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
+    on the meta device and calling ``reset_parameters`` gets both silently wrong.)
 
     Args:
         unit: real on rank 0; the same modules, real or on the meta device, on the others.
@@ -92,14 +93,14 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
     device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
     group = mesh.get_group()
     source = dist.get_global_rank(group, 0)
-    places = list(_tensors_outside_units(unit))
-    kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in places]]
+    own = list(_tensors_outside_units(unit))
+    kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
     dist.broadcast_object_list(kinds, source, group=group)
     if [kind[:2] for kind in mine] != [kind[:2] for kind in kinds[0]]:
         raise RuntimeError(f"rank 0 built another {type(unit).__name__} than this rank: set load_on_rank_zero to false")
-    # Adapters of a base without memory may come in another dtype than real ones; rank 0 has it right.
-    for (store, name, tensor), (_, _, dtype) in zip(places, kinds[0], strict=True):
+    # Adapters of a base without memory may have another dtype than real ones; that of rank 0 is right.
+    for (store, name, tensor), (_, _, dtype) in zip(own, kinds[0], strict=True):
         if id(tensor) not in filled:
             real = (
                 torch.empty(tensor.shape, dtype=dtype, device=device) if tensor.is_meta else tensor.detach().to(device)
@@ -136,7 +137,7 @@ def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
 
 @contextmanager
 def unsharded(policy: nn.Module) -> Iterator[None]:
-    """Inside, the policy's weights are whole on every rank: gathered once, not once a token.
+    """Inside, the policy's weights are whole on every rank: gathered once, not once per token.
 
     Ranks may do different things inside, or nothing: there is no collective between the two ends. All enter
     together. Use it without gradients. Nothing happens for a policy that is not sharded.
@@ -144,7 +145,7 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
     if not isinstance(policy, FSDPModule):
         yield
         return
-    # Who is the root is settled by the first forward; without this, the first layer that samples would be it.
+    # The first forward settles which module is the root; without this, it would be the first layer that samples.
     policy._get_fsdp_state()._lazy_init()
     reference = getattr(policy, REFERENCE_NAME, None)
     left_out = set() if reference is None else set(reference.modules())

@@ -82,7 +82,7 @@ class FSDP2Strategy(ModelParallelStrategy):
             yield
 
     def setup(self, trainer: pl.Trainer) -> None:
-        """Shard policy and critic, each for itself, then go on as Lightning does."""
+        """Shard policy and critic, each by itself, then continue as Lightning does."""
         module: Any = self.lightning_module
         parts = {name: part for name, part in module.named_children() if any(True for _ in part.parameters())}
         fresh = {name: part for name, part in parts.items() if not hasattr(part, "unshard")}
@@ -126,7 +126,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         """Weights and optimizer from the shards of any number of ranks.
 
         Raises:
-            ValueError: the checkpoint is of another model, or no folder of shards.
+            ValueError: the checkpoint is of another model, or not a folder of shards.
             FileNotFoundError: a shard is missing.
         """
         path = Path(self.broadcast(str(checkpoint_path)))

@@ -138,7 +138,7 @@ def test_more_problems_than_a_family_has_programs_is_an_error_that_says_so() -> 
 def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"bug_share is a share in \[0, 1\], got 60"):
         Basics(bug_share=60)
-    with pytest.raises(ValueError, match="families are trained, held_out or tellable, got 'heldout'"):
+    with pytest.raises(ValueError, match="families must be trained, held_out or tellable, got 'heldout'"):
         Basics(families="heldout")  # type: ignore[arg-type]
 
 
@@ -287,7 +287,7 @@ def test_in_the_tellable_families_every_docstring_lacks_a_constant() -> None:
 
 @pytest.mark.parametrize("option", [{"untold_constants": True}, {"second_turn_share": 0.5}])
 def test_what_only_a_case_tells_needs_a_public_case(option: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="need a case that tells, got num_public_cases=0: set it to 1 or more"):
+    with pytest.raises(ValueError, match="need a public case, got num_public_cases=0: set it to 1 or more"):
         Basics(**option)
     with pytest.raises(ValueError, match=r"second_turn_share is a share in \[0, 1\], got 50"):
         Basics(num_public_cases=1, second_turn_share=50)

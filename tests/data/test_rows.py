@@ -65,7 +65,7 @@ def test_a_byte_order_mark_and_empty_lines_are_no_part_of_the_rows(tmp_path):
     [
         ('{"a": 1}\n{"a": \n', "rows.jsonl, row 2: broken JSON"),
         ('{"a": 1}\n[1]\n', "rows.jsonl, row 2: needs a JSON object, got list [1]"),
-        ('{"a": 1}\n\xff', "rows.jsonl does not read to its end"),
+        ('{"a": 1}\n\xff', "rows.jsonl cannot be read to its end"),
     ],
 )
 def test_a_broken_line_is_named(tmp_path, content, message):
@@ -79,7 +79,7 @@ def test_a_broken_line_is_named(tmp_path, content, message):
 def test_a_cut_archive_is_named(tmp_path):
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"a": 1}\n' * 1000)[:-9])
-    with pytest.raises(ValueError, match=r"rows\.jsonl\.gz does not read to its end"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl\.gz cannot be read to its end"):
         list(read_rows(str(path)))
 
 
