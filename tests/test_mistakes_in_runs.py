@@ -233,7 +233,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model SFT --model.max_updates 1 --model.environment Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
-    "a chat that is rewritten": (template(REWRITES), ("writes earlier turns in another way", "chat_template")),
+    "a chat that is rewritten": (template(REWRITES), ("writes earlier turns differently", "chat_template")),
     "a chat template that cannot be read": (
         template("{% for m in messages %}{{ m.content }}"),
         ("the chat template fails on messages", "Unexpected end of template"),

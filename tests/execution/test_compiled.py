@@ -139,7 +139,7 @@ def compiler():
 def test_a_missing_library_is_our_fault_and_is_not_kept(compiler, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(compiling, "_COMMON", (*compiling._COMMON, "-lno_such_library"))
-        with pytest.raises(CompilerFailed, match=r"g\+\+ does not compile a program known .*library") as told:
+        with pytest.raises(CompilerFailed, match=r"g\+\+ fails on a known good program .*library") as told:
             compiler.compile(SUM_CPP, "cpp")
     assert "\n" not in str(told.value)
     assert compiler.compile(SUM_CPP, "cpp").verdict is None

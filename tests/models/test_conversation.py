@@ -141,7 +141,7 @@ def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked
     of, problem = codec(template), Problem("p", (USER,), ReferenceText(""))
     assert of.encode(problem)  # one turn is no matter
     for ask in (lambda: of.require_extendable(problem), lambda: of.extend(problem, (), StopReason.EOS, "no")):
-        with pytest.raises(RewritesHistoryError, match="writes earlier turns in another way") as raised:
+        with pytest.raises(RewritesHistoryError, match="writes earlier turns differently") as raised:
             ask()
         assert "\n" not in str(raised.value)
 
