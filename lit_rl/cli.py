@@ -14,6 +14,7 @@ from lightning_utilities.core.enums import StrEnum
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
+from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.config_files import check_file, check_groups, files_of
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import SandboxError
@@ -87,7 +88,9 @@ class Cli(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Any:
         """Look at the settings first: Lightning's own messages do not know what to use instead."""
         check_settings(self._get(self.config_init, "trainer", default={}))
-        return super().instantiate_trainer(**kwargs)
+        trainer = super().instantiate_trainer(**kwargs)
+        record_by_default(trainer)
+        return trainer
 
     def before_instantiate_classes(self) -> None:
         """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""

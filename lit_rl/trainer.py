@@ -11,6 +11,7 @@ import lightning.pytorch as pl
 import torch
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.models.checkpoint_files import require_checkpoint
 from lit_rl.training.strategy import check_strategy
 
@@ -49,7 +50,8 @@ class Trainer(pl.Trainer):
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
     updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` goes on where an
-    earlier run in that folder stopped, as ``lit-rl fit`` does.
+    earlier run in that folder stopped, as ``lit-rl fit`` does. A run with a logger or ``Checkpointing`` is
+    recorded, see :class:`~lit_rl.callbacks.RunRecord`.
 
     Args:
         **settings: of ``lightning.pytorch.Trainer``; each takes the place of the default.
@@ -63,6 +65,7 @@ class Trainer(pl.Trainer):
         check_settings(settings)
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings})
+        record_by_default(self)
 
     def fit(
         self,

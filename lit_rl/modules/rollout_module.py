@@ -99,6 +99,10 @@ class RolloutModule(LogprobsModule):
         self.is_on_policy = num_epochs == 1 and num_minibatches == 1
         self.micro_at_hand: Experience | None = None
         self.logprobs_at_hand: Tensor | None = None
+        self.entropy_at_hand: Tensor | None = None
+        self.seen_in_update: dict[str, Tensor] = {}
+        """Of the last rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
+        forward pass of the last update that its row was part of; NaN in rows that were not trained."""
 
     # -- what an algorithm says ----------------------------------------------------------------------------
 
@@ -172,6 +176,7 @@ class RolloutModule(LogprobsModule):
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
+        self.seen_in_update = {}
         self.progress.updates = self.num_epochs * self.num_minibatches
         for epoch in range(self.num_epochs):
             seed = StreamKey(self.seed, "minibatches", self.rollout_step).seed_of("epoch", epoch)
@@ -189,17 +194,19 @@ class RolloutModule(LogprobsModule):
         """
         denominator = self.denominator(experience.select(rows))
         of_update = Means()
-        micros = self.micro_batches(experience, rows[trained[rows]])
-        self.progress.part, self.progress.parts = 0, len(micros)
-        for micro in micros:
-            self.micro_at_hand = micro
+        pieces = list(self.pieces(experience.completions, rows[trained[rows]]))
+        self.progress.part, self.progress.parts = 0, len(pieces)
+        for piece in pieces:
+            micro = experience.select(piece).trim() if len(piece) else idle(experience)
+            self.micro_at_hand, self.logprobs_at_hand, self.entropy_at_hand = micro, None, None
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
+            self.keep_seen(experience, piece)
             self.progress.part += 1
-        if not micros:
+        if not pieces:
             return True
         near = self.largest_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= self.largest_kl
         if near:
@@ -207,9 +214,19 @@ class RolloutModule(LogprobsModule):
         else:
             self.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
-        self.micro_at_hand = self.logprobs_at_hand = None
+        self.micro_at_hand = self.logprobs_at_hand = self.entropy_at_hand = None
         means.merge(of_update)
         return near
+
+    def keep_seen(self, experience: Experience, piece: Tensor) -> None:
+        """Keep what the forward pass of some rows found, for callbacks to read: :attr:`seen_in_update`."""
+        for name, seen in (("logprobs", self.logprobs_at_hand), ("entropy", self.entropy_at_hand)):
+            if seen is None or not len(piece):
+                continue
+            if name not in self.seen_in_update:
+                self.seen_in_update[name] = torch.full_like(experience.advantages, torch.nan)
+            kept = self.seen_in_update[name]
+            kept[piece.to(kept.device), : seen.shape[1]] = seen.to(kept.dtype)
 
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
@@ -220,6 +237,7 @@ class RolloutModule(LogprobsModule):
         with_entropy = self.objective.entropy_coef != 0
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
         self.logprobs_at_hand = logprobs.detach()
+        self.entropy_at_hand = None if entropy is None else entropy.detach()
         old_logprobs = self.logprobs_at_hand if self.is_on_policy else micro.old_logprobs
         assert old_logprobs is not None
         loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
@@ -232,8 +250,3 @@ class RolloutModule(LogprobsModule):
     def count(self, mask: Tensor) -> Tensor:
         """What losses of these tokens of a minibatch are divided by: counted over micro-batches and ranks."""
         return denominator_over_ranks(mask, self.aggregate, self.sampling.max_tokens)
-
-    def micro_batches(self, experience: Experience, rows: Tensor) -> list[Experience]:
-        """The given rows in pieces, rows of similar length together, as many pieces on every rank."""
-        pieces = self.pieces(experience.completions, rows)
-        return [experience.select(piece).trim() if len(piece) else idle(experience) for piece in pieces]

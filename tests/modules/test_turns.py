@@ -197,8 +197,8 @@ def test_pieces_are_sorted_by_all_tokens_of_a_row(make_module: Make) -> None:
     said = [[[2], [65] * 9, [4]], [[2] * 5], [[2], [65] * 8, [4]], [[2] * 4]]
     rows = rows_of([[119]] * 4, said)
     experience = Experience(rows, torch.zeros(4), torch.ones(4).bool(), torch.ones(rows.completion_ids.shape))
-    micros = make_module(microbatch_size=2).micro_batches(experience, torch.arange(4))
-    assert [micro.completions.completion_ids.shape[1] for micro in micros] == [5, 11]
+    pieces = make_module(microbatch_size=2).pieces(rows, torch.arange(4))
+    assert [experience.select(piece).trim().advantages.shape[1] for piece in pieces] == [5, 11]
 
 
 def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:

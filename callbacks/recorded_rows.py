@@ -1,0 +1,161 @@
+"""Rows of a rollout as plain data, for :mod:`lit_rl.run_files`.
+
+Letters: N rows, T completion tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lit_rl.callbacks.completion_log import Decode
+from lit_rl.execution.outcome import Outcome
+from lit_rl.rewards.places import Places
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.run_files.lines import finite
+from lit_rl.run_files.recorded import pack_spans
+from lit_rl.types import Experience, Judgement, Problem, StopReason
+
+Tokens = Mapping[str, Tensor | None]
+
+LONGEST_OUTPUT = 2000
+"""Characters of what a program printed that are kept, its end."""
+
+
+def token_values(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Tokens:
+    """What is known of each token, [N, T] by name.
+
+    Args:
+        rollout: N rows.
+        rewards: of the same rows.
+        experience: made of them.
+        seen: in the update, see :class:`lit_rl.modules.RolloutModule`.
+    """
+    return {
+        "credit": rewards.credit,
+        "advantage": experience.advantages,
+        "logprob_sampled": rollout.completions.sampler_logprobs,
+        "logprob_old": experience.old_logprobs,
+        "logprob_update": seen.get("logprobs"),
+        "logprob_ref": experience.ref_logprobs,
+        "value": experience.old_values,
+        "entropy": seen.get("entropy"),
+    }
+
+
+def plain_row(
+    rollout: Rollout, rewards: RewardOutput, tokens: Tokens, row: int, decode: Decode | None = None
+) -> dict[str, Any]:
+    """One row as plain data, its number and its group's as they are on this rank.
+
+    Args:
+        rollout: N rows.
+        rewards: of the same rows.
+        tokens: see :func:`token_values`.
+        row: which of them.
+        decode: of the policy's codec, to read what the environment said.
+    """
+    completions = rollout.completions
+    judgement = rollout.judgements[row]
+    turns = completions.turns[row]
+    length = int(completions.num_tokens[row])
+    return {
+        "row": row,
+        "group": int(completions.group_ids[row]),
+        "task_id": judgement.problem.task_id,
+        "prompt": _prompt(judgement.problem),
+        "prompt_ids": completions.prompt_ids[row][completions.prompt_mask[row]].tolist(),
+        "turns": [
+            {
+                "start": turn.start,
+                "end": turn.end,
+                "text": turn.text,
+                "spans": pack_spans(turn.token_bytes),
+                "stop_reason": str(turn.stop_reason),
+                "message": _message(rollout, row, number, decode),
+                "outcome": plain_outcome(rollout.turn_judgements[row][number].outcome),
+            }
+            for number, turn in enumerate(turns)
+        ],
+        "program": None if judgement.program is None else dataclasses.asdict(judgement.program),
+        "failing": _failing(turns[-1].text, judgement),
+        "reward": float(rewards.rewards[row]) if rewards.valid[row] else None,
+        "reason": rewards.reasons.get(row, ""),
+        "terms": {name: finite(float(values[row])) for name, values in rewards.term_values.items()},
+        "tokens": {
+            "ids": completions.completion_ids[row, :length].tolist(),
+            **{name: rounded(values[row, :length]) for name, values in tokens.items() if values is not None},
+        },
+    }
+
+
+def plain_outcome(outcome: Outcome) -> dict[str, Any]:
+    """What is not empty of an outcome; of what was printed the end, and no traces of robots."""
+    found = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
+    kept: dict[str, Any] = {name: value for name, value in found.items() if value and name != "traces"}
+    kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
+    kept |= {name: rounded_number(kept[name]) for name in ("cpu_seconds", "wall_seconds") if name in kept}
+    if outcome.failed_case is not None:
+        kept["failed_case"] = dataclasses.asdict(outcome.failed_case)
+    if outcome.scores:
+        kept["scores"] = {name: finite(value) for name, value in outcome.scores.items()}
+    return kept
+
+
+def ending(outcome: Outcome) -> str:
+    """How a program ended, in words by which endings are counted."""
+    verdict = outcome.robot_verdict or str(outcome.verdict)
+    return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
+
+
+def rounded(values: Tensor, digits: int = 4) -> list[float | None]:
+    """Numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
+    exact = values.detach().to("cpu", torch.float64)
+    size = exact.abs().clamp_min(1e-12).log10().floor()
+    scale = 10.0 ** (digits - 1 - size)
+    return [finite(value) for value in ((exact * scale).round() / scale).tolist()]
+
+
+def rounded_number(value: float) -> float:
+    """One number with four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def shortened(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
+    """A row that is too large to be kept whole: without its tokens, each text cut after this many characters."""
+    turns = [turn | {"text": turn["text"][:longest], "spans": [], "message": turn["message"][:longest]}
+             for turn in row["turns"]]  # fmt: skip
+    prompt = row["prompt"]
+    if isinstance(prompt, str):
+        prompt = prompt[:longest]
+    else:
+        prompt = [dict(message) | {"content": message["content"][:longest]} for message in prompt]
+    return dict(row) | {
+        "prompt": prompt, "prompt_ids": [], "turns": turns, "program": None, "failing": None, "tokens": {},
+    }  # fmt: skip
+
+
+def _prompt(problem: Problem) -> str | list[dict[str, str]]:
+    return problem.prompt if isinstance(problem.prompt, str) else [dict(message) for message in problem.prompt]
+
+
+def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
+    """What the environment said after a turn; empty after the last."""
+    turns = rollout.completions.turns[row]
+    if number + 1 == len(turns):
+        return ""
+    ids: Sequence[int] = rollout.completions.completion_ids[row, turns[number].end : turns[number + 1].start].tolist()
+    return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
+
+
+def _failing(text: str, judgement: Judgement) -> list[int] | None:
+    """Bytes of the text that the line where the program failed covers."""
+    if judgement.program is None or judgement.outcome.line is None:
+        return None
+    span = Places(text, judgement.program).line_span(judgement.outcome.line, 0.0)
+    return None if span is None else [span.start, span.end]

@@ -1,0 +1,254 @@
+"""Plain files of a run: every number that is logged, and the rollouts that are worth looking at."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+
+from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.recorded_rows import ending, plain_row, shortened, token_values
+from lit_rl.callbacks.row_choice import choose_rows
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line, cut_after
+from lit_rl.run_files.frames import SURROGATES
+from lit_rl.run_files.lines import finite, to_json
+from lit_rl.training.ranks import gather_over_ranks
+from lit_rl.types import Experience
+
+_ROLLOUTS_TO_COME = 1000
+"""A rollout may take one part in this many of the bytes that are left, so that the file never outgrows its limit."""
+
+_SHORT_TEXT = 2000
+
+
+class RunRecord(pl.Callback):
+    """Writes ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
+
+    Both are only ever appended to, a whole line or a whole compressed frame at a time: a run that is killed leaves them
+    readable. A run that goes on from a checkpoint first drops what came after it, so nothing is there twice. Rank 0
+    writes for all ranks.
+
+    ``metrics.jsonl`` has a line for each rollout (update, in a run without rollouts), one for each validation, and
+    one that says what each start was. ``rollouts.jsonl.gz`` has, of each rollout, how all programs ended and some rows
+    in full: prompt, turns, program, verdict of each case, reward terms, and for each token its credit, advantage and
+    log-probabilities.
+
+    On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`, in the folder of the run's logger; without a logger in
+    that of :class:`Checkpointing`; a run that has neither is not recorded.
+
+    Args:
+        folder: where to write; ``None`` for what is said above.
+        num_groups: groups of each rollout that are kept: the one whose rewards differ most, the others by chance. The
+            best and the worst row of the rollout are kept in any case.
+        num_rows: most rows of a group.
+        every_n_rollouts: keep rows of every this many rollouts.
+        max_megabytes: limit of ``rollouts.jsonl.gz``. A rollout takes a thousandth of what is left at most: rows that
+            do not fit are left out, and the file never gets there. 0 keeps no rows.
+    """
+
+    def __init__(
+        self,
+        folder: str | None = None,
+        num_groups: int = 2,
+        num_rows: int = 8,
+        every_n_rollouts: int = 1,
+        max_megabytes: float = 150.0,
+    ) -> None:
+        for name, value in (("num_groups", num_groups), ("max_megabytes", max_megabytes)):
+            if value < 0:
+                raise ValueError(f"{name} must not be negative, got {value}")
+        for name, value in (("num_rows", num_rows), ("every_n_rollouts", every_n_rollouts)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.folder = folder
+        self.num_groups = num_groups
+        self.num_rows = num_rows
+        self.every_n_rollouts = every_n_rollouts
+        self.max_bytes = int(max_megabytes * 1e6)
+        self._path: Path | None = None  # rank 0 alone knows it
+        self._bytes = 0
+
+    # -- where ---------------------------------------------------------------------------------------------
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Check whether there is a place to write to.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if stage == "fit" and self.folder is None and not has_folder(trainer):
+            raise ValueError(
+                "RunRecord has no place to write to, as the run has neither a logger nor Checkpointing: give its folder"
+            )
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Go on where the checkpoint ends; say what kind of run this is."""
+        self._path = folder_of(trainer, self.folder) if trainer.is_global_zero else None
+        if self._path is None:
+            return
+        self._path.mkdir(parents=True, exist_ok=True)
+        name, count = clock(trainer, pl_module)
+        cut_after(self._path / METRICS_FILE, count)
+        self._bytes = cut_after(self._path / ROLLOUTS_FILE, count)
+        append_line(
+            self._path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
+        )
+
+    # -- numbers -------------------------------------------------------------------------------------------
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Write what an update logged, in a run without rollouts."""
+        if not hasattr(pl_module, "rollout_step"):
+            logged = trainer.logged_metrics
+            self._write(trainer, pl_module, {k: v for k, v in logged.items() if not k.startswith("val")})
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write what a validation logged."""
+        if trainer.state.fn == "fit" and not trainer.sanity_checking:
+            logged = trainer.logged_metrics
+            self._write(trainer, pl_module, {k: v for k, v in logged.items() if k.startswith("val")})
+
+    def _write(self, trainer: pl.Trainer, pl_module: pl.LightningModule, values: Mapping[str, Any]) -> None:
+        if self._path is not None and values:
+            name, count = clock(trainer, pl_module)
+            line = {name: count, "time": time.time(), **{name: finite(float(value)) for name, value in values.items()}}
+            append_line(self._path / METRICS_FILE, line)
+
+    # -- rollouts ------------------------------------------------------------------------------------------
+
+    def on_rollout_end(
+        self,
+        trainer: pl.Trainer,
+        module: Any,
+        rollout: Rollout,
+        rewards: RewardOutput,
+        experience: Experience,
+        metrics: Mapping[str, float],
+    ) -> None:
+        """Write a rollout's numbers and some of its rows; all ranks call."""
+        self._write(trainer, module, metrics)
+        count = module.rollout_step
+        if count % self.every_n_rollouts or not self.max_bytes:
+            return
+        allowance = (self.max_bytes - self._bytes) // _ROLLOUTS_TO_COME
+        parts = gather_over_ranks(self._part(module, rollout, rewards, experience, allowance // trainer.world_size))
+        if self._path is not None:
+            endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
+            head = {
+                "rollout": count,
+                "num_rows": sum(part["num_rows"] for part in parts),
+                "time": time.time(),
+                "endings": dict(endings.most_common()),
+                "seconds": seconds_in(metrics),
+            }
+            rows = [to_json(row) for row in _numbered(parts)]
+            self._bytes += append_frame(self._path / ROLLOUTS_FILE, [to_json(head), *rows])
+
+    def _part(
+        self, module: Any, rollout: Rollout, rewards: RewardOutput, experience: Experience, allowance: int
+    ) -> dict[str, Any]:
+        """What this rank has to say of a rollout, in at most this many bytes, compressed."""
+        groups = rollout.completions.groups()
+        known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
+        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
+        tokens = token_values(rollout, rewards, experience, module.seen_in_update)
+        decode = module.policy.codec.decode
+        rows: list[dict[str, Any]] = []
+        for number in chosen:
+            row = plain_row(rollout, rewards, tokens, number, decode)
+            size = _size(row)
+            if size > allowance and not rows:
+                row = shortened(row, _SHORT_TEXT)
+                size = _size(row)
+            if size > allowance:
+                break
+            allowance -= size
+            rows.append(row)
+        endings = Counter(ending(judgement.outcome) for judgement in rollout.judgements)
+        return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
+
+
+def record_by_default(trainer: Any) -> None:
+    """Have a run recorded that has a folder of its own, unless its callbacks say how."""
+    listed = any(isinstance(callback, RunRecord) for callback in trainer.callbacks)
+    if not listed and not trainer.fast_dev_run and has_folder(trainer):
+        trainer.callbacks.insert(0, RunRecord())  # the trainer calls those that save checkpoints last
+
+
+def has_folder(trainer: Any) -> bool:
+    """Whether a run has a folder of its own."""
+    return bool(trainer.loggers) or any(isinstance(one, Checkpointing) for one in trainer.checkpoint_callbacks)
+
+
+def folder_of(trainer: Any, given: str | None = None) -> Path:
+    """Where a run keeps its plain files; asked on rank 0."""
+    if given is not None:
+        return Path(given).expanduser()
+    logger: Any = trainer.logger
+    if isinstance(logger, TensorBoardLogger | CSVLogger):
+        return Path(logger.log_dir)
+    if logger is not None:
+        parts = [part for part in (logger.name, logger.version) if part is not None]
+        return Path(logger.save_dir or trainer.default_root_dir).joinpath(*map(str, parts))
+    return next(one.run.path for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing))
+
+
+def clock(trainer: pl.Trainer, module: Any) -> tuple[str, int]:
+    """What a run counts, and how far it is."""
+    if hasattr(module, "rollout_step"):
+        return "rollout", int(module.rollout_step)
+    return "update", trainer.global_step
+
+
+def description(trainer: Any, module: Any) -> dict[str, Any]:
+    """What kind of run this is, as tables name it."""
+    policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), getattr(module, "sampling", None)
+    lora = getattr(policy, "lora", None)
+    return {
+        "method": type(module).__name__,
+        "model": getattr(policy, "source", None) or type(policy).__name__,
+        "lora_rank": getattr(lora, "rank", None),
+        "task": getattr(task, "name", None),
+        "seed": module.seed,
+        "batch_size": getattr(task, "batch_size", None),
+        "num_samples": getattr(sampling, "num_samples", None),
+        "temperature": getattr(sampling, "temperature", None),
+        "length": getattr(module, "max_rollouts", None) or getattr(module, "max_updates", None),
+        "num_ranks": trainer.world_size,
+    }
+
+
+def seconds_in(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Seconds that the parts of a rollout took, by name."""
+    start, end = "time/", "_seconds"
+    return {
+        name[len(start) : -len(end)]: round(value, 4)
+        for name, value in metrics.items()
+        if name.startswith(start) and name.endswith(end) and finite(value) is not None
+    }
+
+
+def _numbered(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of all ranks, numbered over the ranks."""
+    rows: list[dict[str, Any]] = []
+    first_row = first_group = 0
+    for part in parts:
+        rows += [row | {"row": row["row"] + first_row, "group": row["group"] + first_group} for row in part["rows"]]
+        first_row += part["num_rows"]
+        first_group += part["num_groups"]
+    return sorted(rows, key=lambda row: row["row"])
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    """Bytes that a row takes at most; rows compress better together."""
+    return len(zlib.compress(to_json(row).encode(errors=SURROGATES), 1))

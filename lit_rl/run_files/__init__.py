@@ -1,0 +1,23 @@
+"""The plain files of a run: numbers and rollouts, appended to, readable after the process was killed."""
+
+from lit_rl.run_files.folders import METRICS_FILE, ROLLOUTS_FILE, newest_recorded, recorded_folders
+from lit_rl.run_files.frames import TornFile, append_frame, read_frames
+from lit_rl.run_files.lines import append_line, read_lines
+from lit_rl.run_files.recorded import RecordedRollout, RecordedRow, read_rollouts
+from lit_rl.run_files.resuming import cut_after
+
+__all__ = [
+    "METRICS_FILE",
+    "ROLLOUTS_FILE",
+    "RecordedRollout",
+    "RecordedRow",
+    "TornFile",
+    "append_frame",
+    "append_line",
+    "cut_after",
+    "newest_recorded",
+    "read_frames",
+    "read_lines",
+    "read_rollouts",
+    "recorded_folders",
+]

@@ -1,0 +1,28 @@
+"""Where the plain files of runs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+METRICS_FILE = "metrics.jsonl"
+ROLLOUTS_FILE = "rollouts.jsonl.gz"
+
+
+def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
+    """Folders at or below a folder that hold such a file, in order of their names."""
+    return [found.parent for found in sorted(Path(run).rglob(file))]
+
+
+def newest_recorded(run: str | Path) -> Path:
+    """The folder at or below a folder in which rollouts were recorded last.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    found = recorded_folders(run, ROLLOUTS_FILE)
+    if not found:
+        raise FileNotFoundError(
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "
+            "with the first rollout"
+        )
+    return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)

@@ -1,0 +1,280 @@
+"""The plain files of a run: what is in them, how large they get, and what a crash leaves of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from distributed.runs import build, policy
+from distributed.runs import fit as fit_ranks
+from distributed.test_validation import Told
+from lightning.pytorch.loggers import CSVLogger
+from support.completions import batch, judged, program_in
+from support.ranks import on_ranks
+from support.saved_runs import CrashAt, run
+from support.small_runs import EvenBytes, Words, fit
+
+from lit_rl import Trainer
+from lit_rl.callbacks import Checkpointing
+from lit_rl.callbacks.recorded_rows import rounded
+from lit_rl.callbacks.row_choice import choose_rows
+from lit_rl.callbacks.run_record import RunRecord
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.modules import GRPO, SFT, RolloutModule
+from lit_rl.rewards import Composite, TestsReward
+from lit_rl.rollout import Rollout
+from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
+from lit_rl.types import Experience
+
+Make = Callable[..., RolloutModule]
+
+BROKEN = Outcome(
+    Verdict.EXCEPTION,
+    cases=(Verdict.PASSED, Verdict.EXCEPTION),
+    stderr="Traceback: ZeroDivisionError",
+    exception_type="ZeroDivisionError",
+    line=2,
+    failed_case=FailedCase(2, "f(0)", "1"),
+)
+LOST = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="no memory")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [frame.items[0] for frame in read_lines(folder / METRICS_FILE)]
+
+
+def rollouts(folder: Path) -> list[RecordedRollout]:
+    return list(read_rollouts(folder))
+
+
+def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **options: Any) -> RecordedRollout:
+    """One rollout of one group, a token a letter, recorded."""
+    completions = batch(texts)
+    judgements = tuple(judged(text, outcome) for text, outcome in zip(texts, outcomes, strict=True))
+    rewards = Composite([TestsReward()])(completions, judgements)
+    advantages = torch.arange(completions.completion_ids.numel()).view(completions.completion_ids.shape) / 3
+    experience = Experience(completions, rewards.rewards, rewards.valid, advantages)
+    codec = SimpleNamespace(decode=lambda *_: ("", ()))
+    module = SimpleNamespace(rollout_step=1, policy=SimpleNamespace(codec=codec), seen_in_update={})
+    trainer = SimpleNamespace(world_size=1, is_global_zero=True)
+    record = RunRecord(**options)
+    record._path = folder
+    record.on_rollout_end(trainer, module, Rollout(completions, judgements), rewards, experience, {"loss": 0.5})  # type: ignore[arg-type]
+    return rollouts(folder)[-1]
+
+
+def test_a_row_is_recorded_as_it_was(tmp_path: Path) -> None:
+    text = "def f(x):\n    return 1 / x"
+    found = record_by_hand(tmp_path, [text, "x = 1"], [BROKEN, LOST])
+    assert found.num_rows == 2 and found.endings == {"exception: ZeroDivisionError": 1, "infrastructure_failure": 1}
+    broken, lost = found.rows
+    assert (broken.task_id, broken.prompt, broken.turns[0].text) == ("p/0", "Write it.", text)
+    assert broken.turns[0].pieces() == [*text, ""]
+    assert broken.program is not None and broken.program["source"] == program_in(text).source  # type: ignore[union-attr]
+    assert broken.failing is not None
+    assert text.encode()[slice(*broken.failing)] == b"return 1 / x"
+    assert broken.outcome == {
+        "verdict": "exception",
+        "cases": ["passed", "exception"],
+        "stderr": "Traceback: ZeroDivisionError",
+        "exception_type": "ZeroDivisionError",
+        "line": 2,
+        "failed_case": {"number": 2, "call": "f(0)", "expected": "1", "actual": "", "kind": "call"},
+    }
+    assert (broken.reward, broken.terms) == (0.0, {"tests": 0.0})
+    assert (lost.reward, lost.reason, lost.terms) == (None, "tests: no memory", {"tests": None})
+    assert broken.tokens["advantage"][:4] == [0.0, 0.3333, 0.6667, 1.0]
+    assert len(broken.tokens["credit"]) == len(text) + 1 and sum(broken.tokens["credit"]) == pytest.approx(0, abs=1e-3)
+
+
+def test_numbers_keep_four_digits_at_any_size() -> None:
+    values = torch.tensor([0.0, 123456.0, -1.23456e-5, float("nan"), -float("inf"), 0.99999])
+    assert rounded(values) == [0.0, 123500.0, -1.235e-5, None, None, 1.0]
+
+
+def test_the_rows_that_tell_most_come_first() -> None:
+    """Group 1 differs most; row 0 is the best of all, row 8 the worst, row 5 has no reward."""
+    rewards = [0.9, 0.9, 0.9, -0.5, 0.8, None, 0.1, 0.0, -0.6, -0.6, -0.6, -0.6]
+    groups = {0: [0, 1, 2], 1: [3, 4, 5, 6, 7], 2: [8, 9, 10, 11]}
+    assert choose_rows(groups, rewards, num_groups=1, num_rows=2, seed=0) == [4, 3, 0, 11, 5]
+    assert choose_rows(groups, rewards, num_groups=0, num_rows=2, seed=0) == [0, 11, 5]
+    everything = choose_rows(groups, rewards, num_groups=9, num_rows=9, seed=0)
+    assert sorted(everything) == list(range(12))
+    assert choose_rows({}, [], num_groups=2, num_rows=8, seed=0) == []
+
+
+def test_the_draw_of_groups_differs_from_rollout_to_rollout() -> None:
+    groups, rewards = {k: [k] for k in range(50)}, [0.0] * 50
+    drawn = {tuple(choose_rows(groups, rewards, num_groups=2, num_rows=1, seed=seed)) for seed in range(20)}
+    assert len(drawn) > 10
+
+
+def test_a_file_never_outgrows_its_limit(tmp_path: Path) -> None:
+    """Random letters do not compress: 100 rollouts of 32 such rows would take 20 times the limit."""
+    generator = torch.Generator().manual_seed(0)
+    texts = ["".join(chr(33 + i) for i in torch.randint(90, (4000,), generator=generator)) for _ in range(4)]
+    for _ in range(100):
+        found = record_by_hand(tmp_path, texts, [BROKEN] * 4, max_megabytes=4.0)
+        assert found.num_rows == 4 and len(found.rows) == 1
+    assert found.rows[0].tokens == {} and len(found.rows[0].turns[0].text) == 2000
+    assert (tmp_path / ROLLOUTS_FILE).stat().st_size < 100 * 4000
+
+
+def test_without_room_a_rollout_still_says_how_its_programs_ended(tmp_path: Path) -> None:
+    found = record_by_hand(tmp_path, ["x = 1"], [BROKEN], max_megabytes=0.001)
+    assert found.rows == () and found.endings == {"exception: ZeroDivisionError": 1}
+
+
+def same(folder: Path) -> tuple[list[Any], list[Any]]:
+    """What two runs must have in common: all but the times."""
+    untimed = [
+        {k: v for k, v in line.items() if not k.startswith("time")} for line in lines(folder) if "start" not in line
+    ]
+    return untimed, [(rollout.number, rollout.endings, rollout.rows) for rollout in rollouts(folder)]
+
+
+def test_a_run_that_went_on_has_nothing_twice_and_nothing_missing(make_module: Make, tmp_path: Path) -> None:
+    """Saved at 3, crashed at 5, gone on to 8; beside a run that never stopped."""
+
+    def start(name: str, *others: Any) -> None:
+        record = RunRecord(folder=str(tmp_path / name))
+        run(
+            make_module(max_rollouts=8),
+            Checkpointing(str(tmp_path / f"{name}_ckpt"), every_n_rollouts=3),
+            record,
+            *others,
+        )
+
+    start("whole")
+    with pytest.raises(InterruptedError):
+        start("parts", CrashAt(5))
+    assert [rollout.number for rollout in rollouts(tmp_path / "parts")] == [1, 2, 3, 4, 5]
+    start("parts")
+    assert [line["rollout"] for line in lines(tmp_path / "parts")] == [0, 1, 2, 3, 3, 4, 5, 6, 7, 8]
+    assert same(tmp_path / "parts") == same(tmp_path / "whole")
+
+
+def test_a_line_holds_every_number_that_was_logged(make_module: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    fit(make_module(max_rollouts=2), tmp_path, callbacks=[RunRecord(str(folder))])
+    start, first, second = lines(folder)[:3]
+    assert start["start"] | {"num_samples": 4} == start["start"]
+    assert start["start"]["method"] == "GRPO" and start["start"]["task"] == "words"
+    assert {"reward/mean", "reward/even", "loss", "completion/length", "time/update_seconds"} <= first.keys()
+    assert (first["rollout"], second["rollout"]) == (1, 2)
+    even = rollouts(folder)[0].rows
+    assert {row.group for row in even} <= {0, 1, 2} and len(even) >= 8
+    for row in even:
+        assert row.terms["even"] == pytest.approx(
+            sum(i % 2 == 0 for i in row.tokens["ids"]) / len(row.tokens["ids"]), abs=1e-4
+        )
+        trained = [x for x in row.tokens["logprob_update"] if x is not None]
+        assert trained == pytest.approx(row.tokens["logprob_sampled"][: len(trained)], abs=2e-3)
+
+
+def test_rank_0_writes_what_all_ranks_kept(byte_tokenizer: str, tmp_path: Path) -> None:
+    """Four problems of four rows, on one rank or two: the same rows, numbered over the ranks."""
+
+    def record(folder: str, devices: int) -> None:
+        callbacks: list[Any] = [RunRecord(folder, num_groups=9, num_rows=9)]
+        module = build(GRPO, policy(byte_tokenizer), max_rollouts=2, rewards=[EvenBytes()], num_epochs=1)
+        options: dict[str, Any] = {"devices": devices, "global_batch": 4, "callbacks": callbacks}
+        fit_ranks(module, "ddp" if devices > 1 else "auto", tmp_path / "root", **options)
+
+    def on_two() -> None:
+        record(str(tmp_path / "two"), 2)
+
+    record(str(tmp_path / "one"), 1)
+    on_ranks(on_two)
+    for one, two in zip(rollouts(tmp_path / "one"), rollouts(tmp_path / "two"), strict=True):
+        assert one.num_rows == two.num_rows == len(two.rows) == 16 and one.endings == two.endings
+        assert [row.row for row in two.rows] == list(range(16))
+        assert len({(row.group, row.task_id) for row in two.rows}) == 4
+        said = [sorted((row.task_id, row.tokens["ids"], row.reward) for row in kept.rows) for kept in (one, two)]
+        assert said[0] == said[1]
+    assert [line["rollout"] for line in lines(tmp_path / "two")] == [0, 1, 2]
+
+
+def start_of(make_module: Make, folder: Path, **settings: Any) -> Trainer:
+    """A run of one rollout by lit_rl's trainer."""
+    common: dict[str, Any] = {"accelerator": "cpu", "enable_progress_bar": False, "limit_val_batches": 0}
+    trainer = Trainer(**common, default_root_dir=folder, **settings)
+    trainer.fit(make_module(max_rollouts=1), Words(batch_size=3))
+    return trainer
+
+
+def test_runs_that_have_a_folder_are_recorded_by_default(make_module: Make, tmp_path: Path) -> None:
+    start_of(make_module, tmp_path / "logged", logger=CSVLogger(tmp_path / "logged", name="a", version="b"))
+    assert len(lines(tmp_path / "logged" / "a" / "b")) == 2
+    start_of(make_module, tmp_path / "saved", logger=False, callbacks=[Checkpointing(str(tmp_path / "saved"))])
+    assert len(rollouts(tmp_path / "saved")) == 1
+    start_of(make_module, tmp_path / "neither", logger=False, enable_checkpointing=False)
+    assert not list((tmp_path / "neither").rglob("*.jsonl*"))
+
+
+def test_a_record_in_the_list_takes_the_place_of_the_default(make_module: Make, tmp_path: Path) -> None:
+    own = RunRecord(str(tmp_path / "own"), max_megabytes=0)
+    trainer = start_of(make_module, tmp_path, logger=CSVLogger(tmp_path), callbacks=[own])
+    assert [one for one in trainer.callbacks if isinstance(one, RunRecord)] == [own]  # type: ignore[attr-defined]
+    assert [file.relative_to(tmp_path) for file in tmp_path.rglob("*.jsonl*")] == [Path("own") / METRICS_FILE]
+
+
+def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"neither a logger nor Checkpointing: give its folder"):
+        fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord()])
+
+
+@pytest.mark.parametrize("wrong", [{"num_rows": 0}, {"every_n_rollouts": 0}, {"max_megabytes": -1}, {"num_groups": -1}])
+def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+        RunRecord(**wrong)
+
+
+def test_a_run_without_rollouts_has_a_line_for_each_update(byte_tokenizer: str, tmp_path: Path) -> None:
+    module = SFT(policy(byte_tokenizer), max_updates=3)
+    fit(module, tmp_path, data=Told(batch_size=1), callbacks=[RunRecord(str(tmp_path))])
+    start, *updates = lines(tmp_path)
+    assert (start["update"], start["start"]["method"]) == (0, "SFT")
+    assert [line["update"] for line in updates] == [1, 2, 3] and all(line["sft/loss"] > 0 for line in updates)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[1].split(":")
+from support.small_runs import build_module, fit
+from lit_rl.callbacks.run_record import RunRecord
+fit(build_module(sys.argv[2]), Path(sys.argv[3]), callbacks=[RunRecord(sys.argv[3])])
+"""
+
+
+def test_a_killed_run_leaves_both_files_readable(byte_tokenizer: str, tmp_path: Path) -> None:
+    """A real process, killed with signal 9 while it trains."""
+    paths = ":".join([str(Path(__file__).parents[1]), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, paths, byte_tokenizer, str(tmp_path)], stderr=subprocess.PIPE
+    )
+    try:
+        until = time.monotonic() + 60
+        file = tmp_path / ROLLOUTS_FILE
+        while not (file.exists() and len(file.read_bytes()) > 20_000) and time.monotonic() < until:
+            assert process.poll() is None, process.stderr and process.stderr.read().decode()
+            time.sleep(0.05)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    numbers = [rollout.number for rollout in rollouts(tmp_path)]
+    assert len(numbers) >= 3 and numbers == list(range(1, len(numbers) + 1))
+    logged = [line["rollout"] for line in lines(tmp_path)]
+    assert logged[: len(numbers)] == list(range(len(numbers)))
+    assert json.loads((tmp_path / METRICS_FILE).read_text().splitlines()[1])["rollout"] == 1
