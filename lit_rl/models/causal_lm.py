@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
@@ -55,8 +54,8 @@ class CausalLM(Policy):
         pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
         share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.shared_prompts`; the
-            numbers are the same up to rounding. Not with ``pack_tokens``, not on sharded weights, and not in a model
-            that turns out not to be able to.
+            numbers are the same up to rounding. ``false`` gives each row its own prompt, as do ``pack_tokens``, sharded
+            weights, and a model that turns out not to be able to share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.
         gradient_checkpointing: compute each layer's activations again in the backward pass instead of keeping them.
         probe: compare, after loading, the log-probabilities of sampling with those of training on a few tokens; see
@@ -76,7 +75,7 @@ class CausalLM(Policy):
         init_seed: int | None = None,
         chunk_tokens: int | None = None,
         pack_tokens: int | None = None,
-        share_prompts: bool = False,
+        share_prompts: bool = True,
         quantization: Literal["4bit"] | None = None,
         gradient_checkpointing: bool = False,
         probe: bool = True,
@@ -169,9 +168,7 @@ class CausalLM(Policy):
         in this call.
         """
         model = self.model if model is None else model
-        # Ranks that share weights must call each layer equally often, whatever prompts they have.
-        share = self.shares_prompts and not isinstance(self, FSDPModule)
-        hidden = completion_states(model, completions, self.pack_tokens, share)
+        hidden = completion_states(model, completions, self.pack_tokens, self.shares_prompts)
         if head is not None:
             return head(hidden)
         return completion_logprobs(

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.functional.masking import ends
@@ -125,8 +124,8 @@ class OwnTrunk(Critic):
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """See :meth:`Critic.forward`."""
         assert self.trunk is not None
-        share = self.shares_prompts and not isinstance(self, FSDPModule)
-        return values_of(completion_states(self.trunk.model, completions, share=share), self.head, completions)
+        hidden = completion_states(self.trunk.model, completions, share=self.shares_prompts)
+        return values_of(hidden, self.head, completions)
 
     def trained_parameters(self) -> list[nn.Parameter]:
         """The trunk (or its adapters) and the head."""

@@ -28,3 +28,31 @@ def pad_right(rows: Sequence[Sequence[float]], value: float, dtype: torch.dtype)
         if row:
             padded[i, : len(row)] = torch.tensor(row, dtype=dtype)
     return padded
+
+
+def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
+    """Divide rows into batches of similar length, as long as each division saves enough padding.
+
+    Args:
+        lengths: tokens of N rows.
+        worth: columns of padding that one more batch must save.
+
+    Returns:
+        row numbers of each batch, those of short rows first; each row is in one batch.
+
+    Example:
+        >>> of_similar_length([3, 90, 5, 100], worth=50)
+        [[0, 2], [1, 3]]
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return _divided(order, [lengths[row] for row in order], worth)
+
+
+def _divided(rows: list[int], lengths: list[int], worth: int) -> list[list[int]]:
+    """The same for rows in order of length: where most is saved, then each side again."""
+    saved = [size * (lengths[-1] - lengths[size - 1]) for size in range(1, len(rows))]
+    most = max(saved, default=0)
+    if most < max(worth, 1):
+        return [rows]
+    size = saved.index(most) + 1
+    return _divided(rows[:size], lengths[:size], worth) + _divided(rows[size:], lengths[size:], worth)

@@ -3,7 +3,8 @@
 Each distinct prompt goes through the model once and its keys and values are kept, with their gradients. The
 completions then read on, each from the keys and values of its own prompt. Nothing is approximated: a completion's
 gradient reaches its prompt through them, and the numbers are those of whole rows up to rounding. A completion never
-attends to another one, so there is no square mask over a group.
+attends to another one, so there is no square mask over a group. Completions of similar length are read together, so
+that a single long one does not make all others as long.
 
 Whether a model can be read in two steps is tried when it is loaded. Those with a recurrent state cannot: they keep
 more than keys and values.
@@ -22,9 +23,13 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from lit_rl.models.family import base_of, decoder_of, takes, text_config
 from lit_rl.models.packing import hidden_states
+from lit_rl.models.padding import of_similar_length
 from lit_rl.models.projection import tolerance
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Completions
+
+_COLUMNS_PER_PASS = 256
+"""Columns of padding that one more pass through the model must save: about what its start costs."""
 
 
 class _Kept(DynamicLayer):  # type: ignore[misc]
@@ -97,10 +102,15 @@ def _in_two_steps(
     kept = Cache(layer_class_to_replicate=_Kept)
     positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
     after_prompt = _read(model, prompt_ids, prompt_mask, positions, kept)[:, -1:]
-    read = Cache(layers=[_Read(layer, prompt_of_row) for layer in kept.layers])
-    whole_mask = torch.cat([prompt_mask[prompt_of_row], mask], 1)
-    positions = whole_mask.long().cumsum(-1)[:, prompt_mask.shape[1] :] - 1
-    after_tokens = _read(model, ids, whole_mask, positions, read)
+    after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
+    lengths = mask.sum(-1)
+    for batch in of_similar_length(lengths.tolist(), _COLUMNS_PER_PASS):
+        rows, width = torch.tensor(batch, device=ids.device), max(1, int(lengths[batch[-1]]))
+        of_prompt = prompt_of_row[rows]
+        read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
+        whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
+        positions = whole_mask.long().cumsum(-1)[:, prompt_mask.shape[1] :] - 1
+        after_tokens[rows, :width] = _read(model, ids[rows, :width], whole_mask, positions, read)
     return torch.cat([after_prompt[prompt_of_row], after_tokens], 1)
 
 

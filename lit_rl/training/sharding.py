@@ -43,6 +43,9 @@ def shard(
     """
     if isinstance(part, FSDPModule):
         return
+    if getattr(part, "shares_prompts", False):
+        # Ranks must call each layer equally often, and how often depends on whether a rank's rows share a prompt.
+        part.shares_prompts = False  # type: ignore[assignment]
     missing = _anyone(any(t.is_meta for t in part.parameters()), mesh)
     filled: dict[int, tuple[Tensor, Tensor]] = {}
     reference = getattr(part, REFERENCE_NAME, None)

@@ -87,6 +87,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         parts = {name: part for name, part in module.named_children() if any(True for _ in part.parameters())}
         fresh = {name: part for name, part in parts.items() if not hasattr(part, "unshard")}
         total = sum(p.numel() for part in parts.values() for p in part.parameters())
+        shared = any(getattr(part, "shares_prompts", False) for part in fresh.values())
         units = sum(len(layers_of(part)) + 1 for part in parts.values())
         for part in parts.values():
             shard(
@@ -103,6 +104,7 @@ class FSDP2Strategy(ModelParallelStrategy):
                 f"fsdp2: {' and '.join(parts)}, {total:,} parameters in {units} units, spread over {self.world_size} "
                 f"rank{'s' if self.world_size > 1 else ''}; rank 0 holds {own:,}; gathered in {dtype}"
                 + (", activations computed twice" if self.activation_checkpointing else "")
+                + (", a prompt once for each completion" if shared else "")
             )
         super().setup(trainer)
 

@@ -74,5 +74,5 @@ def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
 
     plain, once = run(False)
     again, twice = run(True)
-    assert once == 2 and twice == 4
+    assert once == 4 and twice == 8  # two rollouts: the prompts, and their completions
     assert torch.equal(plain, again)

@@ -15,6 +15,7 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase, shared_prompts
 from lit_rl.models.critic import ValueHead, values_of
+from lit_rl.models.padding import of_similar_length
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.splits import in_order
@@ -31,7 +32,7 @@ def rows() -> Completions:
 
 
 def loaded(tokenizer: str, config: dict[str, Any] = TINY_QWEN2, dtype: str = "float64", **kwargs: Any) -> CausalLM:
-    policy = CausalLM(config=config, tokenizer=tokenizer, dtype=dtype, share_prompts=True, **kwargs)
+    policy = CausalLM(config=config, tokenizer=tokenizer, dtype=dtype, **kwargs)
     policy.load()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():  # adapters start at zero, where half of their gradients vanish
@@ -80,6 +81,36 @@ def test_nothing_changes_but_what_is_read(byte_tokenizer: str, config: dict[str,
     assert (gradient - same).abs().max() < 1e-10 < 1e-2 < gradient.abs().max()
 
 
+@pytest.mark.parametrize("options", [{}, {"lora": LoRA(rank=2)}, {"gradient_checkpointing": True}], ids=str)
+def test_short_completions_are_not_padded_to_the_longest(
+    byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """One token, two and twenty in a group: two passes, whose numbers are those of one."""
+    said = [[[5]], [[5, 7]], [[9]], [[9] * 20], [[11] * 7, [3] * 6, [12] * 5]]
+    policy, done = loaded(byte_tokenizer, **options), rows_of([[119, 120]] * 5, said, group_size=5)
+    alone, gradient = everything(policy, done, share=False)
+    monkeypatch.setattr(shared_prompts, "_COLUMNS_PER_PASS", 10)
+    shapes = calls_of(policy)
+    shared, same = everything(policy, done, share=True)
+    assert shapes[:3] == [(1, 2), (3, 2), (2, 20)]
+    assert (alone - shared).abs().max() < 1e-10
+    assert (gradient - same).abs().max() < 1e-10 < 1e-2 < gradient.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "worth", "batches"),
+    [
+        ([4, 4, 4], 1, [[0, 1, 2]]),
+        ([1, 9, 2, 9], 15, [[0, 2, 1, 3]]),
+        ([1, 9, 2, 9], 14, [[0, 2], [1, 3]]),
+        ([8, 1, 2, 4], 3, [[1, 2], [3], [0]]),
+        ([5], 1, [[0]]),
+    ],
+)
+def test_a_batch_is_divided_where_that_saves_enough(lengths: list[int], worth: int, batches: list[list[int]]) -> None:
+    assert of_similar_length(lengths, worth) == batches
+
+
 def test_rows_that_share_nothing_take_the_way_of_whole_rows(byte_tokenizer: str) -> None:
     policy, done = loaded(byte_tokenizer), rows().select([0, 1, 3])
     shapes = calls_of(policy)
@@ -91,7 +122,7 @@ def test_rows_that_share_nothing_take_the_way_of_whole_rows(byte_tokenizer: str)
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2", "phi3", "mistral", "gpt_oss", "falcon_alibi", "opt"])
 def test_families_of_attention_can(byte_tokenizer: str, family: str) -> None:
     """Also with sliding windows of 8 tokens, which end inside prompts: float32, states and gradients."""
-    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False, share_prompts=True)
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False)
     policy.load()
     assert policy.shares_prompts
 
@@ -101,7 +132,7 @@ def test_families_that_keep_more_than_keys_fall_back(
     byte_tokenizer: str, family: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A recurrent state, a hybrid, a state changed in place, and a family without a cache."""
-    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False, share_prompts=True)
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, probe=False)
     with caplog.at_level("INFO"):
         policy.load()
     assert not policy.shares_prompts
@@ -127,8 +158,11 @@ KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_learn_the_same(make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
+def test_runs_learn_the_same(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows of several turns, a reference, micro-batches that tear groups apart: weights after two rollouts."""
+    monkeypatch.setattr(shared_prompts, "_COLUMNS_PER_PASS", 4)
 
     def trained(share: bool, **more: Any) -> tuple[torch.Tensor, bool]:
         cls, lora, options = KINDS[kind]
