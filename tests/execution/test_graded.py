@@ -1,19 +1,17 @@
 # ruff: noqa: E501 - programs stay on one line
 """Tests over a program that lives in another process: what they may do with it, and what it may not do to them."""
 
-import importlib.util
 import os
-from pathlib import Path
 
+import honest_functions
+import honest_objects
 import pytest
 
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.graded import result_of
 
-spec = importlib.util.spec_from_file_location("honest_objects", Path(__file__).parent / "honest_objects.py")
-honest_objects = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest_objects)
+HONEST = honest_objects.CASES | honest_functions.CASES
 
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
 
@@ -28,17 +26,17 @@ def judged(sandbox, program, test, entry_point=None, **options):
     return sandbox.submit(program, AssertTests(test, entry_point, **options)).result(60)
 
 
-@pytest.mark.parametrize("name", honest_objects.CASES)
+@pytest.mark.parametrize("name", HONEST)
 def test_an_honest_program_passes(sandbox, name):
-    program, test = honest_objects.CASES[name]
+    program, test = HONEST[name]
     outcome = judged(sandbox, program, test)
     assert outcome.passed, outcome
 
 
-@pytest.mark.parametrize("name", honest_objects.CASES)
+@pytest.mark.parametrize("name", HONEST)
 def test_the_same_tests_fail_where_they_say_otherwise(sandbox, name):
     """The last line of each case is an assert: with its opposite instead, nothing passes."""
-    program, test = honest_objects.CASES[name]
+    program, test = HONEST[name]
     last = test.rstrip().split("\n")[-1]
     indent = last[: len(last) - len(last.lstrip())]
     assert last.lstrip().startswith("assert ")
