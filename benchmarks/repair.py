@@ -10,8 +10,9 @@ reward) and with one turn, until it has sampled the same number of tokens. A rol
 
 Both are measured on the same held-out problems under the same two turns: the share solved after each, greedy and
 sampled (temperature 1); and greedy with feedback that names no case, to see whether it is read. Sampled tokens are
-the policy's own, as ``completion/length`` logs them. CPU seconds are those of the training process, without the
-programs that it has run: the clock to look at on a machine that others use too.
+the policy's own, as ``completion/length`` logs them. Trainings run side by side, each in a process of its own with one
+thread, so that a result depends on no other. CPU seconds are those of a training's process, without the programs that
+it has run: the clock to look at on a machine that others use too.
 
 Results and curves are written to ``results.json`` in the folder, each as soon as it is there.
 """
@@ -22,12 +23,15 @@ import argparse
 import json
 import logging
 import os
+import resource
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +81,33 @@ class Result:
     cpu_seconds: float
 
 
+@dataclass(frozen=True)
+class Job:
+    """One training.
+
+    Args:
+        turns: that the policy has.
+        start: folder of the policy that it begins with.
+        tokens: after which it ends.
+    """
+
+    turns: int
+    seed: int
+    start: str
+    lr: float
+    tokens: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.turns} turn{'s' * (self.turns - 1)}, seed {self.seed}"
+
+
 @dataclass
 class Budget(pl.Callback):
     """Counts what is sampled, ends training when it is spent, and measures on the way."""
 
+    name: str
     problems: Sequence[Problem]
     tokens: int
     sampled: int = 0
@@ -98,9 +125,20 @@ class Budget(pl.Callback):
         if len(self.curve) < len(KEY_POINTS) and self.spent >= KEY_POINTS[len(self.curve)]:
             shares = measured(pl_module.policy, self.problems[: NUM_EVALUATED // 2], GREEDY, pl_module.runner)
             self.curve.append((round(self.spent, 3), shares))
-            print(f"    {self.done:4d} rollouts {self.sampled:8d} tokens  {shown(shares)}", flush=True)
+            print(f"{self.name}: {self.done:4d} rollouts {self.sampled:8d} tokens  {shown(shares)}", flush=True)
         if self.spent >= 1:
             trainer.should_stop = True
+
+
+def quiet() -> None:
+    """One thread, and no warnings of libraries: what every process begins with."""
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+
+def held_out() -> list[Problem]:
+    return task(num_validation_problems=NUM_EVALUATED).problems("validation")
 
 
 def task(seed: int = 0, **options: Any) -> Basics:
@@ -131,24 +169,24 @@ def warm_start(folder: Path, updates: int) -> str:
     return str(start)
 
 
-def train(start: str, seed: int, turns: int, lr: float, budget: Budget, folder: Path) -> CausalLM:
+def train(job: Job, budget: Budget) -> CausalLM:
     """GRPO with one turn or two until the budget is spent."""
 
     def falling(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1 - 0.9 * min(1.0, budget.spent))
 
-    policy = CausalLM(start)
+    policy = CausalLM(job.start)
     module = GRPO(
         policy,
         sampling=Sampling(num_samples=GROUP, max_tokens=MAX_TOKENS),
         rewards=[TestsReward()],
-        optimizer=adamw(lr),
+        optimizer=adamw(job.lr),
         lr_scheduler=falling,
         sandbox=Sandbox,
-        environment=REPAIR if turns == 2 else None,
-        seed=seed,
+        environment=REPAIR if job.turns == 2 else None,
+        seed=job.seed,
     )
-    trainer(folder, [budget]).fit(module, task(seed, batch_size=8))
+    trainer(job.folder, [budget]).fit(module, task(job.seed, batch_size=8))
     return policy
 
 
@@ -166,8 +204,9 @@ def measured(
     return shares
 
 
-def measure(policy: CausalLM, problems: Sequence[Problem]) -> Shares:
+def measure(policy: CausalLM) -> Shares:
     """All that the table shows of a policy."""
+    problems = held_out()
     shares: Shares = {}
     with Sandbox() as sandbox:
         for name, sampling, repair in (
@@ -184,13 +223,51 @@ def shown(shares: Shares) -> str:
     return "  ".join(f"{name} {value:.3f}" for name, value in shares.items())
 
 
-def run(turns: int, seed: int, budget: Budget, train_it: Callable[[], CausalLM]) -> Result:
+def measure_start(folder: str) -> Shares:
+    return measure(CausalLM(folder))
+
+
+def run(job: Job) -> Result:
     """Train and measure."""
+    budget = Budget(job.name, held_out(), job.tokens)
     seconds, cpu_seconds = time.perf_counter(), time.process_time()
-    policy = train_it()
+    policy = train(job, budget)
     seconds, cpu_seconds = time.perf_counter() - seconds, time.process_time() - cpu_seconds
-    shares = measure(policy, budget.problems)
-    return Result(turns, seed, budget.done, budget.sampled, shares, budget.curve, seconds, cpu_seconds)
+    shares = measure(policy)
+    return Result(job.turns, job.seed, budget.done, budget.sampled, shares, budget.curve, seconds, cpu_seconds)
+
+
+def run_all(
+    start: str, jobs: Sequence[Job], processes: int, minutes: float, folder: Path
+) -> tuple[Shares, list[Result]]:
+    """The start's shares and all results, the trainings side by side.
+
+    Args:
+        start: folder of the policy that they begin with.
+        jobs: in the order in which they begin.
+        processes: trainings at a time.
+        minutes: after which none begins any more.
+        folder: of the results.
+    """
+    ends = time.perf_counter() + 60 * minutes
+    results: list[Result] = []
+    # Not by fork: a copy of a process that has used torch's threads may hang.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=quiet) as pool:
+        measuring = pool.submit(measure_start, start)
+        running: dict[Future[Result], Job] = {pool.submit(run, job): job for job in jobs}
+        before = measuring.result()
+        print(f"start: {shown(before)}", flush=True)
+        for future in as_completed(running):
+            if future.cancelled():
+                print(f"{minutes} minutes are over: {running[future].name} is left out")
+                continue
+            results.append(future.result())
+            written = {"before": before, "results": [asdict(result) for result in results]}
+            (folder / "results.json").write_text(json.dumps(written, indent=1))
+            if time.perf_counter() > ends:
+                for other in running:
+                    other.cancel()
+    return before, results
 
 
 COLUMNS = (
@@ -218,7 +295,8 @@ def gains(results: Sequence[Result]) -> str:
     lines = []
     for name in ("greedy", "sampled"):
         by_turns = {(result.turns, result.seed): result.shares[f"{name}/turn_2"] for result in results}
-        rises = [by_turns[2, seed] - by_turns[1, seed] for seed in sorted({result.seed for result in results})]
+        seeds = sorted(seed for turns, seed in by_turns if turns == 2 and (1, seed) in by_turns)
+        rises = [by_turns[2, seed] - by_turns[1, seed] for seed in seeds]
         lines.append(f"{name}: rise within two turns over one-turn training {', '.join(f'{r:+.3f}' for r in rises)}")
     return "\n".join(lines)
 
@@ -229,34 +307,26 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=65_000, help="that each training samples")
     parser.add_argument("--sft-updates", type=int, default=500)
     parser.add_argument("--lr", type=float, default=8e-4)
-    parser.add_argument("--minutes", type=float, default=60.0, help="start no further seed after this long")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further training after this long")
+    parser.add_argument("--processes", type=int, default=2, help="trainings side by side, one thread each")
     parser.add_argument("--folder", type=Path, default=Path("runs/repair"), help="warm start and results")
     options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    quiet()
     started = time.perf_counter()
     options.folder.mkdir(parents=True, exist_ok=True)
-    problems = task(num_validation_problems=NUM_EVALUATED).problems("validation")
     start = warm_start(options.folder, options.sft_updates)
-    policy = CausalLM(start)
-    before = measure(policy, problems)
-    print(f"start after {time.process_time():.0f} CPU s: {shown(before)}", flush=True)
-    results: list[Result] = []
-    for seed in options.seeds:
-        if time.perf_counter() - started > 60 * options.minutes:
-            print(f"{options.minutes} minutes are over: seed {seed} and later ones are left out")
-            break
-        for turns in (2, 1):
-            print(f"training with {turns} turn{'s' * (turns - 1)}, seed {seed}", flush=True)
-            budget = Budget(problems, options.tokens)
-            results.append(
-                run(turns, seed, budget, partial(train, start, seed, turns, options.lr, budget, options.folder))
-            )
-            written = {"before": before, "results": [asdict(result) for result in results]}
-            (options.folder / "results.json").write_text(json.dumps(written, indent=1))
+    print(f"warm start after {time.perf_counter() - started:.0f} s, {time.process_time():.0f} CPU s", flush=True)
+    jobs = [
+        Job(turns, seed, start, options.lr, options.tokens, options.folder)
+        for seed in options.seeds
+        for turns in (2, 1)
+    ]
+    before, results = run_all(start, jobs, options.processes, options.minutes, options.folder)
     print(f"\n{table(before, results)}\n\n{gains(results)}")
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{time.perf_counter() - started:.0f} s, {time.process_time():.0f} CPU s, load {load}")
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu_seconds = sum(one.ru_utime + one.ru_stime for one in used)
+    print(f"{time.perf_counter() - started:.0f} s, {cpu_seconds:.0f} CPU s with all programs, load {load}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from lit_rl.messages import explain, fail
 from lit_rl.modules.base import PolicyModule
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
-from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, quiet
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, quiet, say_where
 from lit_rl.training.phases import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
@@ -120,6 +120,7 @@ class Cli(LightningCLI):
 
     def before_fit(self) -> None:
         """A run that saves itself goes on where it stopped; only its first start looks for the checkpoint given."""
+        say_where(self.trainer)
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
         for callback in self.trainer.checkpoint_callbacks:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.run_record import record_by_default
@@ -77,6 +79,7 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> None:
         """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
+        say_where(self)
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
 
@@ -161,6 +164,24 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
         if isinstance(callback, Checkpointing):
             ckpt_path = callback.prepare(trainer, ckpt_path)
     return ckpt_path
+
+
+def say_where(trainer: pl.Trainer) -> None:
+    """Say in one line what a fit writes elsewhere, if a ``default_root_dir`` was set: it moves neither of them."""
+    root = Path(trainer.default_root_dir).resolve()
+    if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
+        return
+    folders = [("logs", logger.save_dir, "the logger's save_dir") for logger in trainer.loggers if logger.save_dir]
+    folders += [
+        ("checkpoints", callback.run.path, "Checkpointing's folder")
+        for callback in trainer.checkpoint_callbacks
+        if isinstance(callback, Checkpointing)
+    ]
+    elsewhere = [one for one in folders if not Path(one[1]).resolve().is_relative_to(root)]
+    if elsewhere:
+        where = " and ".join(f"{what} go to {Path(folder).resolve()}" for what, folder, _ in elsewhere)
+        names = " and ".join(name for _, _, name in elsewhere)
+        rank_zero_info(f"trainer.default_root_dir is {root}, but {where}: set {names} to move them")
 
 
 def quiet() -> None:

@@ -84,6 +84,17 @@ class Unfinished(TaskDataModule):
     """A task without load_problems."""
 
 
+class Shows(Environment):
+    def __init__(self):
+        super().__init__(max_turns=2)
+
+    def check(self, problem):
+        return problem.check
+
+    def answer(self, problem, attempts):
+        return "Again."
+
+
 class Number(Environment):
     def answer(self, problem, attempts):
         return 7
@@ -241,6 +252,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a chat template that refuses a second turn": (
         template("{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}{{ messages }}"),
         ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
+    ),
+    "feedback from the hidden tests": (
+        "--model.environment own_things.Shows",
+        ("Shows.check returns the hidden tests of problem", "return problem.public_check"),
     ),
     "an environment of numbers": (
         "--model.environment own_things.Number --model.environment.max_turns 2 --model.sandbox own_runner.Nothing",

@@ -11,6 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from lightning.pytorch.loggers import TensorBoardLogger
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl
@@ -32,7 +33,7 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.trainer import TRAINER_DEFAULTS
+from lit_rl.trainer import TRAINER_DEFAULTS, say_where
 
 
 class Words(TaskDataModule):
@@ -99,6 +100,28 @@ def test_the_trainer_has_our_settings_and_takes_others(tmp_path: Path) -> None:
     assert Trainer(max_steps=3, accelerator="cpu", logger=False).max_epochs != -1
     with pytest.raises(ValueError, match="deepspeed"):
         Trainer(strategy="deepspeed")
+
+
+def test_a_root_folder_that_moves_nothing_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Logger and checkpoints have folders of their own; within the root, or without one, there is nothing to say."""
+    monkeypatch.chdir(tmp_path)
+
+    def said(saves: str, logs: str | None, **options: Any) -> list[str]:
+        caplog.clear()
+        logger = TensorBoardLogger(logs, "x") if logs else False
+        with caplog.at_level("INFO"):
+            say_where(Trainer(accelerator="cpu", logger=logger, callbacks=[Checkpointing(saves)], **options))
+        return [line for line in caplog.messages if "default_root_dir" in line]
+
+    begin = f"trainer.default_root_dir is {tmp_path / 'out'}, but logs go to {tmp_path / 'runs/b'}"
+    assert said("runs/a", "runs/b", default_root_dir="out") == [
+        f"{begin} and checkpoints go to {tmp_path / 'runs/a'}: "
+        "set the logger's save_dir and Checkpointing's folder to move them"
+    ]
+    assert said("out/a", "runs/b", default_root_dir="out") == [f"{begin}: set the logger's save_dir to move them"]
+    assert said("out/a", None, default_root_dir="out") == said("elsewhere", "there") == []
 
 
 def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codec import Codec
 from lit_rl.rollout import Environment
+from lit_rl.rollout.environment import check_before_answer
 
 _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
 
@@ -68,7 +69,8 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         train: whether training samples too.
 
     Raises:
-        ValueError: not one problem of a task can be played; the message is the environment's about the first.
+        ValueError: not one problem of a task can be played, with the environment's message about the first; or the
+            environment would show hidden tests.
     """
     task = task_of(trainer)
     if task is None or environment.max_turns == 1:
@@ -80,9 +82,12 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         splits.append((task, _SPLITS[stage]))
     for of, split in splits:
         problems = of.problems(split)
-        refused = [reason for reason in map(environment.refusal, problems) if reason]
+        reasons = [environment.refusal(problem) for problem in problems]
+        refused = [reason for reason in reasons if reason]
         if refused and len(refused) == len(problems):
             raise ValueError(refused[0])
+        if problems:
+            check_before_answer(environment, problems[reasons.index("")])
         if refused:
             rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
 

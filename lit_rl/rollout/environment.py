@@ -126,13 +126,18 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
     """What a program is judged under before the environment answers.
 
     Raises:
-        ValueError: :meth:`Environment.check` returns something else than a check.
+        ValueError: :meth:`Environment.check` returns something else than a check, or the problem's hidden tests.
     """
     check: Any = environment.check(problem)
-    if check is not None and not isinstance(check, Check):
+    name = type(environment).__name__
+    if check is None or check is problem.public_check:
+        return check
+    if not isinstance(check, Check):
+        raise ValueError(f"{name}.check must return a check such as problem.public_check, or None, got {check!r:.80}")
+    if _asked(check) == _asked(problem.check) != _asked(problem.public_check):
         raise ValueError(
-            f"{type(environment).__name__}.check must return a check such as problem.public_check, or None, "
-            f"got {check!r:.80}"
+            f"{name}.check returns the hidden tests of problem {problem.task_id}, and the policy would read in the "
+            "feedback what rewards it: return problem.public_check, or a check made of what the prompt shows"
         )
     return check
 
@@ -157,3 +162,8 @@ def ask(environment: Environment, problem: Problem, attempts: Sequence[Attempt])
             f"{name}.answer must return a text, or None where it has nothing more to say, got {message!r:.80}"
         )
     return message or ""
+
+
+def _asked(check: Check | None) -> dict[str, Any]:
+    """What a check asks of a program, and not for how long it waits."""
+    return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}

@@ -134,6 +134,41 @@ def test_a_check_that_is_none_is_told(tiny_policy: CausalLM) -> None:
         play(tiny_policy, Scripted([["bad"], ["bad"]]), Checks(max_turns=2))
 
 
+def showing(check: Callable[[Problem], Any]) -> Environment:
+    class Shows(Again):
+        def check(self, problem: Problem) -> Any:
+            return check(problem)
+
+    return Shows(max_turns=2)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda problem: problem.check,
+        lambda problem: replace(problem.check, timeout_seconds=1.0),
+        lambda problem: AssertTests("best"),
+    ],
+)
+def test_feedback_from_the_hidden_tests_is_refused(tiny_policy: CausalLM, check: Callable[[Problem], Any]) -> None:
+    """Under another time limit too, and before the first program has run under them."""
+    with pytest.raises(ValueError, match=r"Shows.check returns the hidden tests of problem t, .* problem.public_check"):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check))
+    with pytest.raises(ValueError, match="hidden tests of problem t"):
+        play(tiny_policy, Scripted([["bad"], ["bad"]]), showing(check), replace(PROBLEM, public_check=None))
+
+
+def test_tests_that_are_public_or_the_environment_s_own_may_be_shown(tiny_policy: CausalLM) -> None:
+    """A task may make all its tests public, and an environment may think of some."""
+    for check, problem in (
+        (lambda problem: problem.check, replace(PROBLEM, public_check=AssertTests("best"))),
+        (lambda problem: AssertTests("nice"), PROBLEM),
+        (lambda problem: AssertTests("best", "f"), PROBLEM),
+    ):
+        rollout = play(tiny_policy, Scripted([["bad", "best"]] * 2), showing(check), problem)
+        assert [len(turns) for turns in rollout.completions.turns] == [2, 2]
+
+
 def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
     rows = play(tiny_policy, Scripted([["bad"], ["bad"]]), saying("")).completions
     assert [len(turns) for turns in rows.turns] == [1, 1] and rows.stop_reasons == (StopReason.EOS,) * 2

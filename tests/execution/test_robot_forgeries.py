@@ -1,0 +1,141 @@
+"""Service-robot programs that try to earn a verdict otherwise, or write what no honest program writes."""
+
+from __future__ import annotations
+
+import pytest
+from support.robot_worlds import SAID_HI, judge, program, worlds
+
+from lit_rl.execution import InventedWorlds, Verdict
+from lit_rl.execution.sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=1) as running:
+        yield running
+
+
+# --- programs that try to earn a verdict otherwise ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["print('Say /$@!/ hi /$@!/ None', flush=True)"],
+        ["import sys", 'sys.stderr.write("Say hi")'],
+        ["import os", "os._exit(0)"],
+        ["import os", "os.write(4, b'[\"end\",null]\\n')", "os._exit(0)"],
+        ["import os", "os.write(4, b'[\"value\",null]\\n')", "while True: pass"],
+        ["import os", 'os.write(4, b\'[["Say","hi",null]]\\n\')'],
+        ["global say", "say = lambda m: None", 'say("hi")'],
+        ["import gc", "for o in gc.get_objects():", "    if isinstance(o, list): o.append(['Say', 'hi', None])"],
+        ["go_to.__globals__['trace'] = [['Say', 'hi', None]]"],
+        [
+            "import sys",
+            "f = sys._getframe()",
+            "while f:",
+            "    f.f_globals['trace'] = ['Say', 'hi', None]; f = f.f_back",
+        ],
+    ],
+    ids=[
+        "stdout",
+        "stderr",
+        "exit",
+        "forged end",
+        "forged answer",
+        "forged trace",
+        "own say",
+        "heap",
+        "globals",
+        "frames",
+    ],
+)
+def test_a_trace_cannot_be_forged(sandbox, lines):
+    outcome = judge(sandbox, program(*lines), worlds(SAID_HI, timeout_seconds=0.3))
+    assert outcome.robot_verdict != "success"
+    assert all(["Say", "hi", None] not in trace for trace in outcome.traces)
+    assert judge(sandbox, program('say("hi")'), worlds(SAID_HI)).robot_verdict == "success"
+
+
+def test_only_the_eight_functions_can_be_called(sandbox):
+    forged = '["call","__init__",["t",["d"]],["d"]]\\n'
+    source = program("import os", f"os.write(4, b'{forged}')", "os.read(4, 100)", "while True: pass")
+    assert judge(sandbox, source, worlds(SAID_HI, timeout_seconds=0.3)).robot_verdict == "python_error"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["say(say)", "say(['hi'])", "say(None)", "say(object())", "say(b'hi')", "ask('ann', 'ok?', say)"],
+)
+def test_what_is_no_text_is_a_robot_error(sandbox, call):
+    outcome = judge(sandbox, program(call), worlds(SAID_HI))
+    assert (outcome.robot_verdict, outcome.traces) == ("robot_execution_error", ([],))
+
+
+def test_a_message_without_end_is_refused(sandbox):
+    outcome = judge(sandbox, program("say('hi' * 10**5)"), worlds(SAID_HI))
+    assert (outcome.robot_verdict, outcome.traces) == ("robot_execution_error", ([],))
+
+
+def test_a_malformed_check_is_a_fault_of_ours(sandbox):
+    outcome = judge(sandbox, program('say("hi")'), worlds(["exists", "trace", ["Shout", "hi"]]))
+    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE and "Shout" in outcome.stderr
+
+
+# --- programs that write what no honest program writes -----------------------------------------------------
+
+FORGED = {
+    "bytes that are a number": 'os.write(4, b\'["call","say",["t",["b",5]],["d"]]\\n\')',
+    "a fraction over zero": 'os.write(4, b\'["call","say",["t",["Fraction","0x1","0x0"]],["d"]]\\n\')',
+    "a decimal that is none": 'os.write(4, b\'["call","say",["t",["Decimal","one"]],["d"]]\\n\')',
+    "no message": "os.write(4, b'[]\\n')",
+    "garbage": "os.write(4, bytes(range(256)) + b'\\n')",
+    "an end of nothing": 'os.write(4, b\'["end",{"types":[],"line":-1}]\\n\')',
+}
+RIGHT = program("go_to('hall')", "say('hi')")
+WRONG = program("go_to('hall')", "say('ho')")
+REFUSED = program("go_to('nowhere')")
+
+
+def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sandbox):
+    """The report of a program whose message was malformed was once taken for that of the program after it."""
+    forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
+    expected = {RIGHT: "success", WRONG: "completion_error", REFUSED: "robot_execution_error"}
+    sources = [source for forger in forgers for honest in expected for source in (forger, honest, honest)]
+    outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])
+    for source, outcome in zip(sources, outcomes, strict=True):
+        if source in expected:
+            assert outcome.robot_verdict == expected[source]
+        else:
+            assert outcome.robot_verdict == "python_error"
+            assert outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE), outcome
+
+
+ODD_OPTIONS = ["{}.keys()", "iter([])", "{1}", "task_program", "b'yes'", "['yes']", "{'yes': 1}", "1j", "...", "None"]
+
+
+@pytest.mark.parametrize("option", ODD_OPTIONS)
+def test_an_option_that_is_no_text_is_told_in_a_trace_that_can_be_sent(sandbox, option):
+    source = program("go_to('hall')", f"ask('ann', 'tea?', ['yes', {option}])", "say('hi')")
+    outcome = judge(sandbox, source, worlds(SAID_HI))
+    assert outcome.robot_verdict == "success", outcome
+    assert type(outcome.traces[0][1][2][1]) in (str, type(None))
+
+
+def test_a_program_that_cannot_be_taken_apart_runs_as_it_is(sandbox):
+    source = program("x = " + " + ".join(["1"] * 700), "if 'cup' in get_all_rooms(): say('hi')", "say(str(x))")
+    assert judge(sandbox, source, InventedWorlds(10, 0)).robot_verdict == "success"
+
+
+def test_what_a_program_says_altogether_is_bounded(sandbox):
+    """Ten thousand calls of a megabyte each would be kept in the judge."""
+    source = program("for _ in range(10_000):", "    try: say('x' * 900_000)", "    except Exception: pass")
+    outcome = judge(sandbox, source)
+    assert (outcome.robot_verdict, outcome.verdict) == ("python_error", Verdict.EXCEPTION)
+
+
+def test_an_exceptions_name_and_message_are_fit_for_a_log(sandbox):
+    name = "'a' + chr(27) + chr(10) + 'b' * 1_000_000"
+    outcome = judge(sandbox, program(f"raise type({name}, (Exception,), {{}})('c' + chr(27) + 'd')"))
+    assert outcome.exception_type == "a\ufffd\ufffd" + "b" * 97
+    assert "\x1b" not in outcome.stderr and outcome.robot_verdict == "python_error"
