@@ -171,7 +171,9 @@ def say_where(trainer: pl.Trainer) -> None:
     root = Path(trainer.default_root_dir).resolve()
     if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
         return
-    folders = [("logs", logger.save_dir, "the logger's save_dir") for logger in trainer.loggers if logger.save_dir]
+    folders: list[tuple[str, str | Path, str]] = [
+        ("logs", logger.save_dir, "the logger's save_dir") for logger in trainer.loggers if logger.save_dir
+    ]
     folders += [
         ("checkpoints", callback.run.path, "Checkpointing's folder")
         for callback in trainer.checkpoint_callbacks
