@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from lit_rl.byte_spans import ByteSpan
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
 from lit_rl.execution.program import Extraction
@@ -108,7 +109,7 @@ class Turn:
     start: int
     end: int
     text: str
-    token_bytes: tuple[tuple[int, int], ...]
+    token_bytes: Sequence[ByteSpan]
     stop_reason: StopReason
 
 
@@ -159,7 +160,7 @@ class Completions:
         sampler_logprobs: Tensor,
         stop_reasons: Sequence[StopReason],
         texts: Sequence[str],
-        token_bytes: Sequence[tuple[tuple[int, int], ...]],
+        token_bytes: Sequence[Sequence[ByteSpan]],
         group_size: int = 1,
         weights_versions: tuple[int, ...] = (),
     ) -> Completions:
@@ -174,7 +175,7 @@ class Completions:
             sampler_logprobs: [N, T] nats, 0 outside the mask.
             stop_reasons: N reasons.
             texts: N decoded completions, without EOS and cut at the stop string.
-            token_bytes: N tuples of byte spans, see :class:`Turn`.
+            token_bytes: N sequences of byte spans, see :class:`Turn`.
             group_size: rows of each prompt.
             weights_versions: see above.
         """
@@ -201,7 +202,7 @@ class Completions:
         return tuple(turns[-1].text for turns in self.turns)
 
     @property
-    def token_bytes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def token_bytes(self) -> tuple[Sequence[ByteSpan], ...]:
         """Byte spans of the tokens of each row's last turn, see :class:`Turn`."""
         return tuple(turns[-1].token_bytes for turns in self.turns)
 

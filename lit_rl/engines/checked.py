@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from lit_rl.engines.base import Session
@@ -79,9 +80,10 @@ class CheckedSession(Session):
             return f"{len(ids)} ids, but 1 to {request.max_tokens} were asked for: keep to Request.max_tokens"
         if len(answer.logprobs) != len(ids):
             return f"{len(answer.logprobs)} log-probabilities for {len(ids)} ids: give one for each, EOS included"
-        odd = [one for one in (*ids, *answer.logprobs) if not isinstance(one, int | float)]
+        types = dict.fromkeys(chain(map(type, ids), map(type, answer.logprobs)))
+        odd = [one for one in types if not issubclass(one, int | float)]
         if odd:
-            return f"numbers of type {type(odd[0]).__name__}: give plain int and float, as .tolist() does"
+            return f"numbers of type {odd[0].__name__}: give plain int and float, as .tolist() does"
         if answer.reason is StopReason.EOS and self._eos_ids and ids[-1] not in self._eos_ids:
             return f"the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(self._eos_ids)}"
         return ""

@@ -15,10 +15,11 @@ from typing import Protocol
 
 import torch
 
+from lit_rl.byte_spans import ByteSpan
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.types import Completions, Problem, PromptBatch, StopReason
 
-Spans = tuple[tuple[int, int], ...]
+Spans = Sequence[ByteSpan]
 """The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
 
 

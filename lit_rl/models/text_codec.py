@@ -88,13 +88,11 @@ class TextCodec(Codec):
         text, spans = token_byte_spans(self.tokenizer, [*self._anchor, *body])
         first = self._anchor_bytes
         text = text.encode()[first:].decode()
-        spans = tuple((start - first, end - first) for start, end in spans[len(self._anchor) :])
         if reason is StopReason.STOP_STRING:
             cut = min((at for s in stop_strings if (at := text.find(s)) >= 0), default=len(text))
             text = text[:cut]
         size = len(text.encode())
-        clipped = [(min(start, size), min(end, size)) for start, end in spans]
-        return text, tuple(clipped + [(size, size)] * (len(ids) - len(clipped)))
+        return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""

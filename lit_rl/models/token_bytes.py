@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary
 
-ByteSpan = tuple[int, int]
+import torch
+from torch import Tensor
+
+from lit_rl.byte_spans import ByteSpan, ByteSpans, integers
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, tuple[ByteSpan, ...]]:
+def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans]:
     """Text of the ids and the place of each token in the UTF-8 of that text.
 
     The text equals ``tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)``,
@@ -48,44 +49,44 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, tuple[Byt
         ValueError: the tokenizer has no backend, or a decoder that does not keep bytes in place.
     """
     vocabulary = _vocabulary(tokenizer)
-    pieces = [vocabulary[index] for index in ids]
-    text, offsets = vocabulary.join(pieces)
-    spans = []
-    position = 0
-    for piece, _ in pieces:
-        end = position + len(piece)
-        spans.append((offsets.start(position), offsets.end(end)) if piece else (offsets.end(position),) * 2)
-        position = end
+    ids = tuple(ids)
+    # Built-in functions go over the tokens, and tensors: a loop in Python would take seconds for a large rollout.
+    pieces = list(map(vocabulary.__getitem__, ids))
+    text, offsets = vocabulary.join(ids, pieces)
+    sizes = integers(map(len, pieces))
+    after = sizes.cumsum(0)
+    ends = offsets.ends(after)
+    starts = torch.where(sizes > 0, offsets.starts(after - sizes), ends)
     dropped = vocabulary.dropped(text)
     if dropped:
         shift = len(text[:dropped].encode())
-        spans = [(max(start - shift, 0), max(end - shift, 0)) for start, end in spans]
-    return text[dropped:], tuple(spans)
+        starts, ends = (starts - shift).clamp(min=0), (ends - shift).clamp(min=0)
+    return text[dropped:], ByteSpans(starts, ends)
 
 
-Piece = tuple[bytes, bool]  # bytes of a token, and whether it is one of sentencepiece's single-byte tokens
+class _Vocabulary(dict[int, bytes]):
+    """Bytes of each id, filled as ids are met: a completion uses a small part of a large vocabulary.
 
-
-class _Vocabulary(dict[int, Piece]):
-    """Bytes of each id, filled as ids are met: a completion uses a small part of a large vocabulary."""
+    ``single_bytes`` has the ids met so far that are sentencepiece's single-byte tokens.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__()
+        self.single_bytes: set[int] = set()
         backend = tokenizer.backend_tokenizer
         self._token_of: Callable[[int], str | None] = backend.id_to_token
         self._special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._steps = _decoder_steps(backend.decoder, type(tokenizer).__name__)
         self._byte_level = any(step["type"] == "ByteLevel" for step in self._steps)
 
-    def __missing__(self, index: int) -> Piece:
+    def __missing__(self, index: int) -> bytes:
         token = None if index in self._special else self._token_of(index)
-        self[index] = piece = (b"", False) if token is None else self._piece(token)
+        self[index] = piece = b"" if token is None else self._piece(token, index)
         return piece
 
-    def _piece(self, token: str) -> Piece:
+    def _piece(self, token: str, index: int) -> bytes:
         if self._byte_level:
-            return _byte_level_bytes(token), False
-        fallback = False
+            return _byte_level_bytes(token)
         for step in self._steps:
             kind = step["type"]
             if kind == "Replace":
@@ -93,19 +94,23 @@ class _Vocabulary(dict[int, Piece]):
             elif kind == "Metaspace":
                 token = token.replace(step["replacement"], " ")
             elif kind == "ByteFallback" and (match := _BYTE_FALLBACK.fullmatch(token)):
-                return bytes([int(match[1], 16)]), True
-        return token.encode(), fallback
+                self.single_bytes.add(index)
+                return bytes([int(match[1], 16)])
+        return token.encode()
 
-    def join(self, pieces: list[Piece]) -> tuple[str, _Offsets]:
-        """Text of the pieces and its offsets."""
+    def join(self, ids: Sequence[int], pieces: list[bytes]) -> tuple[str, _Offsets]:
+        """Text of the pieces and its offsets; a space that is not decoded is taken out of its piece."""
         if self._byte_level:
-            return _decode_lossy(b"".join(piece for piece, _ in pieces))
+            return _decode_lossy(b"".join(pieces))
         for step in self._steps:
             if step["type"] == "Metaspace" and step["prepend_scheme"] != "never":
-                first = next((i for i, (piece, _) in enumerate(pieces) if piece), None)
+                first = next((i for i, piece in enumerate(pieces) if piece), None)
                 if first is not None:
-                    pieces[first] = (pieces[first][0].replace(b" ", b""), False)
-        return _decode_byte_runs(pieces)
+                    pieces[first] = pieces[first].replace(b" ", b"")
+        try:
+            return b"".join(pieces).decode(), _Offsets(())
+        except UnicodeDecodeError:  # some single bytes are no character
+            return _decode_byte_runs(pieces, [index in self.single_bytes for index in ids])
 
     def dropped(self, text: str) -> int:
         """Characters that decoding drops at the beginning of a text."""
@@ -182,25 +187,28 @@ class _Offsets:
     """
 
     def __init__(self, broken: Sequence[ByteSpan]) -> None:
-        self._broken = broken
-        self._starts = [start for start, _ in broken]
-        growth = (len(_REPLACEMENT) - (end - start) for start, end in broken)
-        self._shifts = list(accumulate(growth, initial=0))  # entry k: growth by the first k pieces
+        pieces = ByteSpans.of(broken)
+        self._starts, self._ends = pieces.starts, pieces.ends
+        growth = len(_REPLACEMENT) - (self._ends - self._starts)
+        # Entry k: growth by the first k pieces.
+        self._shifts = torch.cat([growth.new_zeros(1), growth.cumsum(0)])
 
-    def start(self, offset: int) -> int:
-        """Where a token that begins here begins in the text."""
-        return self._moved(offset, at_end=False)
+    def starts(self, offsets: Tensor) -> Tensor:
+        """[T] where tokens that begin here begin in the text."""
+        return self._moved(offsets, at_end=False)
 
-    def end(self, offset: int) -> int:
-        """Where a token that ends here ends in the text."""
-        return self._moved(offset, at_end=True)
+    def ends(self, offsets: Tensor) -> Tensor:
+        """[T] where tokens that end here end in the text."""
+        return self._moved(offsets, at_end=True)
 
-    def _moved(self, offset: int, *, at_end: bool) -> int:
-        before = bisect_left(self._starts, offset)  # pieces that begin before the offset
-        if before and offset < self._broken[before - 1][1]:  # inside it: a character is not divided
-            character = self._starts[before - 1] + self._shifts[before - 1]
-            return character + len(_REPLACEMENT) if at_end else character
-        return offset + self._shifts[before]
+    def _moved(self, offsets: Tensor, *, at_end: bool) -> Tensor:
+        if not len(self._starts):
+            return offsets
+        before = torch.searchsorted(self._starts.contiguous(), offsets)  # pieces that begin before the offset
+        last = (before - 1).clamp(min=0)
+        inside = (before > 0) & (offsets < self._ends[last])  # a character is not divided
+        character = self._starts[last] + self._shifts[last] + (len(_REPLACEMENT) if at_end else 0)
+        return torch.where(inside, character, offsets + self._shifts[before])
 
 
 def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
@@ -221,13 +229,14 @@ def _decode_lossy(raw: bytes) -> tuple[str, _Offsets]:
     return "".join(text), _Offsets(broken)
 
 
-def _decode_byte_runs(pieces: list[Piece]) -> tuple[str, _Offsets]:
+def _decode_byte_runs(pieces: Sequence[bytes], single: Sequence[bool]) -> tuple[str, _Offsets]:
     """Sentencepiece's way: a run of single-byte tokens is one text or, if not UTF-8, one U+FFFD a byte."""
     text: list[str] = []
     broken: list[ByteSpan] = []
     run = b""
     position = 0
-    for piece, is_byte in [*pieces, (b" ", False)]:  # the last entry ends the last run
+    # The last entry ends the last run.
+    for piece, is_byte in zip([*pieces, b" "], [*single, False], strict=True):
         if is_byte:
             run += piece
             continue

@@ -93,9 +93,10 @@ class Composite:
         if len(completions) != len(judgements):
             raise ValueError(f"got {len(completions)} completions but {len(judgements)} judgements")
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
-        mask = completions.completion_mask
-        rewards, credit, decided, reasons = [], [], [], {}
-        for i, row in enumerate(mask.tolist()):
+        mask = completions.completion_mask.cpu()
+        credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
+        rewards, reasons = [], {}
+        for i, row in enumerate(mask):
             of_row = [of_term[i] for of_term in scores]
             turns = completions.turns[i]
             columns = [(turn.start, turn.end) for turn in turns]
@@ -105,15 +106,16 @@ class Composite:
                 reasons[i] = reason
             reward, parts = self._row(of_row, places) if reason is None else (0.0, places.parts([]))
             rewards.append(reward)
-            credit.append(places.spread(parts))
-            decided.append(parts.decided)
+            credit[i] = places.spread(parts)
+            decided[i] = parts.decided
+        device = completions.completion_mask.device
         valid = [i not in reasons for i in range(len(rewards))]
         return RewardOutput(
-            rewards=torch.tensor(rewards, dtype=torch.float32, device=mask.device),
-            valid=torch.tensor(valid, dtype=torch.bool, device=mask.device),
-            credit=torch.tensor(credit, dtype=torch.float32, device=mask.device).view(mask.shape),
-            decided=torch.tensor(decided, dtype=torch.float32, device=mask.device).view(mask.shape),
-            term_values={t.name: _values(s).to(mask.device) for t, s in zip(self.terms, scores, strict=True)},
+            rewards=torch.tensor(rewards, dtype=torch.float32, device=device),
+            valid=torch.tensor(valid, dtype=torch.bool, device=device),
+            credit=credit.to(device),
+            decided=decided.to(device),
+            term_values={t.name: _values(s).to(device) for t, s in zip(self.terms, scores, strict=True)},
             reasons=reasons,
         )
 

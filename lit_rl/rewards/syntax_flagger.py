@@ -9,7 +9,6 @@ from torch import Tensor
 
 from lit_rl.execution.program import Wanted, extract_program
 from lit_rl.models.token_bytes import token_byte_spans
-from lit_rl.rewards.attribution import TokenPlaces
 from lit_rl.rewards.places import Places, utf8
 from lit_rl.rewards.python_prefix import first_rejected
 from lit_rl.types import Program
@@ -92,5 +91,4 @@ class SyntaxFlagger:
         whole = Program(self.program_prefix + found.source, found.start, found.end, removed=found.removed)
         span = Places(text, whole).span(start, stop, 0.0)
         if span is not None:
-            tokens = TokenPlaces(spans, [True] * len(ids), None).flagged(span.start, span.end)
-            self.flags[row] = tokens[0] if tokens else None
+            self.flags[row] = spans.first_over(span.start, span.end)

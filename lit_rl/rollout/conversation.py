@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import Future
 
@@ -29,9 +30,9 @@ class Conversation:
         self.sample = sample
         self.prompt_ids = prompt_ids
         self.max_turns = max_turns
-        self.ids: list[int] = []
-        self.chosen: list[bool] = []
-        self.logprobs: list[float] = []
+        self.ids = array("q")
+        self.chosen = bytearray()  # 1 for what the policy chose
+        self.logprobs = array("d")
         self.turns: list[Turn] = []
         self.programs: list[Program | None] = []
         self.outcomes: list[Future[Outcome]] = []
@@ -45,17 +46,17 @@ class Conversation:
 
     def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
         """Append what the policy said."""
-        self.ids += ids
-        self.chosen += [True] * len(ids)
-        self.logprobs += logprobs
+        self.ids += array("q", ids)
+        self.chosen.extend(b"\1" * len(ids))
+        self.logprobs += array("d", logprobs)
         self.turns.append(turn)
         self.versions.append(version)
 
     def add_message(self, ids: Sequence[int]) -> None:
         """Append what the environment said; the policy did not choose it, so it has no log-probabilities."""
-        self.ids += ids
-        self.chosen += [False] * len(ids)
-        self.logprobs += [0.0] * len(ids)
+        self.ids += array("q", ids)
+        self.chosen.extend(b"\0" * len(ids))
+        self.logprobs += array("d", [0.0]) * len(ids)
 
     @property
     def is_answerable(self) -> bool:

@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.plain_loops import plain_byte_spans
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from lit_rl.models.token_bytes import token_byte_spans
+from lit_rl.models.token_bytes import _byte_level_alphabet, token_byte_spans
 
 
 def decode(tokenizer: Any, ids: list[int]) -> str:
@@ -50,6 +51,15 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
         [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="</s>")
+
+
+def byte_level_of(pieces: list[bytes]) -> PreTrainedTokenizerFast:
+    """A token for each of these runs of bytes; an empty one is a special token."""
+    alphabet = {byte: sign for sign, byte in _byte_level_alphabet().items()}
+    words = ["".join(alphabet[byte] for byte in piece) or "<none>" for piece in pieces]
+    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<none>"))
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<none>")
 
 
 BYTES = byte_level()
@@ -174,3 +184,15 @@ def test_real_tokenizers_give_back_the_source_and_its_places(qwen: Any, stories:
 def test_any_ids_of_real_tokenizers_keep_their_text(qwen: Any, stories: Any, data: st.DataObject) -> None:
     for tokenizer, size in ((qwen, 151_936), (stories, 512)):
         check_against_decode(tokenizer, data.draw(st.lists(st.integers(0, size - 1), max_size=25)))
+
+
+PIECES = [b"x", b"ab", b" ", "é".encode(), "é".encode()[:1], "é".encode()[1:], "去".encode()[:2], "去".encode()[2:]]
+PIECES += ["😀".encode()[:1], "😀".encode()[1:3], "😀".encode()[3:], "\ufffd".encode(), b"\xff", b""]
+WORDS = byte_level_of(PIECES)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=24))
+def test_spans_are_those_of_a_loop_over_bytes(pieces: list[bytes]) -> None:
+    """Tokens of several bytes, whole and broken characters, and special tokens between their parts."""
+    assert token_byte_spans(WORDS, [PIECES.index(piece) for piece in pieces]) == plain_byte_spans(pieces)

@@ -1,4 +1,7 @@
+"""What each place in a text earns, counted by eye; in bulk against loops in test_credit_in_bulk.py."""
+
 import pytest
+import torch
 
 from lit_rl.rewards import Span, TermScore
 from lit_rl.rewards.attribution import TokenPlaces
@@ -9,41 +12,49 @@ TOKENS = ((0, 2), (2, 4), (4, 6), (6, 8), (8, 8))
 MASK = (True, True, True, True, True, False)
 
 
-def credit(of: TokenPlaces, scores: list[tuple[float, TermScore]]) -> list[float]:
-    return of.spread(of.parts(scores))
+def of(
+    tokens: tuple[tuple[int, int], ...], mask: tuple[bool, ...], program: Program | None = None, start: int = 0
+) -> TokenPlaces:
+    return TokenPlaces(tokens, torch.tensor(mask), program, start)
 
 
 def places(start: int | None = None, end: int = 0) -> TokenPlaces:
-    return TokenPlaces(TOKENS, MASK, None if start is None else Program("", start, end))
+    return of(TOKENS, MASK, None if start is None else Program("", start, end))
+
+
+def credit(places: TokenPlaces, scores: list[tuple[float, TermScore]]) -> list[float]:
+    return places.spread(places.parts(scores)).tolist()
+
+
+def flagged(places: TokenPlaces, start: int, end: int) -> list[int]:
+    return places.flagged(start, end).tolist()
 
 
 def test_a_token_that_overlaps_by_one_byte_is_flagged() -> None:
-    assert places().flagged(3, 5) == [1, 2]
-    assert places().flagged(2, 4) == [1]
+    assert flagged(places(), 3, 5) == [1, 2]
+    assert flagged(places(), 2, 4) == [1]
 
 
 def test_an_empty_place_means_the_token_that_has_its_byte() -> None:
-    assert places().flagged(2, 2) == [1]
-    assert places().flagged(3, 3) == [1]
-    assert places().flagged(8, 8) == []
+    assert flagged(places(), 2, 2) == [1]
+    assert flagged(places(), 3, 3) == [1]
+    assert flagged(places(), 8, 8) == []
 
 
 def test_tokens_outside_the_mask_are_never_flagged() -> None:
-    assert TokenPlaces(TOKENS, (True, False, True, True, True), None).flagged(0, 8) == [0, 2, 3]
+    assert flagged(of(TOKENS, (True, False, True, True, True)), 0, 8) == [0, 2, 3]
 
 
 def test_tokens_that_share_a_broken_character_are_flagged_together() -> None:
-    shared = TokenPlaces(((0, 1), (1, 4), (1, 4), (4, 5)), (True,) * 4, None)
-    assert shared.flagged(2, 3) == [1, 2]
+    assert flagged(of(((0, 1), (1, 4), (1, 4), (4, 5)), (True,) * 4), 2, 3) == [1, 2]
 
 
 def test_a_special_token_inside_a_broken_character_changes_nothing() -> None:
-    shared = TokenPlaces(((0, 3), (3, 3), (0, 3), (3, 4)), (True,) * 4, None)
-    assert shared.flagged(0, 1) == [0, 2]
+    assert flagged(of(((0, 3), (3, 3), (0, 3), (3, 4)), (True,) * 4), 0, 1) == [0, 2]
 
 
 def test_spans_of_padding_are_left_out() -> None:
-    assert TokenPlaces((*TOKENS, (8, 8), (8, 8)), MASK[:4], None).flagged(0, 9) == [0, 1, 2, 3]
+    assert flagged(of((*TOKENS, (8, 8), (8, 8)), MASK[:4]), 0, 9) == [0, 1, 2, 3]
 
 
 def test_a_span_is_split_evenly_and_the_rest_spread_over_the_program() -> None:
@@ -78,10 +89,10 @@ def test_terms_add_up() -> None:
 def test_only_the_last_turn_is_flagged_and_gets_the_rest() -> None:
     """Turn, message, and a last turn of the tokens above from column 3 on."""
     mask = (True, False, False, *MASK)
-    last = TokenPlaces(TOKENS, mask, Program("", 2, 8), start=3)
-    assert last.flagged(3, 5) == [4, 5]
+    last = of(TOKENS, mask, Program("", 2, 8), start=3)
+    assert flagged(last, 3, 5) == [4, 5]
     parts = last.parts([(1.0, TermScore(-1.0, (Span(0, 2, -0.4),)))])
-    assert last.spread(parts) == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
-    assert parts.decided == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
-    without = TokenPlaces(TOKENS, mask, None, start=3)
+    assert last.spread(parts).tolist() == pytest.approx([0, 0, 0, -0.4, -0.2, -0.2, -0.2, 0, 0])
+    assert parts.decided.tolist() == pytest.approx([0, 0, 0, 0, -0.4, 0, 0, 0, 0])
+    without = of(TOKENS, mask, start=3)
     assert credit(without, [(1.0, TermScore(1.0))]) == pytest.approx([0, 0, 0, *[0.2] * 5, 0])
