@@ -1,4 +1,4 @@
-"""``lit-rl report RUN...``: a table and a picture of what TensorBoard recorded."""
+"""``lit-rl report RUN...``: a table, a picture and a page of what was recorded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
+from lit_rl.run_files import METRICS_FILE
+from lit_rl.run_files.curves import recorded_curves
+
 DEFAULT_METRICS = ("val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length")
 
 Curve = list[tuple[int, float]]
@@ -16,14 +19,17 @@ Curve = list[tuple[int, float]]
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Print first, best and last value of a run's metrics; draw learning curves.
+    """Print first, best and last value of a run's metrics; draw learning curves; write a page.
 
-    Folders of TensorBoard event files are looked for below each RUN; several are several runs.
+    Folders of TensorBoard event files are looked for below each RUN, or of metrics.jsonl where there are none; several
+    are several runs.
     """
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
     parser.add_argument("--metrics", type=str, help="names or patterns such as 'val/*', with commas between them")
     parser.add_argument("--picture", type=str, help="write the curves to this PNG file (needs the extra `plots`)")
+    parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
+    parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
     curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
     chosen = choose(curves, DEFAULT_METRICS if parsed.metrics is None else names_in(parsed.metrics))
@@ -31,15 +37,21 @@ def report(arguments: Sequence[str]) -> None:
     if parsed.picture:
         draw(chosen, parsed.picture)
         print(f"picture: {parsed.picture}")
+    if parsed.html:
+        from lit_rl.html_report import read_runs, write_page
+
+        runs = read_runs(parsed.runs, read_events, parsed.rollouts)
+        write_page(runs, parsed.html, None if parsed.metrics is None else names_in(parsed.metrics))
+        print(f"page: {parsed.html}")
 
 
 def folders_of(run: str | Path) -> list[Path]:
     """Folders of event files at or below a folder, one for each run: a run that goes on stays in its own.
 
     Raises:
-        FileNotFoundError: there is no event file.
+        FileNotFoundError: there is no event file and no metrics.jsonl.
     """
-    files = sorted(Path(run).rglob("events.out.tfevents.*"))
+    files = sorted(Path(run).rglob("events.out.tfevents.*")) or sorted(Path(run).rglob(METRICS_FILE))
     if not files:
         raise FileNotFoundError(f"no TensorBoard event files below {run}: give the folder that a run logged to")
     return list(dict.fromkeys(file.parent for file in files))
@@ -55,12 +67,20 @@ def read_curves(run: str | Path) -> dict[str, Curve]:
 
     curves: dict[str, dict[int, float]] = {}
     for folder in folders_of(run):
+        if not any(folder.glob("events.out.tfevents.*")):
+            curves |= {name: dict(curve) for name, curve in recorded_curves(folder).items()}
+            continue
         accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
         accumulator.Reload()
         for name in accumulator.Tags()["scalars"]:
             points = curves.setdefault(name, {})
             points.update((event.step, event.value) for event in accumulator.Scalars(name))
     return {name: sorted(points.items()) for name, points in curves.items() if name != "epoch"}
+
+
+def read_events(run: Path) -> dict[Path, dict[str, Curve]]:
+    """Curves of the runs below a folder that have event files only."""
+    return {folder: read_curves(folder) for folder in folders_of(run)}
 
 
 def names_in(text: str) -> list[str]:

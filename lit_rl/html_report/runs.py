@@ -1,0 +1,136 @@
+"""What a report knows of each run: numbers, what kind of run it was, and its rollouts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts, recorded_folders
+from lit_rl.run_files.curves import Curve, recorded_curves
+
+_PASS_AT_1 = re.compile(r"val/(?P<sampling>.+)/pass@1")
+_KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Args:
+        name: as its folder is called, without what all runs of the report have in common.
+        folder: of its files.
+        clock: ``rollout`` or ``update``.
+        kind: what it was, of its last start; empty if it was not recorded.
+        curves: by name of the number.
+        shown: rollouts for the browser.
+        endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
+        num_recorded: rollouts in the file.
+    """
+
+    name: str
+    folder: Path
+    clock: str
+    kind: Mapping[str, Any]
+    curves: Mapping[str, Curve]
+    shown: Sequence[RecordedRollout] = ()
+    endings: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: (Counter(), Counter()))
+    num_recorded: int = 0
+
+    @property
+    def samplings(self) -> list[str]:
+        """How validation sampled, with the task in front where there are several."""
+        found = (_PASS_AT_1.fullmatch(name) for name in self.curves)
+        return [match["sampling"] for match in found if match]
+
+
+def read_runs(
+    folders: Sequence[str], read_events: Callable[[Path], dict[Path, dict[str, Curve]]], most_rollouts: int
+) -> list[Run]:
+    """The runs at or below some folders.
+
+    Args:
+        folders: as the user gave them.
+        read_events: reads curves from the event files below a folder, for runs without plain files.
+        most_rollouts: that the browser shows of each run.
+
+    Raises:
+        ValueError: nothing was recorded yet.
+    """
+    found: dict[Path, Run | None] = {}
+    for folder in folders:
+        recorded = recorded_folders(folder)
+        for path in recorded:
+            found[path.resolve()] = _recorded(path, most_rollouts)
+        if not recorded:
+            for path, curves in read_events(Path(folder)).items():
+                found[path.resolve()] = Run(str(path), path, "step", {}, curves)
+    runs = [run for run in found.values() if run is not None]
+    if not runs:
+        raise ValueError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
+    names = short_names([run.folder for run in runs])
+    return [_named(run, name) for run, name in zip(runs, names, strict=True)]
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Names of folders without the parents that all have in common."""
+    parts = [folder.absolute().parts for folder in folders]
+    if len(parts) == 1:
+        return ["/".join(parts[0][-2:])]
+    common = 0
+    while len({part[: common + 1] for part in parts}) == 1:
+        common += 1
+    names = [list(part[common:]) for part in parts]
+    while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
+        names = [name[:-1] for name in names]  # version_0 of each
+    return ["/".join(name) for name in names]
+
+
+def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ by their seeds alone stand together; every other run stands for itself."""
+    kinds: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]
+        key = (*(run.kind.get(name) for name in _KIND), rate, run.clock) if run.kind else (run.name,)
+        kinds.setdefault(key, []).append(run)
+    groups: dict[str, list[Run]] = {}
+    for alike in kinds.values():
+        seeds = [run.kind.get("seed") for run in alike]
+        if len(alike) > 1 and len(set(seeds)) == len(seeds):
+            groups[f"{', '.join(run.name for run in alike)} ({len(alike)} seeds)"] = alike
+        else:
+            groups.update({run.name: [run] for run in alike})
+    return groups
+
+
+def _recorded(folder: Path, most_rollouts: int) -> Run | None:
+    """A run from its plain files; ``None`` if there are no numbers yet."""
+    curves = recorded_curves(folder)
+    if not curves:
+        return None
+    starts = [frame.items[0] for frame in read_lines(folder / METRICS_FILE) if "start" in frame.items[0]]
+    clock = "update" if starts and "update" in starts[-1] else "rollout"
+    shown, endings, count = _rollouts(folder, most_rollouts)
+    return Run(folder.name, folder, clock, starts[-1]["start"] if starts else {}, curves, shown, endings, count)
+
+
+def _rollouts(
+    folder: Path, most: int
+) -> tuple[list[RecordedRollout], tuple[Mapping[str, int], Mapping[str, int]], int]:
+    """Rollouts at equal distances, with the first and the last; endings at the start and at the end."""
+    if not (folder / ROLLOUTS_FILE).exists():
+        return [], (Counter(), Counter()), 0
+    counted = [rollout.endings for rollout in read_rollouts(folder)]
+    count = len(counted)
+    tenth = max(1, count // 10)
+    endings = [sum(map(Counter, part), Counter[str]()) for part in (counted[:tenth], counted[-tenth:])]
+    wanted = {round(i * (count - 1) / max(1, most - 1)) for i in range(most)} if count else set()
+    shown = [rollout for place, rollout in enumerate(read_rollouts(folder)) if place in wanted]
+    return shown, (endings[0], endings[1]), count
+
+
+def _named(run: Run, name: str) -> Run:
+    return Run(name, run.folder, run.clock, run.kind, run.curves, run.shown, run.endings, run.num_recorded)

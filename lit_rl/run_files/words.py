@@ -1,0 +1,54 @@
+"""What there is to say of how a program ended, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lit_rl.run_files.recorded import RecordedRow
+
+_AROUND = 2
+_NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
+
+
+def ending(row: RecordedRow) -> str:
+    """The verdict and its cause in one line."""
+    outcome = row.outcome
+    verdict = outcome.get("robot_verdict") or row.verdict
+    cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
+    where = f", line {outcome['line']}" if outcome.get("line") else ""
+    cases = outcome.get("cases", [])
+    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
+    return f"{verdict}{cause}{where}{counted}"
+
+
+def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
+    """What the sandbox said beside the verdict: headings and texts, empty ones left out."""
+    outcome, case = row.outcome, row.outcome.get("failed_case")
+    said = [
+        ("failing line", failing_lines(row)),
+        ("failed case", case_line(case) if case else ""),
+        ("message", outcome.get("exception_message", "")),
+        ("standard error", outcome.get("stderr", "")),
+        ("printed", outcome.get("stdout", "")),
+        ("no reward", row.reason),
+    ]
+    return [(heading, text.rstrip()) for heading, text in said if text.strip()]
+
+
+def failing_lines(row: RecordedRow) -> str:
+    """The line of the program that failed, marked, and some around it; empty if it is not known."""
+    line = row.outcome.get("line")
+    if row.program is None or not line:
+        return ""
+    lines = _NEWLINE.split(row.program["source"])
+    first, last = max(1, line - _AROUND), min(len(lines), line + _AROUND)
+    return "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in range(first, last + 1))
+
+
+def case_line(case: Mapping[str, Any]) -> str:
+    """The first case that did not pass."""
+    got = f", got {case['actual']}" if case["actual"] else ""
+    wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
+    return f"case {case['number']}: {case['call']}{wanted}{got}"
