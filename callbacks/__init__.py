@@ -8,6 +8,15 @@ from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.preference_writer import PreferenceWriter
 from lit_rl.callbacks.run_record import RunRecord
+from lit_rl.callbacks.screen import Screen
 from lit_rl.callbacks.stage_scores import StageScores
 
-__all__ = ["Checkpointing", "CompletionLog", "ExecutionEvaluation", "PreferenceWriter", "RunRecord", "StageScores"]
+__all__ = [
+    "Checkpointing",
+    "CompletionLog",
+    "ExecutionEvaluation",
+    "PreferenceWriter",
+    "RunRecord",
+    "Screen",
+    "StageScores",
+]

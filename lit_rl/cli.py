@@ -20,9 +20,10 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import SandboxError
 from lit_rl.messages import explain, fail
 from lit_rl.modules.base import PolicyModule
+from lit_rl.quiet import quiet
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
-from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, quiet, say_where
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, say_where, screen_settings
 from lit_rl.training.phases import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
@@ -86,9 +87,10 @@ class Cli(LightningCLI):
         return parser
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Look at the settings first: Lightning's own messages do not know what to use instead."""
-        check_settings(self._get(self.config_init, "trainer", default={}))
-        trainer = super().instantiate_trainer(**kwargs)
+        """Look at the settings first: Lightning's own messages do not know what to use instead. Add what is default."""
+        settings = self._get(self.config_init, "trainer", default={})
+        check_settings(settings)
+        trainer = super().instantiate_trainer(**{**screen_settings(settings), **kwargs})
         record_by_default(trainer)
         return trainer
 

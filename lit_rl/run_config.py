@@ -10,6 +10,7 @@ from typing import Any
 from lightning.pytorch.callbacks import Callback, ProgressBar
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.screen import Screen
 from lit_rl.export import resolve
 from lit_rl.models.checkpoint_files import require_checkpoint
 
@@ -136,7 +137,7 @@ def require_writer(callbacks: Iterable[Callback]) -> None:
     """
     hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
     for callback in callbacks:
-        if not isinstance(callback, ProgressBar) and any(
+        if not isinstance(callback, ProgressBar | Screen) and any(
             getattr(type(callback), hook) is not getattr(Callback, hook) for hook in hooks
         ):
             return

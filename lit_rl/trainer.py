@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.callbacks import ProgressBar
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.run_record import record_by_default
+from lit_rl.callbacks.screen import Screen
 from lit_rl.models.checkpoint_files import require_checkpoint
+from lit_rl.quiet import quiet
 from lit_rl.training.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -29,16 +31,6 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "default_root_dir": "runs",
 }
 """What a run here wants otherwise than Lightning does by default; the command line uses the same."""
-
-_DECIDED = (
-    ".*args parameter is intended to run from within Python.*",
-    ".*does not have many workers.*",
-    ".*recommended to use .*sync_dist=True.*",
-    ".*LeafSpec.*",
-    ".*overridden `transfer_batch_to_device` in `LightningModule`.*",
-    ".*in eval mode at the start of training.*",
-)
-
 
 NAMES = ("last", "best", "hpc", "registry")
 """Checkpoints that Lightning finds by name."""
@@ -55,6 +47,8 @@ class Trainer(pl.Trainer):
     earlier run in that folder stopped, as ``lit-rl fit`` does. A run with a logger or ``Checkpointing`` is
     recorded, see :class:`~lit_rl.callbacks.RunRecord`.
 
+    A :class:`~lit_rl.callbacks.Screen` shows how the run goes, unless another progress bar is among the callbacks.
+
     Args:
         **settings: of ``lightning.pytorch.Trainer``; each takes the place of the default.
 
@@ -66,7 +60,7 @@ class Trainer(pl.Trainer):
         quiet()
         check_settings(settings)
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
-        super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings})
+        super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **screen_settings(settings)})
         record_by_default(self)
 
     def fit(
@@ -151,6 +145,24 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one a core")
 
 
+def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Trainer settings that put a :class:`Screen` in the place of Lightning's progress bar.
+
+    Args:
+        settings: as given; a progress bar or a screen of the user's own stays.
+
+    Returns:
+        the settings that change.
+    """
+    given = settings.get("callbacks") or []
+    callbacks = [given] if isinstance(given, pl.Callback) else list(given)
+    if any(isinstance(callback, ProgressBar) for callback in callbacks):
+        return {}
+    if not any(isinstance(callback, Screen) for callback in callbacks):
+        callbacks.append(Screen(live=False if settings.get("enable_progress_bar") is False else None))
+    return {"callbacks": callbacks, "enable_progress_bar": False}
+
+
 def require_named(ckpt_path: Any) -> None:
     """Check whether a checkpoint is there, unless Lightning finds it by name."""
     if ckpt_path not in NAMES:
@@ -184,10 +196,3 @@ def say_where(trainer: pl.Trainer) -> None:
         where = " and ".join(f"{what} go to {Path(folder).resolve()}" for what, folder, _ in elsewhere)
         names = " and ".join(name for _, _, name in elsewhere)
         rank_zero_info(f"trainer.default_root_dir is {root}, but {where}: set {names} to move them")
-
-
-def quiet() -> None:
-    """Silence warnings of libraries about what this project decides on purpose."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for text in _DECIDED:
-        warnings.filterwarnings("ignore", message=text)

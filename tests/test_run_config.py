@@ -258,7 +258,7 @@ def test_ctrl_c_without_checkpoints_ends_with_130(
 def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Path) -> None:
     """Eight rollouts an epoch: of ten rollouts the second epoch has two."""
     config = sorting(tmp_path, max_rollouts=10)
-    config["trainer"]["enable_progress_bar"] = True
+    config["trainer"] |= {"enable_progress_bar": True, "callbacks": [{"class_path": "TQDMProgressBar"}]}
     totals: list[tuple[int, Any]] = []
 
     class Totals(pl.Callback):

@@ -16,6 +16,7 @@ from lit_rl.models.adapters import (
     add_reference_adapter,
     has_adapter,
 )
+from lit_rl.models.bars import without_bars
 from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
 from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
@@ -214,9 +215,7 @@ class CausalLM(Policy):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
         path = Path(folder)
-        if has_adapter(self.model):
-            self.model.save_pretrained(path, selected_adapters=[POLICY])
-        else:
-            self.model.save_pretrained(path)
+        with without_bars():
+            self.model.save_pretrained(path, **({"selected_adapters": [POLICY]} if has_adapter(self.model) else {}))
         self.tokenizer.save_pretrained(path)
         warn_of_another_tokenizer(path)

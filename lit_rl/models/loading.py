@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from lit_rl.models.adapters import POLICY, add_reference_adapter, lora_config, read_adapter
+from lit_rl.models.bars import without_bars
 from lit_rl.models.family import plain_refusals
 from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.sources import (
@@ -71,7 +72,7 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
     Returns:
         a causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), without_bars():
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
             model = _from_config(spec, tokenizer)

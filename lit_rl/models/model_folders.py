@@ -17,6 +17,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from lit_rl.models.adapters import CRITIC, POLICY
+from lit_rl.models.bars import without_bars
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.checkpoint_files import read_file
 from lit_rl.training.strategy import META_FILE
@@ -103,7 +104,7 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
     model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
     model = model if dtype is None else model.to(dtype)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+    with without_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         written = Path(scratch) / "model"
         if adapted and not merge:
             model.save_pretrained(scratch, selected_adapters=[POLICY])

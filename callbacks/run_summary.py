@@ -1,0 +1,141 @@
+"""The first lines of a run, which say what it is, and the last, which say what it came to and what follows."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.run_view import Rows, RunView, clock_text, headline, short_name
+
+
+def head_of(trainer: pl.Trainer, module: Any) -> Rows:
+    """What is trained on what, where it runs and where it logs."""
+    task = trainer.datamodule  # type: ignore[attr-defined]
+    on = f" on {task.name}" if hasattr(task, "name") else ""
+    device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {trainer.world_size}"
+    what = f"{version('lit-rl')}   {type(module).__name__}{on}   {device}   seed {getattr(module, 'seed', 0)}"
+    return [("lit-rl", what), ("policy", policy_of(module)), *work_of(trainer, module), *logs_of(trainer)]
+
+
+def policy_of(module: Any) -> str:
+    """The policy's source and size."""
+    parameters = list(module.policy.parameters())
+    total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
+    source = getattr(module.policy, "source", None) or type(module.policy).__name__
+    share = "" if trained == total else f", {short_number(trained)} of them trained"
+    return f"{source}   {short_number(total)} parameters{share}"
+
+
+def work_of(trainer: pl.Trainer, module: Any) -> Rows:
+    """What one rollout, or one update, is made of."""
+    task = trainer.datamodule  # type: ignore[attr-defined]
+    batch, ranks = getattr(task, "batch_size", None), trainer.world_size
+    if batch is None:
+        return []
+    sampling = getattr(module, "sampling", None)
+    if sampling is None:
+        return [("batch", f"{batch * ranks} problems an update")]
+    samples = sampling.num_samples
+    return [("batch", f"{batch * ranks} problems x {samples} = {batch * ranks * samples} completions a rollout")]
+
+
+def logs_of(trainer: pl.Trainer) -> Rows:
+    """Where TensorBoard finds the run, if it is logged there."""
+    folder = board_folder(trainer)
+    if folder is None:
+        return []
+    return [("logs", f"{shown(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
+
+
+def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
+    """How the run ended, its best and last checkpoint, and commands that work on them."""
+    whole = view.total is None or view.done >= view.total
+    of = "" if whole else f" of {view.total}"
+    number = view.done - view.first
+    went = f"{number} {view.word}s in {clock_text(view.seconds)}" + (
+        f", {view.done}{of} in all" if view.first or of else ""
+    )
+    rows = [("done" if whole else "stopped", went), *measured(view), *checkpoints_of(trainer)]
+    return [*rows, *logs_of(trainer), *next_of(trainer, module, whole)]
+
+
+def measured(view: RunView) -> Rows:
+    """First, last and best value of each metric that validation is judged by."""
+    rows = []
+    for name in headline(view.validations[-1][1] if view.validations else {}):
+        points = [(count, of_one[name]) for count, of_one in view.validations if name in of_one]
+        best = (min if "loss" in name else max)(points, key=lambda point: point[1])
+        text = f"{points[0][1]:.3f} > {points[-1][1]:.3f}" if len(points) > 1 else f"{points[0][1]:.3f}"
+        rows.append((short_name(name), f"{text}   best {best[1]:.3f} after {view.word} {best[0]}"))
+    return rows
+
+
+def checkpoints_of(trainer: pl.Trainer) -> Rows:
+    """The best and the last checkpoint, where the run saved some."""
+    saved = saver_of(trainer)
+    if saved is None:
+        return []
+    rows = []
+    best, last = saved.run.target("best"), saved.run.target("last")
+    if best is not None:
+        value = "" if saved.best_value is None else f"   {saved.monitor} {saved.best_value:.3f}"
+        rows.append(("best", f"{shown(saved.run.path / best.name)}{value}"))
+    if last is not None:
+        rows.append(("last", shown(saved.run.path / last.name)))
+    return rows
+
+
+def next_of(trainer: pl.Trainer, module: Any, whole: bool) -> Rows:
+    """Commands for this run, each of them valid as it stands."""
+    commands = []
+    saved = saver_of(trainer)
+    if saved is not None and saved.config and saved.run.target("last") is not None and is_language_model(module):
+        commands.append(f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}")
+    folder = board_folder(trainer)
+    if folder is not None:
+        commands.append(f"lit-rl report {quoted(folder)}")
+    return [("next" if i == 0 else "", command) for i, command in enumerate(commands)]
+
+
+def is_language_model(module: Any) -> bool:
+    """Whether the policy is one that ``lit-rl export`` writes."""
+    return hasattr(module.policy, "save_pretrained")
+
+
+def saver_of(trainer: pl.Trainer) -> Checkpointing | None:
+    """The callback that saves the run, if there is one."""
+    found = [callback for callback in trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
+    return found[0] if found else None
+
+
+def board_folder(trainer: pl.Trainer) -> Path | None:
+    """The folder of event files of the run's TensorBoard logger, if it has one; asks no other rank."""
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger):
+            return Path(logger.log_dir)
+    return None
+
+
+def shown(path: Path) -> str:
+    """A path from here, where it lies below; else as it is."""
+    absolute = path.absolute()
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
+
+
+def quoted(path: Path) -> str:
+    """A path for a shell."""
+    return shlex.quote(shown(path))
+
+
+def short_number(count: int) -> str:
+    """``1.0 M`` of 1,003,520."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return str(count)

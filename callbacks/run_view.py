@@ -1,0 +1,239 @@
+"""What is worth saying of a run while it runs, as lines of text: for the screen, and for a log file."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lit_rl.training.progress import Progress
+
+Rows = list[tuple[str, str]]
+"""A label and what stands beside it, line by line."""
+
+_NUM_RECENT = 10
+_MOST_CURVES = 2
+
+
+@dataclass
+class RunView:
+    """What is known of a run at one moment.
+
+    Args:
+        progress: of the module.
+        word: what is counted, ``rollout`` or ``update``.
+        total: how many there will be; ``None`` if there is no telling.
+        done: how many there are, those before a resume included.
+        clock: seconds.
+    """
+
+    progress: Progress
+    word: str = "rollout"
+    total: int | None = None
+    done: int = 0
+    clock: Callable[[], float] = time.monotonic
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    validating: str = ""
+    validations: list[tuple[int, dict[str, float]]] = field(default_factory=list)
+
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        self.recent: deque[float] = deque(maxlen=_NUM_RECENT)
+        self.begin(self.done, self.total)
+
+    def begin(self, done: int, total: int | None) -> None:
+        """Start the clock: this start of the run begins after ``done`` of ``total``."""
+        self.done = self.first = done
+        self.total = total
+        self.started = self.clock()
+
+    def finish(self, done: int, metrics: Mapping[str, float]) -> None:
+        """Take in what a rollout or update came to."""
+        self.done, self.metrics = done, dict(metrics)
+        if "reward/mean" in metrics:
+            self.recent.append(metrics["reward/mean"])
+
+    def validated(self, metrics: Mapping[str, float]) -> None:
+        """Take in what a validation came to."""
+        self.validating = ""
+        self.validations.append((self.done, dict(metrics)))
+
+    @property
+    def seconds(self) -> float:
+        """Since this start of the run began to train."""
+        return self.clock() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the end, if all goes on as fast as until now; ``None`` if there is no telling."""
+        finished = self.done - self.first
+        if self.total is None or finished < 1:
+            return None
+        return self.seconds / finished * max(0, self.total - self.done)
+
+    # -- the screen ----------------------------------------------------------------------------------------
+
+    def rows(self) -> Rows:
+        """All lines, those left out about which nothing is known."""
+        rows = [
+            (self.word, self.place()),
+            ("now", "" if self.is_over else self.now()),
+            ("seconds", seconds_of(self.metrics)),
+        ]
+        rows += [("reward", self.reward()), ("verdicts", verdicts_of(self.metrics)), ("rows", rows_of(self.metrics))]
+        rows += [("policy", policy_of(self.metrics)), ("loss", loss_of(self.metrics))]
+        rows += self.curves()
+        return [(label, text) for label, text in rows if text]
+
+    def place(self) -> str:
+        """Where the run stands, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
+        gone = f"{clock_text(self.seconds)} gone"
+        if self.total is None:
+            return f"{self.done}   {gone}"
+        left = self.seconds_left
+        share = self.done / max(1, self.total)
+        return f"{self.done} of {self.total}   {share:.0%}   {gone}" + (
+            "" if left is None else f", {clock_text(left)} left"
+        )
+
+    def now(self) -> str:
+        """What goes on at this moment."""
+        progress = self.progress
+        doing = f"{self.validating}: " if self.validating else ""
+        if progress.phase == "waiting":
+            return f"{doing}preparing" if doing else "between two steps"
+        if progress.phase == "sampling":
+            seconds = progress.elapsed
+            speed = f", {progress.tokens / seconds:,.0f} tokens/s" if progress.tokens and seconds > 0 else ""
+            said = f"sampling {progress.sampled} of {progress.rows} rows, {progress.judged} judged{speed}"
+            return f"{doing}{said}, step {progress.steps}"
+        if progress.phase == "judging":
+            return f"{doing}judging {progress.judged} of {progress.turns} programs"
+        if progress.phase == "updating" and progress.updates:
+            number = min(progress.update + 1, progress.updates)
+            part = f", part {min(progress.part + 1, progress.parts)} of {progress.parts}" if progress.parts > 1 else ""
+            return f"update {number} of {progress.updates}{part}"
+        return doing + {"rewarding": "rewarding", "scoring": "log-probabilities and advantages"}.get(
+            progress.phase, progress.phase
+        )
+
+    def reward(self) -> str:
+        """The last reward, and the mean of the last ten."""
+        if not self.recent:
+            return ""
+        spread = self.metrics.get("reward/std")
+        mean = sum(self.recent) / len(self.recent)
+        return f"{self.recent[-1]:.3g} (last {len(self.recent)}: {mean:.3g})" + (
+            "" if spread is None else f"   std {spread:.2g}"
+        )
+
+    def curves(self) -> Rows:
+        """First, last and best value of what validation measures."""
+        rows = []
+        for name in headline(self.validations[-1][1] if self.validations else {})[:_MOST_CURVES]:
+            points = [(count, of_one[name]) for count, of_one in self.validations if name in of_one]
+            best = max(points, key=lambda point: point[1]) if "loss" not in name else min(points, key=lambda p: p[1])
+            text = f"{points[-1][1]:.3f}" if len(points) == 1 else f"{points[0][1]:.3f} > {points[-1][1]:.3f}"
+            rows.append(("", f"{short_name(name)} {text}   best {best[1]:.3f} after {best[0]}"))
+        return [("validated" if i == 0 else "", text) for i, (_, text) in enumerate(rows)]
+
+    # -- a log file ----------------------------------------------------------------------------------------
+
+    def line(self) -> str:
+        """One plain line of the last rollout or update."""
+        metrics, parts = self.metrics, [f"{self.word} {self.done}" + (f"/{self.total}" if self.total else "")]
+        for name, text in _IN_LINE.items():
+            if name in metrics:
+                parts.append(text.format(metrics[name]))
+        left = self.seconds_left
+        loss = loss_of(metrics) if "reward/mean" not in metrics else ""
+        parts += [loss] if loss else []
+        parts += [f"left {clock_text(left)}"] if left is not None else []
+        return "  ".join(parts)
+
+    def validation_line(self) -> str:
+        """One plain line of the last validation; empty if it measured nothing that is known."""
+        count, metrics = self.validations[-1]
+        names = headline(metrics)
+        said = "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in names[:4])
+        return f"validation after {self.word} {count}: {said}" if said else ""
+
+
+_IN_LINE = {
+    "reward/mean": "reward {:.3f}",
+    "execution/pass_rate": "passed {:.0%}",
+    "completion/length": "length {:.0f}",
+    "completion/truncated_fraction": "truncated {:.0%}",
+    "time/tokens_per_second": "tokens/s {:,.0f}",
+    "time/step_seconds": "seconds {:.1f}",
+}
+_SECONDS = ("sampling", "judging", "rewarding", "scoring", "updating", "idle")
+
+
+def headline(metrics: Mapping[str, float]) -> list[str]:
+    """Names of the metrics that a validation is judged by: pass@k without those of single turns, else losses."""
+    passes = [name for name in metrics if name.rpartition("/")[2].startswith("pass@")]
+    rest = [name for name in metrics if name.endswith(("reward/mean", "/loss"))]
+    return passes or rest
+
+
+def short_name(name: str) -> str:
+    """``greedy pass@1`` of ``val/greedy/pass@1``."""
+    return name.removeprefix("val/").replace("/", " ")
+
+
+def seconds_of(metrics: Mapping[str, float]) -> str:
+    """How the time of the last rollout was spent."""
+    parts = [
+        f"{name} {metrics[key]:.2g}" for name in _SECONDS if metrics.get(key := f"time/{name}_seconds", 0) >= 0.005
+    ]
+    speed = metrics.get("time/tokens_per_second")
+    return "  ".join(parts + ([f"({speed:,.0f} tokens/s)"] if speed is not None else []))
+
+
+def verdicts_of(metrics: Mapping[str, float]) -> str:
+    """Shares of the verdicts that occurred, the most frequent first."""
+    found = {
+        name.removeprefix("verdict/").removesuffix("_fraction").replace("_", " "): value
+        for name, value in metrics.items()
+        if name.startswith("verdict/") and name.endswith("_fraction") and value > 0
+    }
+    return "  ".join(f"{name} {found[name]:.0%}" for name in sorted(found, key=lambda name: -found[name])[:4])
+
+
+def rows_of(metrics: Mapping[str, float]) -> str:
+    """Lengths, and what teaches nothing."""
+    named = {
+        "completion/length": "length {:.1f}",
+        "completion/truncated_fraction": "truncated {:.0%}",
+        "group/zero_advantage_fraction": "groups that teach nothing {:.0%}",
+    }
+    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
+
+
+def policy_of(metrics: Mapping[str, float]) -> str:
+    """How far the policy moved."""
+    named = {
+        "policy/entropy": "entropy {:.2g}",
+        "policy/kl_to_reference": "KL to reference {:.2g}",
+        "policy/gradient_norm": "gradient {:.2g}",
+        "optimizer/learning_rate": "learning rate {:.2g}",
+        "memory/peak_gigabytes": "memory {:.1f} GB",
+    }
+    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
+
+
+def loss_of(metrics: Mapping[str, float]) -> str:
+    """Loss and what a preference loss measures beside it."""
+    named = {"sft/loss": "loss {:.4f}", "dpo/loss": "loss {:.4f}", "dpo/margin": "margin {:.3f}"}
+    named["dpo/accuracy"] = "accuracy {:.0%}"
+    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
+
+
+def clock_text(seconds: float) -> str:
+    """``1:02`` or ``3:01:02``."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,287 @@
+"""What a run shows while it runs: one screen in a terminal, plain lines in a log file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as pl
+
+from lit_rl.bounds import require_above, require_at_least
+from lit_rl.callbacks.run_summary import head_of, summary_of
+from lit_rl.callbacks.run_view import Rows, RunView
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.training.progress import Progress
+from lit_rl.types import Experience
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+_SECONDS_BETWEEN_UPDATES = 1.0
+_SECONDS_BETWEEN_BATCHES = 10.0
+
+
+class Screen(pl.Callback):
+    """Shows how a run goes, on the first rank.
+
+    In a terminal: one screen of at most 80 x 24, drawn again every ``refresh_seconds``, also while one rollout takes
+    long. Elsewhere: one plain line for each rollout; for updates without rollouts (SFT, DPO) at most one a second. At
+    the end both say where checkpoints and logs are and which commands follow. ``lit_rl.Trainer`` and ``lit-rl`` add it
+    unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
+
+    Args:
+        live: draw the screen; ``None`` where standard output is a terminal.
+        refresh_seconds: between two drawings.
+        lines_every: plain lines for every this many rollouts or updates; 0 for none.
+    """
+
+    def __init__(self, live: bool | None = None, refresh_seconds: float = 1.0, lines_every: int = 1) -> None:
+        require_above(0, refresh_seconds=refresh_seconds)
+        require_at_least(0, lines_every=lines_every)
+        self.live = live
+        self.refresh_seconds = refresh_seconds
+        self.lines_every = lines_every
+        self.view = RunView(Progress())
+        self._drawing: _Drawing | None = None
+        self._last_line = 0.0
+        self._shows = False
+
+    # -- training ------------------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Say what is trained, and start."""
+        rollouts = hasattr(pl_module, "rollout_step")
+        self.view = RunView(pl_module.progress, "rollout" if rollouts else "update")
+        self.view.begin(_count(trainer, pl_module), _total(trainer, pl_module))
+        self._start(trainer, head_of(trainer, pl_module))
+
+    def on_rollout_end(
+        self,
+        trainer: pl.Trainer,
+        module: Any,
+        rollout: Rollout,
+        rewards: RewardOutput,
+        experience: Experience,
+        metrics: Mapping[str, float],
+    ) -> None:
+        """Take in what a rollout came to."""
+        self.view.finish(_count(trainer, module), metrics)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Write a plain line where there is no screen."""
+        is_update = self.view.word == "update"
+        if is_update and self._shows:
+            metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+            self.view.finish(_count(trainer, pl_module), metrics)
+        if not self.lines_every or (self.view.done % self.lines_every and not trainer.should_stop):
+            return
+        self._line(self.view.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Draw the screen for the last time."""
+        self.view.is_over = True
+        self._stop()
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Say what the run came to; all that it saves is saved by now."""
+        if self._shows:
+            _print(summary_of(trainer, pl_module, self.view))
+
+    # -- validation, test, prediction ----------------------------------------------------------------------
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Show that it is measured now."""
+        self._begin(trainer, pl_module, "validating")
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Show that it is measured now."""
+        self._begin(trainer, pl_module, "testing")
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Show that it is sampled now."""
+        self._begin(trainer, pl_module, "predicting")
+
+    def on_validation_batch_start(
+        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Show which batch is measured."""
+        self._batch("validating", trainer.num_val_batches, batch_idx, dataloader_idx)
+
+    def on_test_batch_start(
+        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Show which batch is measured."""
+        self._batch("testing", trainer.num_test_batches, batch_idx, dataloader_idx)
+
+    def on_predict_batch_start(
+        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Show which batch is sampled."""
+        self._batch("predicting", trainer.num_predict_batches, batch_idx, dataloader_idx)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Take in what was measured."""
+        measured = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
+        self.view.validated(measured)
+        if trainer.state.fn == "fit":
+            self._line(self.view.validation_line())
+        else:
+            self._stop()
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Leave the last screen as it is."""
+        self._stop()
+
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Leave the last screen as it is."""
+        self._stop()
+
+    # -- ends ----------------------------------------------------------------------------------------------
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
+        """Give back the terminal, and say how far the run had come."""
+        view = self.view
+        if self._shows and view.total != view.done:
+            self._stop()
+            print(f"ended in {view.word} {view.done + 1}, {view.now()}", flush=True)
+        self._stop()
+
+    def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
+        """Give back the terminal."""
+        self._stop()
+        self._shows = False
+
+    # -- drawing -------------------------------------------------------------------------------------------
+
+    def _begin(self, trainer: pl.Trainer, module: Any, doing: str) -> None:
+        if trainer.state.fn != "fit":
+            self.view = RunView(module.progress, "batch")
+            self._start(trainer, [])
+        self.view.validating = doing
+
+    def _batch(self, doing: str, counts: Any, batch_idx: int, loader: int) -> None:
+        count = counts[loader] if isinstance(counts, list) and loader < len(counts) else "?"
+        purpose = self.view.progress.purpose.partition("/")[2]
+        self.view.validating = " ".join(filter(None, [doing, purpose, f"batch {batch_idx + 1} of {count}"]))
+        if self.view.word == "batch":
+            self._line(self.view.validating, _SECONDS_BETWEEN_BATCHES)
+
+    def _start(self, trainer: pl.Trainer, head: Rows) -> None:
+        self._shows = trainer.is_global_zero
+        if not self._shows:
+            return
+        self._last_line = 0.0
+        _print(head)
+        console = _console()
+        fits = console.is_terminal and not console.is_dumb_terminal and not console.is_jupyter
+        if fits if self.live is None else self.live:
+            self._drawing = _Drawing(console, self.view, self.refresh_seconds)
+            self._drawing.start()
+
+    def _stop(self) -> None:
+        if self._drawing is not None:
+            self._drawing.stop()
+            self._drawing = None
+
+    def _line(self, text: str, seconds_between: float = 0.0) -> None:
+        """Print a plain line where there is no screen, unless the last one was printed just now."""
+        now = time.monotonic()
+        if not text or not self._shows or self._drawing is not None or not self.lines_every:
+            return
+        if now - self._last_line >= seconds_between:
+            self._last_line = now
+            print(text, flush=True)
+
+
+class _Drawing:
+    """The screen, drawn by a thread of its own."""
+
+    def __init__(self, console: Console, view: RunView, refresh_seconds: float) -> None:
+        from rich.live import Live
+
+        self._view = view
+        self._live: Live = Live(
+            console=console, get_renderable=self._frame, refresh_per_second=1 / refresh_seconds, transient=False
+        )
+        self._handlers = _redirected_handlers()
+
+    def start(self) -> None:
+        """Take over the terminal; what others print appears above."""
+        self._live.start()
+        self._handlers.__enter__()
+
+    def stop(self) -> None:
+        """Draw once more and give the terminal back."""
+        self._handlers.__exit__(None, None, None)
+        self._live.stop()
+
+    def _frame(self) -> RenderableType:
+        return frame_of(self._view)
+
+
+def frame_of(view: RunView) -> RenderableType:
+    """The screen as rich draws it: labels in a column of their own, lines cut where the terminal ends."""
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, min_width=9, style="cyan")
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for number, (label, text) in enumerate(view.rows()):
+        table.add_row(label, Text(text))
+        if number == 0 and view.total:
+            table.add_row("", ProgressBar(total=view.total, completed=view.done, width=60))
+    return table
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _print(rows: Rows) -> None:
+    """Print labelled lines, whole however wide the terminal is: paths and commands are copied from here."""
+    width = max((len(label) for label, _ in rows), default=0)
+    for label, text in rows:
+        print(f"{label:<{width}}   {text}")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _redirected_handlers() -> Iterator[None]:
+    """Send log messages through what ``sys.stderr`` and ``sys.stdout`` are now.
+
+    Handlers keep the stream that they were made with, and would write into the middle of the screen.
+    """
+    now = {sys.__stderr__: sys.stderr, sys.__stdout__: sys.stdout}
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    found = {h for one in loggers for h in one.handlers if type(h) is logging.StreamHandler and h.stream in now}
+    before = {handler: handler.setStream(now[handler.stream]) for handler in found}
+    try:
+        yield
+    finally:
+        for handler, stream in before.items():
+            handler.setStream(stream)
+
+
+def _count(trainer: pl.Trainer, module: Any) -> int:
+    return int(getattr(module, "rollout_step", trainer.global_step))
+
+
+def _total(trainer: pl.Trainer, module: Any) -> int | None:
+    """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
+    own = getattr(module, "max_rollouts", None) or getattr(module, "max_updates", None)
+    if own is not None:
+        return int(own)
+    epochs, batches = trainer.max_epochs, trainer.num_training_batches
+    if epochs is not None and epochs > 0 and batches != float("inf"):
+        return int(epochs * batches)
+    return trainer.max_steps if trainer.max_steps > 0 and not hasattr(module, "rollout_step") else None

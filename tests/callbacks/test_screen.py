@@ -1,0 +1,286 @@
+"""What a run shows: in a terminal of 80 x 24, in a log file, and at its end."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+from lightning.pytorch.callbacks import RichProgressBar
+from rich.console import Console
+from support.small_runs import Words, build_module
+
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, Screen
+from lit_rl.callbacks.run_view import RunView, clock_text
+from lit_rl.callbacks.screen import _redirected_handlers, frame_of
+from lit_rl.modules import SFT
+from lit_rl.quiet import quiet
+from lit_rl.trainer import Trainer, screen_settings
+from lit_rl.training.progress import Progress
+
+METRICS = {
+    "reward/mean": 0.8125,
+    "reward/std": 0.39,
+    "execution/pass_rate": 0.8125,
+    "verdict/passed_fraction": 0.8125,
+    "verdict/wrong_answer_fraction": 0.15,
+    "verdict/exception_fraction": 0.0375,
+    "verdict/timed_out_fraction": 0.0,
+    "completion/length": 11.1,
+    "completion/truncated_fraction": 0.0,
+    "group/zero_advantage_fraction": 0.5625,
+    "time/tokens_per_second": 2716.0,
+    "time/sampling_seconds": 0.25,
+    "time/judging_seconds": 0.0612,
+    "time/updating_seconds": 0.18,
+    "policy/entropy": 0.42,
+    "policy/kl_to_reference": 0.031,
+    "optimizer/learning_rate": 0.0004,
+}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_view() -> tuple[RunView, Progress, Clock]:
+    clock = Clock()
+    progress = Progress(clock)
+    view = RunView(progress, "rollout", clock=clock)
+    view.begin(0, 180)
+    clock.now = 62.0
+    view.finish(74, METRICS)
+    return view, progress, clock
+
+
+def drawn(view: RunView, width: int = 80, height: int = 24) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    console.print(frame_of(view))
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def test_the_screen_says_where_the_run_stands_and_fits() -> None:
+    view, progress, clock = a_view()
+    for rollout, passed in ((0, 0.185), (60, 0.862), (74, 0.85)):
+        view.done = rollout
+        view.validated({"val/greedy/pass@1": passed, "val/sampled/pass@1": passed / 2, "val/greedy/reward/mean": 1.0})
+    progress.begin("training")
+    progress.rows, progress.open_rows, progress.turns, progress.tokens = 128, 32, 96, 1000
+    clock.now += 2
+    lines = drawn(view)
+    assert len(lines) <= 17 and max(map(len, lines)) <= 80  # and six lines of heading above
+    text = "\n".join(lines)
+    assert "rollout   74 of 180   41%   1:04 gone, 1:32 left" in text
+    assert "sampling 96 of 128 rows, 0 judged, 500 tokens/s" in text
+    assert "0.812 (last 1: 0.812)   std 0.39" in text
+    assert "passed 81%  wrong answer 15%  exception 4%" in text and "timed out" not in text
+    assert "greedy pass@1 0.185 > 0.850   best 0.862 after 60" in text
+    assert "…" not in text
+
+
+def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
+    view, *_ = a_view()
+    narrow = drawn(view, width=30)
+    assert len(narrow) == len(drawn(view)) and {len(line) for line in narrow} == {30}
+
+
+@pytest.mark.parametrize(
+    ("phase", "shown"),
+    [
+        ("sampling", "sampling 0 of 8 rows, 0 judged, step 3"),
+        ("judging", "judging 0 of 5 programs"),
+        ("rewarding", "rewarding"),
+        ("scoring", "log-probabilities and advantages"),
+        ("updating", "update 2 of 4, part 3 of 16"),
+        ("waiting", "between two steps"),
+    ],
+)
+def test_each_phase_says_what_it_is_about(phase: Any, shown: str) -> None:
+    view, progress, _ = a_view()
+    progress.begin("training")
+    progress.rows = progress.open_rows = 8
+    progress.turns, progress.steps = 5, 3
+    progress.update, progress.updates, progress.part, progress.parts = 1, 4, 2, 16
+    progress.enter(phase)
+    assert view.now() == shown
+
+
+def test_time_left_counts_from_where_this_start_began() -> None:
+    view, _, clock = a_view()
+    view.begin(100, 120)
+    assert view.seconds_left is None
+    clock.now += 50
+    view.finish(105, METRICS)
+    assert view.seconds_left == 150
+    assert view.line() == (
+        "rollout 105/120  reward 0.812  passed 81%  length 11  truncated 0%  tokens/s 2,716  left 2:30"
+    )
+    view.begin(0, None)
+    view.finish(3, METRICS)
+    assert view.place() == "3   0:00 gone" and "left" not in view.line()
+
+
+def test_durations_are_told_as_clocks_do() -> None:
+    assert [clock_text(s) for s in (0, 62.4, 3661)] == ["0:00", "1:02", "1:01:01"]
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+
+def run(module: pl.LightningModule, folder: Path, *callbacks: pl.Callback, **settings: Any) -> Trainer:
+    more: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "limit_val_batches": 0}
+    trainer = Trainer(callbacks=list(callbacks), default_root_dir=folder, **(more | settings))
+    trainer.fit(module, Words(batch_size=3))
+    return trainer
+
+
+def test_a_log_file_has_one_line_a_rollout_and_the_end(
+    byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = build_module(byte_tokenizer, max_rollouts=4)
+    saved = Checkpointing("here", every_n_rollouts=2, monitor="val/greedy/reward/mean")
+    validating = {"limit_val_batches": 1, "val_check_interval": 2, "check_val_every_n_epoch": None}
+    run(module, tmp_path, saved, ExecutionEvaluation(), **validating)
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert [line.partition("  ")[0] for line in lines if line.startswith("rollout")] == [
+        f"rollout {i}/4" for i in (1, 2, 3, 4)
+    ]
+    assert lines[0].startswith("lit-rl   ") and "GRPO on words   cpu x 1   seed 0" in lines[0]
+    assert any("3 problems x 4 = 12 completions a rollout" in line for line in lines)
+    assert sum(line.startswith("validation after rollout") for line in lines) == 2
+    end = lines[next(i for i, line in enumerate(lines) if line.startswith("done")) :]
+    assert "4 rollouts in" in end[0]
+    assert any(line.startswith("last") and line.endswith("here/rollout_000004.ckpt") for line in end)
+    assert any(line.startswith("best") and "val/greedy/reward/mean 1.000" in line for line in end)
+    assert not any(line.startswith("next") for line in end)  # neither a configuration to export nor a board
+    assert "\x1b" not in out and "Epoch" not in out + err and "v_num" not in out + err
+    assert "Tip:" not in err and "GPU available" not in err and "it/s" not in err
+
+
+def test_updates_without_rollouts_write_at_most_a_line_a_second(
+    byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from support.tiny_models import TINY_QWEN2
+
+    from lit_rl.data.task import TaskDataModule
+    from lit_rl.execution import TokenTarget
+    from lit_rl.models import CausalLM
+    from lit_rl.types import Problem
+
+    class Texts(TaskDataModule):
+        name = "texts"
+
+        def load_problems(self, split: Any) -> list[Problem]:
+            return [Problem(f"{split}{i}", "w", TokenTarget(), fields={"demonstration": "word"}) for i in range(12)]
+
+    module = SFT(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), max_updates=6)
+    settings: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "limit_val_batches": 0}
+    started = time.monotonic()
+    Trainer(default_root_dir=tmp_path, **settings).fit(module, Texts(batch_size=2))
+    seconds = time.monotonic() - started
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update")]
+    assert 2 <= len(lines) <= 3 + seconds
+    assert lines[0].startswith("update 1/6  loss ") and lines[-1].startswith("update 6/6  loss ")
+
+
+def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawings = io.StringIO()
+    console = Console(file=drawings, width=80, height=24, force_terminal=True)
+    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    module = build_module(byte_tokenizer, max_rollouts=1)
+    inner = module.reward
+
+    def slow(rollout: Any) -> Any:
+        before = drawings.tell()
+        deadline = time.monotonic() + 20
+        while "rewarding" not in drawings.getvalue()[before:] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return inner(rollout)
+
+    monkeypatch.setattr(module, "reward", slow)
+    run(module, tmp_path, Screen(live=True, refresh_seconds=0.05))
+    assert "rewarding" in drawings.getvalue() and "1 of 1   100%" in drawings.getvalue()
+    assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_RefreshThread"]
+
+
+def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
+    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    module = build_module(byte_tokenizer, max_rollouts=2)
+
+    def broken(rollout: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(module, "reward", broken)
+    with pytest.raises(RuntimeError, match="out of order"):
+        run(module, tmp_path, Screen(live=True))
+    assert "ended in rollout 1, rewarding" in capsys.readouterr().out
+    assert console.file.getvalue().endswith("\x1b[?25h")  # type: ignore[attr-defined]  # the cursor is back
+
+
+def test_log_messages_go_above_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, screen = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    handler = logging.StreamHandler(terminal)
+    logger = logging.getLogger("lit_rl.test_screen")
+    logger.addHandler(handler)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with _redirected_handlers():
+        logger.warning("inside")
+    logger.warning("after")
+    logger.removeHandler(handler)
+    assert (screen.getvalue(), terminal.getvalue()) == ("inside\n", "after\n")
+
+
+# -- how it gets there -----------------------------------------------------------------------------------------
+
+
+def test_a_bar_of_the_users_own_takes_its_place() -> None:
+    bar = RichProgressBar()
+    assert screen_settings({"callbacks": [bar]}) == {}
+    trainer = Trainer(accelerator="cpu", logger=False, callbacks=bar)
+    assert trainer.progress_bar_callback is bar
+    assert not any(isinstance(callback, Screen) for callback in trainer.callbacks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "live"), [({}, None), ({"enable_progress_bar": True}, None), ({"enable_progress_bar": False}, False)]
+)
+def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -> None:
+    trainer = Trainer(accelerator="cpu", logger=False, **settings)
+    screens = [callback for callback in trainer.callbacks if isinstance(callback, Screen)]
+    assert [screen.live for screen in screens] == [live] and trainer.progress_bar_callback is None
+    own = Screen(lines_every=10)
+    trainer = Trainer(accelerator="cpu", logger=False, callbacks=[own], **settings)
+    assert [callback for callback in trainer.callbacks if isinstance(callback, Screen)] == [own]
+
+
+def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture) -> None:
+    quiet()
+    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+    logger.setLevel(logging.INFO)
+    logger.info("\N{ELECTRIC LIGHT BULB} Tip: buy something")
+    logger.info("GPU available: True (cuda), used: False")
+    logger.info("GPU available: False, used: False")
+    assert [record.getMessage() for record in caplog.records] == ["GPU available: True (cuda), used: False"]
+
+
+@pytest.mark.parametrize("wrong", [{"refresh_seconds": 0.0}, {"lines_every": -1}])
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Screen(**wrong)
