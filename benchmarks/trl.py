@@ -1,11 +1,17 @@
-"""GRPO steps a second beside TRL's, on the same model, prompts, lengths and reward, turn by turn in one run.
+"""GRPO samples a second beside TRL's, on the same model, prompts, lengths and reward, turn by turn in one run.
 
-    python benchmarks/trl.py --peer-python PEER_VENV/bin/python
+    python benchmarks/trl.py --peer-python PEER_VENV/bin/python [--work executed]
 
-The peer runs in a virtual environment of its own (`pip install torch==2.13.0 trl==1.16.0`). Both train a random Qwen2
-(hidden 128, 4 layers) on 16 prompts x 8 completions of up to 64 tokens a step, one update a step, no KL, Adam; the
-reward is the share of even token ids: nothing is executed, so sampling and update are what is measured. Prints
-seconds a step of each turn and the ratio of medians, and writes JSON.
+The peer runs in a virtual environment of its own (`pip install torch==2.13.0 trl==1.16.0`). Both start from the same
+random Qwen2 (hidden 128, 4 layers) and take one update of Adam a step on 16 prompts x 8 completions, without a KL term.
+
+* `--work plain`: short prompts, completions of up to 64 tokens, and the share of even ids as the reward. Nothing is
+  executed, so sampling and update are what is measured.
+* `--work executed`: prompts of about 160 tokens; the model ends a completion after 48 tokens in the mean, at most 128.
+  Each completion decides a small program, which is executed: here in the sandbox, there by `subprocess.run` or,
+  so that the rest can be compared, in the same sandbox.
+
+Prints seconds a step of each turn and the ratios of medians, and writes JSON.
 """
 
 from __future__ import annotations
@@ -16,125 +22,146 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-STEPS, PROMPTS, GROUP, TOKENS = 6, 16, 8, 64
+import torch
+from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+from transformers.utils.logging import disable_progress_bar
+
+HERE = Path(__file__).parent / "beside_trl"
+TOKENIZER = Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer"
+STEPS, PROMPTS, GROUP = 6, 16, 8
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 MODEL = {
     "hidden_size": 128,
     "intermediate_size": 384,
     "num_hidden_layers": 4,
     "num_attention_heads": 4,
     "num_key_value_heads": 4,
-    "max_position_embeddings": 256,
+    "max_position_embeddings": 512,
     "tie_word_embeddings": True,
-    "vocab_size": 512,
+    "vocab_size": 1024,
+}
+# Cut at 128, completions that end with this chance at each token are 48 tokens long in the mean.
+END_CHANCE = 1 / 52.5
+ARMS = {
+    "plain": (("lit_rl", "even"), ("trl", "even")),
+    "executed": (("lit_rl", "sandbox"), ("trl", "subprocess"), ("trl", "sandbox")),
 }
 
-OURS = """
-import sys, time, json
-CLOCK = time.process_time if json.loads(sys.argv[1])["clock"] == "cpu" else time.perf_counter
-import torch, lightning.pytorch as pl
-from lit_rl.data.task import TaskDataModule
-from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO
-from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.types import Problem, Sampling
-spec = json.loads(sys.argv[1])
-torch.set_num_threads(spec["threads"])
-class Even(RewardTerm):
-    default_name = "even"
-    def score(self, completions, judgements):
-        rows = zip(completions.completion_ids.tolist(), completions.lengths.tolist())
-        return [TermScore(sum(i % 2 == 0 for i in ids[:n]) / n) for ids, n in rows]
-class Words(TaskDataModule):
-    name = "words"
-    def load_problems(self, split):
-        return [Problem(str(i), text, TokenTarget()) for i, text in enumerate(spec["prompts"])]
-class Clock(pl.Callback):
-    times = [CLOCK()]
-    def on_train_start(self, *_): self.times[:] = [CLOCK()]
-    def on_train_batch_end(self, *_): self.times.append(CLOCK())
-policy = CausalLM(config={"model_type": "qwen2", **spec["model"]}, tokenizer=spec["tokenizer"])
-module = GRPO(policy, rewards=[Even()], sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
-              optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4), max_rollouts=spec["steps"])
-trainer = pl.Trainer(accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, max_epochs=-1,
-                     enable_progress_bar=False, enable_model_summary=False, callbacks=[Clock()], limit_val_batches=0,
-                     use_distributed_sampler=False)
-trainer.fit(module, Words(batch_size=spec["batch"]))
-print(json.dumps([b - a for a, b in zip(Clock.times[1:], Clock.times[2:])]))
-"""
 
-THEIRS = """
-import sys, time, json, tempfile
-CLOCK = time.process_time if json.loads(sys.argv[1])["clock"] == "cpu" else time.perf_counter
-import torch
-spec = json.loads(sys.argv[1])
-torch.set_num_threads(spec["threads"])
-from datasets import Dataset
-from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM, TrainerCallback
-from trl import GRPOConfig, GRPOTrainer
-tokenizer = AutoTokenizer.from_pretrained(spec["tokenizer"])
-config = Qwen2Config(**spec["model"], eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
-def even(completion_ids, **_): return [sum(i % 2 == 0 for i in ids) / max(1, len(ids)) for ids in completion_ids]
-class Clock(TrainerCallback):
-    times = []
-    def on_step_begin(self, *_, **__): self.times.append(CLOCK())
-    def on_step_end(self, *_, **__): self.times.append(CLOCK())
-arguments = GRPOConfig(output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=False,
-    per_device_train_batch_size=spec["batch"] * spec["group"], num_generations=spec["group"],
-    max_completion_length=spec["tokens"], max_steps=spec["steps"], learning_rate=1e-4, beta=0.0, report_to=[],
-    save_strategy="no", logging_steps=1000, temperature=1.0, top_k=0, top_p=1.0, gradient_checkpointing=False,
-    disable_tqdm=True)
-trainer = GRPOTrainer(model=Qwen2ForCausalLM(config), reward_funcs=even, args=arguments, processing_class=tokenizer,
-    train_dataset=Dataset.from_dict({"prompt": spec["prompts"]}), callbacks=[Clock()])
-trainer.train()
-begins = Clock.times
-print(json.dumps([b - a for a, b in zip(begins[2::2], begins[3::2])]))
-"""
+def model_folder(folder: Path, end_chance: float | None) -> str:
+    """Write the random model that both sides start from, and its tokenizer."""
+    disable_progress_bar()
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(TOKENIZER)
+    model = Qwen2ForCausalLM(
+        Qwen2Config(**MODEL, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
+    ).eval()
+    if end_chance is not None:
+        end_sooner(model, tokenizer.eos_token_id, end_chance)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
 
 
-def turn(python: str, code: str, spec: dict[str, object]) -> list[float]:
-    """Seconds of each step but the first, in a fresh process."""
-    environment = dict(
-        os.environ, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS=str(spec["threads"])
+@torch.no_grad()
+def end_sooner(model: Qwen2ForCausalLM, end: int, chance: float) -> None:
+    """Change the weights until the end of text has this chance after random texts.
+
+    One feature is made the same for all tokens, so that the output row of the end can count on it.
+    """
+    embeddings = model.get_input_embeddings().weight
+    embeddings[:, 0] = 0.3
+    texts = torch.randint(8, 1000, (16, 64), generator=torch.Generator().manual_seed(0))
+    low, high = 0.0, 10.0
+    for _ in range(30):
+        embeddings[end, 0] = (low + high) / 2
+        found = float(model(texts).logits.softmax(-1)[..., end].mean())
+        low, high = (low, (low + high) / 2) if found > chance else ((low + high) / 2, high)
+
+
+def prompts_of(words: Sequence[int]) -> list[str]:
+    """One text for each number of words."""
+    return [" ".join(WORDS[(i + j) % len(WORDS)] for j in range(count)) for i, count in enumerate(words)]
+
+
+def specification(work: str, folder: Path) -> dict[str, object]:
+    """What both sides are told."""
+    executed = work == "executed"
+    counts = [i % 9 + 37 if executed else i % 7 + 3 for i in range(PROMPTS * STEPS)]
+    return {
+        "model": model_folder(folder, END_CHANCE if executed else None),
+        "prompts": prompts_of(counts),
+        "steps": STEPS,
+        "batch": PROMPTS,
+        "group": GROUP,
+        "tokens": 128 if executed else 64,
+        "lr": 1e-6 if executed else 1e-4,  # lengths must stay as they are
+    }
+
+
+def turn(python: str, script: str, spec: dict[str, object]) -> dict[str, object]:
+    """Seconds of each step but the first, in a fresh process, and the mean length of completions."""
+    environment = os.environ | {
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_NUM_THREADS": str(spec["threads"]),
+        "PYTHONPATH": str(HERE.parents[1]),
+    }
+    run = subprocess.run(
+        [python, str(HERE / script), json.dumps(spec)], capture_output=True, text=True, env=environment
     )
-    run = subprocess.run([python, "-c", code, json.dumps(spec)], capture_output=True, text=True, env=environment)
     if run.returncode:
-        raise SystemExit(f"{python} failed:\n{run.stderr[-2000:]}")
-    return json.loads(run.stdout.strip().splitlines()[-1])
+        raise SystemExit(f"{script} under {python} failed:\n{run.stderr[-2000:]}")
+    result: dict[str, object] = json.loads(run.stdout.strip().splitlines()[-1])
+    return result
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer-python", required=True)
+    parser.add_argument("--work", choices=sorted(ARMS), default="plain")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where other programs run too")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
-    prompts = [" ".join(words[j % 8] for j in range(i % 7 + 3)) for i in range(PROMPTS * STEPS)]
-    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer")
-    model = MODEL | {"vocab_size": 1024}
-    spec: dict[str, object] = {
-        "steps": STEPS,
-        "group": GROUP,
-        "tokens": TOKENS,
-        "batch": PROMPTS,
-        "threads": given.threads,
-    }
-    spec |= {"model": model, "prompts": prompts, "tokenizer": tokenizer, "clock": given.clock}
-    medians: dict[str, list[float]] = {"lit_rl": [], "trl": []}
-    print(f"{'round':<8}{'lit_rl s/step':>16}{'trl s/step':>16}")
-    for i in range(given.rounds):
-        for name, python, code in (("lit_rl", sys.executable, OURS), ("trl", given.peer_python, THEIRS)):
-            medians[name].append(statistics.median(turn(python, code, spec)))
-        print(f"{i:<8}{medians['lit_rl'][-1]:>16.3f}{medians['trl'][-1]:>16.3f}", flush=True)
-    ratio = statistics.median(medians["trl"]) / statistics.median(medians["lit_rl"])
-    print(f"a step of TRL takes {ratio:.2f} times as long as one of lit_rl")
+    arms = ARMS[given.work]
+    names = [f"{side}, {reward}" for side, reward in arms]
+    turns: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        spec = specification(given.work, Path(folder)) | {"threads": given.threads, "clock": given.clock}
+        print(f"seconds a step ({given.clock}), {PROMPTS} x {GROUP} completions\n{'round':<8}" + columns(names))
+        for number in range(given.rounds):
+            for name, (side, reward) in zip(names, arms, strict=True):
+                python, script = (sys.executable, "ours.py") if side == "lit_rl" else (given.peer_python, "theirs.py")
+                turns[name].append(turn(python, script, spec | {"arm": reward}))
+            print(f"{number:<8}" + columns([f"{median(turns[name][-1:]):.3f}" for name in names]), flush=True)
+    seconds = {name: median(turns[name]) for name in names}
+    lengths = {name: statistics.mean(one["length"] for one in turns[name]) for name in names}
+    print(f"{'median':<8}" + columns([f"{seconds[name]:.3f}" for name in names]))
+    print(f"{'tokens':<8}" + columns([f"{lengths[name]:.1f}" for name in names]))
+    ratios = {name: seconds[name] / seconds[names[0]] for name in names[1:]}
+    for name, ratio in ratios.items():
+        print(f"{names[0]}: {ratio:.2f} times as many samples a second as {name}")
     if given.output:
-        given.output.write_text(json.dumps(medians | {"ratio": ratio}, indent=1))
+        about = {"load": os.getloadavg(), "torch": version("torch"), "transformers": version("transformers")}
+        given.output.write_text(
+            json.dumps({"turns": turns, "ratios": ratios} | about | {"arguments": vars(given)}, indent=1, default=str)
+        )
+
+
+def median(turns: Sequence[dict[str, object]]) -> float:
+    """Of all steps of some turns."""
+    return statistics.median(second for one in turns for second in one["seconds"])
+
+
+def columns(cells: Sequence[str]) -> str:
+    return "".join(f"{cell:>18}" for cell in cells)
 
 
 if __name__ == "__main__":
