@@ -250,7 +250,14 @@ MUTANTS: list[Mutant] = [
         "lit_rl/models/cached_decoding.py",
         "self._positions = self._positions[rows]",
         "self._positions = self._positions[: len(rows)]",
-        "tests/models/test_causal_lm.py",
+        "tests/models/test_shared_decoding.py",
+    ),
+    Mutant(
+        "prompts that lost their rows keep the mask of those that stay",
+        "lit_rl/models/shared_decoding.py",
+        "self.bias = self.bias[needed]",
+        "self.bias = self.bias[: len(needed)]",
+        "tests/models/test_shared_decoding.py",
     ),
     Mutant(
         "positions of prompts count left pads",

@@ -45,14 +45,18 @@ class CachedDecoding(Decoding):
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         copies = copies.to(logits.device)
-        if len(copies) != len(prompts) or not torch.equal(copies, torch.arange(len(copies), device=copies.device)):
-            self._cache.reorder_cache(copies)
-        self._length = prompt_ids.shape[1]
         self._positions = positions[copies, -1]
+        self.room = self._room(prompt_mask[copies])
+        self._begin_rows(copies, prompt_mask, most_tokens)
+        return logits[copies]
+
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, most_tokens: int) -> None:
+        """Give each row what was read of its prompt."""
+        if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies), device=copies.device)):
+            self._cache.reorder_cache(copies)
+        self._length = prompt_mask.shape[1]
         self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=copies.device)
         self._mask[:, : self._length] = prompt_mask[copies].long()
-        self.room = self._room(prompt_mask[copies])
-        return logits[copies]
 
     def _room(self, mask: Tensor) -> list[int]:
         used = [mask.shape[1]] * len(mask) if counts_pads(self.model) else mask.sum(-1).tolist()
@@ -61,9 +65,12 @@ class CachedDecoding(Decoding):
     def append(self, tokens: Tensor) -> Tensor:
         """One forward pass over a token per row; see :meth:`Decoding.append`."""
         self._length += 1
+        self._advance()
+        return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
+
+    def _advance(self) -> None:
         # A row that has ended but was not dropped yet may have used its last position; what it gets is not read.
         self._positions = (self._positions + 1).clamp(max=self._max_positions - 1)
-        return self._forward(tokens[:, None], self._mask[:, : self._length], self._positions[:, None])
 
     def keep(self, rows: Tensor) -> None:
         """Drop the other rows from every state."""
@@ -80,7 +87,7 @@ class CachedDecoding(Decoding):
             return StopReason.EOS
         return StopReason.STOP_STRING if self.codec.holds_stop(ids, stop_strings) else None
 
-    def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor) -> Tensor:
+    def _forward(self, ids: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
         given = self._fixed | ({"position_ids": positions} if self._takes_positions else {})
         if self._cache is not None:
             given[self._cache_name] = self._cache

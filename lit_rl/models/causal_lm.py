@@ -26,6 +26,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, projection
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
+from lit_rl.models.shared_decoding import SharedDecoding, can_share
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.text_codec import TextCodec
@@ -107,6 +108,7 @@ class CausalLM(Policy):
         self.tokenizer: Any = None
         self.frozen_reference: Any = None
         self.reference_was_refreshed = False
+        self._decoding: type[CachedDecoding] | None = None
 
     def load(self) -> None:
         """Build the model and its tokenizer; see :mod:`lit_rl.models.loading`."""
@@ -151,8 +153,10 @@ class CausalLM(Policy):
                 self.tokenizer.chat_template = self.chat_template
 
     def decoding(self) -> CachedDecoding:
-        """From the model's cache; see :mod:`lit_rl.models.cached_decoding`."""
-        return CachedDecoding(self.model, self.codec)
+        """From a cache that shares prompts, see :mod:`lit_rl.models.shared_decoding`, or from the model's own."""
+        if self._decoding is None:
+            self._decoding = SharedDecoding if can_share(self.model) else CachedDecoding
+        return self._decoding(self.model, self.codec)
 
     def forward(
         self,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.cached_decoding import CachedDecoding
+from lit_rl.models.decoding import Decoding
 from lit_rl.models.family import UnsupportedModelError, text_config
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
@@ -71,25 +72,34 @@ def _compare(model: Any) -> None:
 
 def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Logits [B * (T + 1), V] after the prompts and each of the T tokens: rows alone, scored, sampled."""
-    ids, mask = _rows(model)
+    ids, mask = probe_rows(model)
     width = ids.shape[1] - _DECODED
     alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
     hidden = hidden_states(model, ids, mask)[:, width - 1 :]
     scored = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
-    decoding = CachedDecoding(model)
+    sampled = decoded(CachedDecoding(model), ids, mask)
+    return torch.cat(alone).float(), scored.flatten(0, 1).float(), sampled
+
+
+def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:
+    """Logits [B * (T + 1), V] of rows [B, P + T] that are read and then written token by token, two of each.
+
+    One row of each two leaves after the first token.
+    """
+    width = ids.shape[1] - _DECODED
     prompts = [row[m].tolist() for row, m in zip(ids[:, :width], mask[:, :width], strict=True)]
-    sampled = [decoding.read(prompts, torch.tensor([0, 0, 1, 1]), _DECODED)[::2]]
-    rows = torch.tensor([0, 0, 1, 1])
+    rows = torch.arange(len(ids)).repeat_interleave(2)
+    sampled = [decoding.read(prompts, rows, _DECODED)[::2]]
     for step in range(_DECODED):
         if step == 1:  # the rest of the steps are those of a batch that has become smaller
-            decoding.keep(torch.tensor([1, 3]))
-            rows = rows[[1, 3]]
+            decoding.keep(torch.arange(1, len(rows), 2))
+            rows = rows[1::2]
         logits = decoding.append(ids[rows.to(ids.device), width + step])
         sampled.append(logits[-1 - len(rows) // 2 :: len(rows) // 2])  # the second row of each prompt
-    return torch.cat(alone).float(), scored.flatten(0, 1).float(), torch.stack(sampled, 1).flatten(0, 1).float()
+    return torch.stack(sampled, 1).flatten(0, 1).float()
 
 
-def _rows(model: Any) -> tuple[Tensor, Tensor]:
+def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
     """Ids [B, P + T] that differ from row to row, and their mask: pads on the left of the first."""
     device = next(model.parameters()).device
     width = max(_PROMPT_TOKENS) + _DECODED

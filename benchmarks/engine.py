@@ -1,0 +1,183 @@
+"""Completions a second of the default engine beside ``model.generate``, on the same requests, turn by turn in one run.
+
+    python benchmarks/engine.py                     # generate, the engine, the engine on the family's own cache
+    python benchmarks/engine.py --other CHECKOUT    # and the engine of another checkout of lit_rl, in its own process
+
+A random Qwen2 (hidden 128, 4 layers, 1,024 words) samples 8 completions of each of 16 prompts of 120 to 200 tokens. A
+bias on the logit of EOS ends a completion with probability 1/48 at each token, and 128 tokens are the most, so lengths
+are geometric with every way of sampling. Two more tables give tokens a second where the rows of a rollout fall into
+groups of 4 to 64 and where 16 to 1,024 problems wait for 128 rows. Prints medians of CPU seconds and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_rl.engines import InProcess, Request
+from lit_rl.models import CausalLM
+from lit_rl.types import Sampling
+
+ROWS, MEAN_TOKENS, MAX_TOKENS = 128, 48, 128
+MODEL = {
+    "model_type": "qwen2",
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+    "vocab_size": 1024,
+}
+Measured = tuple[float, int]
+"""CPU seconds and sampled tokens."""
+
+
+def random_policy() -> CausalLM:
+    """A random model with one EOS, which comes with probability 1 / MEAN_TOKENS."""
+    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer")
+    policy = CausalLM(config=MODEL, tokenizer=tokenizer)
+    policy.load()
+    policy.eval()
+    head = policy.model.lm_head
+    head.bias = torch.nn.Parameter(torch.zeros(head.out_features))
+    eos = policy.tokenizer.eos_token_id
+    with torch.no_grad():
+        share = policy.model(torch.arange(8, 200)[None]).logits[0].softmax(-1)[:, eos].mean().item()
+        head.bias[eos] = math.log((1 - share) / share / (MEAN_TOKENS - 1))
+    policy.model.generation_config.eos_token_id = eos
+    policy.codec.eos_ids = frozenset({eos})
+    return policy
+
+
+def requests(num_prompts: int, group: int, turn: int) -> list[Request]:
+    """Rows of random prompts, another stream for each turn."""
+    generator = torch.Generator().manual_seed(num_prompts)
+    lengths = torch.randint(120, 201, (num_prompts,), generator=generator).tolist()
+    prompts = [tuple(torch.randint(8, 1000, (n,), generator=generator).tolist()) for n in lengths]
+    rows = range(num_prompts * group)
+    return [Request(i, prompts[i // group], (turn << 32) + i, MAX_TOKENS) for i in rows]
+
+
+def sample(policy: CausalLM, rows: list[Request], max_rows: int | None = None) -> Measured:
+    """In a session of the engine."""
+    start, tokens = time.process_time(), 0
+    with InProcess(max_rows).session(policy, Sampling()) as session:
+        session.submit(rows)
+        while session.num_unfinished:
+            tokens += sum(len(done.ids) for done in session.step())
+    return time.process_time() - start, tokens
+
+
+def generate(policy: CausalLM, rows: list[Request]) -> Measured:
+    """With transformers, all rows in one batch behind left pads."""
+    start = time.process_time()
+    width, pad = max(len(row.prompt_ids) for row in rows), policy.codec.pad_id
+    ids = torch.tensor([(pad,) * (width - len(row.prompt_ids)) + row.prompt_ids for row in rows])
+    mask = torch.tensor([(0,) * (width - len(row.prompt_ids)) + (1,) * len(row.prompt_ids) for row in rows])
+    torch.manual_seed(rows[0].stream >> 32)
+    out = policy.model.generate(
+        ids, attention_mask=mask, do_sample=True, top_k=0, top_p=1.0, max_new_tokens=MAX_TOKENS, pad_token_id=pad
+    )[:, width:]
+    seconds = time.process_time() - start
+    (eos,) = policy.codec.eos_ids
+    ended = (out == eos).cumsum(-1)
+    return seconds, int((ended == 0).sum() + (ended[:, -1] > 0).sum())
+
+
+class Other:
+    """The engine of another checkout, in a process of its own that samples when it is told to."""
+
+    def __init__(self, checkout: Path, threads: int) -> None:
+        command = [sys.executable, __file__, "--answer", "--threads", str(threads)]
+        environment = dict(os.environ, PYTHONPATH=str(checkout.resolve()))
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+
+    def __call__(self, num_prompts: int, group: int, turn: int) -> Measured:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(num_prompts, group, turn, file=self.process.stdin, flush=True)
+        seconds, tokens = json.loads(self.process.stdout.readline())
+        return seconds, tokens
+
+
+def answer(policy: CausalLM) -> None:
+    """Be the other process."""
+    for line in sys.stdin:
+        print(json.dumps(sample(policy, requests(*map(int, line.split())))), flush=True)
+
+
+def compare(ways: dict[str, Callable[[int], Measured]], rounds: int) -> list[dict[str, Any]]:
+    """Alternate; the first round warms up."""
+    taken: dict[str, list[Measured]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, way in ways.items():
+            taken[name].append(way(turn))
+    table = []
+    for name, all_turns in taken.items():
+        seconds, tokens = zip(*all_turns[1:], strict=True)
+        table.append({"way": name, "seconds": seconds, "tokens": tokens, "median": statistics.median(seconds)})
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--other", type=Path, help="root of another checkout of lit_rl")
+    parser.add_argument("--groups", type=int, nargs="*", default=[4, 8, 16, 32, 64], help="group sizes of 128 rows")
+    parser.add_argument("--pools", type=int, nargs="*", default=[16, 64, 256, 1024], help="problems that wait")
+    parser.add_argument("--pool-group", type=int, default=8, help="rows of each problem that waits")
+    parser.add_argument("--answer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    policy = random_policy()
+    if given.answer:
+        return answer(policy)
+    shape = 16, 8
+    ways: dict[str, Callable[[int], Measured]] = {
+        "generate": lambda turn: generate(policy, requests(*shape, turn)),
+        "engine": lambda turn: sample(policy, requests(*shape, turn)),
+    }
+    if given.other is not None:
+        other = Other(given.other, given.threads)
+        ways["other checkout"] = lambda turn: other(*shape, turn)
+    beside = compare(ways, given.rounds)
+    ours = next(row["median"] for row in beside if row["way"] == "engine")
+    print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}, {given.threads} thread(s)")
+    print(f"{'16 prompts x 8':<18}{'CPU s':>8}{'completions/s':>16}{'x engine':>10}{'mean tokens':>13}")
+    for row in beside:
+        mean, length = row["median"], sum(row["tokens"]) / len(row["tokens"]) / ROWS
+        print(f"{row['way']:<18}{mean:>8.3f}{ROWS / mean:>16.1f}{mean / ours:>10.2f}{length:>13.1f}")
+    groups: dict[str, Callable[[int], Measured]] = {
+        f"{size}": lambda turn, size=size: sample(policy, requests(ROWS // size, size, turn))  # type: ignore[misc]
+        for size in given.groups
+    }
+    pools: dict[str, Callable[[int], Measured]] = {
+        f"{size}": lambda turn, size=size: sample(policy, requests(size, given.pool_group, turn), ROWS)  # type: ignore[misc]
+        for size in given.pools
+    }
+    tables = {"beside": beside, "groups": compare(groups, given.rounds), "pools": compare(pools, 1) if pools else []}
+    for title in ("groups", "pools"):
+        print(f"{title:<18}{'CPU s':>8}{'tokens/s':>16}")
+        for row in tables[title]:
+            print(f"{row['way']:<18}{row['median']:>8.3f}{sum(row['tokens']) / sum(row['seconds']):>16.0f}")
+    if given.output:
+        given.output.write_text(json.dumps(tables, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Decoding with shared prompts against decoding from the model's own cache: the same logits up to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from engines.recorded import language_model
+from support.families import config_of
+
+from lit_rl.engines import Generation, InProcess, Request
+from lit_rl.models import CausalLM, LoRA, shared_decoding
+from lit_rl.models.cached_decoding import CachedDecoding
+from lit_rl.models.shared_decoding import SharedDecoding, can_share
+from lit_rl.types import Sampling, StopReason
+
+IN_DOUBLE = {"qwen2": 1e-10, "gpt2": 1e-10, "gpt_bigcode": 1e-10, "llama_dynamic": 2e-5, "phi3_longrope": 2e-5}
+"""Grouped heads, learned positions, a single head of keys, long RoPE; the last two round to float32 on their way."""
+SHARING = (*IN_DOUBLE, "mixtral")
+"""Experts too, which transformers does not compute in float64."""
+NOT_SHARING = ("gemma2", "gpt_neo", "mamba2", "granitemoehybrid", "bloom", "mistral")
+"""Windows and caps, an attention of its own, recurrent states, hybrids, positions from the mask."""
+PROMPTS = [(5, 6, 7, 8, 9, 10, 11), (12,), (13, 14, 15), (16, 17, 18, 19, 20)]
+COPIES = [1, 0, 0, 2, 0, 1, 3, 0]
+"""Of different numbers, in no order."""
+
+
+def double(policy: CausalLM) -> CausalLM:
+    policy.model.double()
+    policy.eval()
+    return policy
+
+
+@torch.no_grad()
+def written(decoding: CachedDecoding, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> torch.Tensor:
+    """Logits of rows that write random tokens; a third of the rows leaves after each third of the way."""
+    drawn = torch.randint(0, 200, (tokens, len(copies)), generator=torch.Generator().manual_seed(1))
+    logits = [decoding.read(prompts, torch.tensor(copies), tokens)]
+    held = torch.arange(len(copies))
+    for step in range(tokens):
+        if len(held) > 2 and step and step % max(1, tokens // 3) == 0:
+            stay = torch.arange(len(held)) % 3 != step % 3
+            decoding.keep(stay.nonzero()[:, 0])
+            held = held[stay]
+        logits.append(decoding.append(drawn[step, held]))
+    return torch.cat(logits)
+
+
+def gap(policy: CausalLM, prompts: list[tuple[int, ...]], copies: list[int], tokens: int) -> float:
+    plain, shared = (written(kind(policy.model), prompts, copies, tokens) for kind in (CachedDecoding, SharedDecoding))
+    return float((shared - plain).abs().max())
+
+
+@pytest.mark.parametrize("family", IN_DOUBLE)
+def test_logits_are_those_of_the_models_own_cache(family: str, byte_tokenizer: str) -> None:
+    """Left pads, rows that leave, prompts that nobody reads any more, and buffers that grow."""
+    policy = double(language_model(family, byte_tokenizer))
+    assert gap(policy, PROMPTS, COPIES, 70) < IN_DOUBLE[family]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "copies"),
+    [
+        ([(5, 6, 7)], [0]),
+        ([(5, 6, 7)], [0] * 9),
+        ([(i, i + 1) for i in range(12)], [0] * 12 + list(range(1, 12))),
+    ],
+)
+def test_numbers_do_not_depend_on_how_rows_spread_over_prompts(
+    byte_tokenizer: str, prompts: list[tuple[int, ...]], copies: list[int]
+) -> None:
+    """One row, one prompt, and a prompt of many rows beside many of one: there each row gets a prompt of its own."""
+    policy = double(language_model("qwen2", byte_tokenizer))
+    assert gap(policy, prompts, copies, 10) < 1e-10
+    decoding = SharedDecoding(policy.model)
+    written(decoding, prompts, copies, 1)
+    assert len(decoding._groups.bias) * decoding._groups.size <= 4 * len(copies)
+
+
+def test_adapters_decode_alike(byte_tokenizer: str) -> None:
+    policy = CausalLM(config=config_of("llama"), tokenizer=byte_tokenizer, lora=LoRA(rank=2))
+    policy.load()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.1)
+    assert isinstance(policy.decoding(), SharedDecoding)
+    assert gap(double(policy), PROMPTS, COPIES, 12) < 2e-5
+
+
+@pytest.mark.parametrize("family", [*SHARING, *NOT_SHARING])
+def test_models_that_cannot_share_prompts_keep_their_own_cache(family: str, byte_tokenizer: str) -> None:
+    policy = language_model(family, byte_tokenizer)
+    assert can_share(policy.model) == (family in SHARING)
+    assert type(policy.decoding()) is (SharedDecoding if family in SHARING else CachedDecoding)
+
+
+@pytest.mark.parametrize("extra", [{"softcap": 50.0}, {"s_aux": torch.zeros(4)}, {"sliding_window": 9}])
+def test_attention_that_is_more_than_keys_and_values_is_refused(
+    byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch, extra: dict[str, object]
+) -> None:
+    """However little it changes in a probe of a few tokens."""
+    policy = language_model("qwen2", byte_tokenizer)
+    assert can_share(policy.model)
+    for layer in policy.model.model.layers:
+        plain = layer.self_attn.forward
+        monkeypatch.setattr(layer.self_attn, "forward", lambda *a, plain=plain, **k: plain(*a, **k, **extra))
+    assert not can_share(policy.model)
+
+
+def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = language_model("qwen2", byte_tokenizer)
+    decoding = policy.decoding()
+    with torch.no_grad():
+        decoding.read([(1, 2)], torch.tensor([0, 0]), 4)
+        monkeypatch.setattr(shared_decoding._Groups, "gather", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            decoding.append(torch.tensor([1, 2]))
+    assert policy.model.config._attn_implementation == "sdpa"
+
+
+def test_a_prompt_is_held_once_and_forgotten_with_its_last_row(byte_tokenizer: str) -> None:
+    """Ten rows of two prompts; memory of own tokens grows with what is written, not with what may be."""
+    decoding = language_model("qwen2", byte_tokenizer).decoding()
+    with torch.no_grad():
+        decoding.read([(1, 2, 3), (4, 5)], torch.tensor([0] * 5 + [1] * 5), 10_000)
+        decoding.append(torch.arange(10))
+        layers = decoding._cache.layers
+        assert [len(layer.prompt_keys) for layer in layers] == [2, 2]
+        assert all(len(layer.keys) == 10 and layer.keys.shape[-2] == 32 for layer in layers)
+        decoding.keep(torch.tensor([6, 8]))
+        decoding.append(torch.arange(2))
+    assert [(len(layer.prompt_keys), len(layer.keys)) for layer in layers] == [(1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gpt2"])
+def test_samples_are_those_from_the_models_own_cache(family: str, byte_tokenizer: str) -> None:
+    """In float64, with rows that end at once, at EOS, at a stop string, at a limit and where positions are full."""
+    policy = double(language_model(family, byte_tokenizer))
+    prompts = [*PROMPTS, tuple(range(100))]
+    requests = [Request(i, prompts[i % 5], i, max_tokens=60, stop_strings=("e", "x")) for i in range(40)]
+    requests += [replace(one, row=one.row + 40, max_tokens=1 + one.row % 7) for one in requests[:10]]
+    policy.codec.eos_ids = frozenset(range(0, 256, 50))
+
+    def sampled(decoding: Callable[[], CachedDecoding]) -> dict[int, Generation]:
+        policy.decoding = decoding  # type: ignore[method-assign]
+        with InProcess().session(policy, Sampling(temperature=0.8)) as session:
+            session.submit(requests)
+            return {one.row: one for _ in range(60) for one in session.step()}
+
+    plain = sampled(lambda: CachedDecoding(policy.model, policy.codec))
+    shared = sampled(lambda: SharedDecoding(policy.model, policy.codec))
+    assert {one.reason for one in plain.values()} == set(StopReason)
+    assert len(plain) == 50 and max(len(one.ids) for one in plain.values()) > 28
+    for row, one in plain.items():
+        assert (shared[row].ids, shared[row].reason) == (one.ids, one.reason)
+        assert shared[row].logprobs == pytest.approx(one.logprobs, abs=1e-10)
