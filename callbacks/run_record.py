@@ -161,7 +161,7 @@ class RunRecord(pl.Callback):
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
-        tokens = token_values(rollout, rewards, experience, module.seen_in_update)
+        tokens = token_values(rollout, rewards, experience, module.at_hand.found)
         decode = module.policy.codec.decode
         rows: list[dict[str, Any]] = []
         for number in chosen:

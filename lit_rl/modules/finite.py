@@ -42,12 +42,6 @@ def evidence_of_experience(micro: Experience) -> Evidence:
     return evidence_of_completions(micro.completions) | tensors
 
 
-def evidence_of_update(micro: Experience | None, logprobs: Tensor | None) -> Evidence:
-    """The micro-batch at hand, if there is one, and the policy's log-probabilities of it, if they are known."""
-    rows = evidence_of_experience(micro) if micro is not None else {}
-    return rows | ({"logprobs": logprobs.cpu()} if logprobs is not None else {})
-
-
 def norms(module: nn.Module) -> Evidence:
     """Norms of weights and gradients of all that learns; where one is not finite, look there first."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]

@@ -20,9 +20,10 @@ from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.at_hand import AtHand
 from lit_rl.modules.base import LARGEST_FAILED_SHARE
 from lit_rl.modules.counted_module import degenerate_share
-from lit_rl.modules.finite import Evidence, evidence_of_update
+from lit_rl.modules.finite import Evidence
 from lit_rl.modules.logprobs_module import LogprobsModule, require_unfiltered
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
@@ -97,12 +98,7 @@ class RolloutModule(LogprobsModule):
         self.max_rollouts, self.refresh_reference_every = max_rollouts, refresh_reference_every
         self.max_infrastructure_failures = max_infrastructure_failures
         self.is_on_policy = num_epochs == 1 and num_minibatches == 1
-        self.micro_at_hand: Experience | None = None
-        self.logprobs_at_hand: Tensor | None = None
-        self.entropy_at_hand: Tensor | None = None
-        self.seen_in_update: dict[str, Tensor] = {}
-        """Of the last rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
-        forward pass of the last update that its row was part of; NaN in rows that were not trained."""
+        self.at_hand = AtHand()
 
     # -- what an algorithm says ----------------------------------------------------------------------------
 
@@ -176,7 +172,7 @@ class RolloutModule(LogprobsModule):
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
-        self.seen_in_update = {}
+        self.at_hand = AtHand()
         self.progress.updates = self.num_epochs * self.num_minibatches
         for epoch in range(self.num_epochs):
             seed = StreamKey(self.seed, "minibatches", self.rollout_step).seed_of("epoch", epoch)
@@ -198,13 +194,13 @@ class RolloutModule(LogprobsModule):
         self.progress.part, self.progress.parts = 0, len(pieces)
         for piece in pieces:
             micro = experience.select(piece).trim() if len(piece) else idle(experience)
-            self.micro_at_hand, self.logprobs_at_hand, self.entropy_at_hand = micro, None, None
+            self.at_hand.take(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
-            self.keep_seen(experience, piece)
+            self.at_hand.keep(piece, like=experience.advantages)
             self.progress.part += 1
         if not pieces:
             return True
@@ -214,31 +210,20 @@ class RolloutModule(LogprobsModule):
         else:
             self.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
-        self.micro_at_hand = self.logprobs_at_hand = self.entropy_at_hand = None
+        self.at_hand.let_go()
         means.merge(of_update)
         return near
 
-    def keep_seen(self, experience: Experience, piece: Tensor) -> None:
-        """Keep what the forward pass of some rows found, for callbacks to read: :attr:`seen_in_update`."""
-        for name, seen in (("logprobs", self.logprobs_at_hand), ("entropy", self.entropy_at_hand)):
-            if seen is None or not len(piece):
-                continue
-            if name not in self.seen_in_update:
-                self.seen_in_update[name] = torch.full_like(experience.advantages, torch.nan)
-            kept = self.seen_in_update[name]
-            kept[piece.to(kept.device), : seen.shape[1]] = seen.to(kept.dtype)
-
     def evidence(self) -> Evidence:
         """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
-        return {"rollout": self.rollout_step} | evidence_of_update(self.micro_at_hand, self.logprobs_at_hand)
+        return {"rollout": self.rollout_step} | self.at_hand.evidence()
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         with_entropy = self.objective.entropy_coef != 0
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
-        self.logprobs_at_hand = logprobs.detach()
-        self.entropy_at_hand = None if entropy is None else entropy.detach()
-        old_logprobs = self.logprobs_at_hand if self.is_on_policy else micro.old_logprobs
+        self.at_hand.note(logprobs, entropy)
+        old_logprobs = logprobs.detach() if self.is_on_policy else micro.old_logprobs
         assert old_logprobs is not None
         loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
         return aggregate(loss, micro.loss_mask, mode=self.aggregate, denominator=denominator), metrics

@@ -65,7 +65,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     advantages = torch.arange(completions.completion_ids.numel()).view(completions.completion_ids.shape) / 3
     experience = Experience(completions, rewards.rewards, rewards.valid, advantages)
     codec = SimpleNamespace(decode=lambda *_: ("", ()))
-    module = SimpleNamespace(rollout_step=1, policy=SimpleNamespace(codec=codec), seen_in_update={})
+    module = SimpleNamespace(rollout_step=1, policy=SimpleNamespace(codec=codec), at_hand=SimpleNamespace(found={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
     record._path = folder

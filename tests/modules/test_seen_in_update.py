@@ -21,7 +21,7 @@ class Watch(pl.Callback):
     def on_rollout_end(
         self, trainer: Any, module: Any, rollout: Any, rewards: Any, experience: Any, metrics: Any
     ) -> None:
-        self.completions, self.experience, self.seen = rollout.completions, experience, module.seen_in_update
+        self.completions, self.experience, self.seen = rollout.completions, experience, module.at_hand.found
 
 
 def watch(make_module: Make, folder: Path, **options: Any) -> tuple[torch.Tensor, torch.Tensor, Watch]:

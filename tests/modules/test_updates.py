@@ -161,7 +161,7 @@ class Scored(GRPO):
 
     def policy_loss(self, micro: Any, denominator: torch.Tensor) -> Any:
         result = super().policy_loss(micro, denominator)
-        new, sampled = self.logprobs_at_hand, micro.completions.sampler_logprobs
+        new, sampled = self.at_hand.logprobs, micro.completions.sampler_logprobs
         assert new is not None
         old = new if micro.old_logprobs is None else micro.old_logprobs
         mask = micro.loss_mask
