@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
 from lit_rl.messages import explain, fail
+
+LIGHT = ("configs", "report", "show")
+"""Verbs that are answered without torch."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -15,7 +19,7 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments in (["--version"], ["-V"]):
         print(f"lit-rl {__version__}")
         return
-    if arguments and arguments[0] in ("configs", "report"):
+    if arguments and arguments[0] in LIGHT:
         light(arguments[0], arguments[1:])
         return
     from lit_rl.cli import main as run
@@ -29,13 +33,16 @@ def light(verb: str, arguments: Sequence[str]) -> None:
 
     from lit_rl.report import report
     from lit_rl.shipped_configs import configs
+    from lit_rl.show import show
 
     try:
-        {"configs": configs, "report": report}[verb](arguments)
+        {"configs": configs, "report": report, "show": show}[verb](arguments)
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:
         fail(explain(str(error)), status=2)
+    except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
         fail(str(error), status=1)
 

@@ -16,6 +16,7 @@ from lit_rl.check_data import check_data
 from lit_rl.export import export
 from lit_rl.report import report
 from lit_rl.shipped_configs import configs
+from lit_rl.show import show
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
@@ -23,5 +24,6 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "configs": configs,
     "export": export,
     "report": report,
+    "show": show,
 }
 """Verb to function of the remaining arguments; all other verbs are LightningCLI's."""

@@ -1,0 +1,137 @@
+"""`lit-rl show` on recorded rollouts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.browser import browser
+from support.recorded_runs import row, write_run
+
+from lit_rl.report import report
+from lit_rl.run_files import read_rollouts
+from lit_rl.run_files.token_values import KINDS, values_of
+from lit_rl.show import show
+
+FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two rollouts; the best row is in the first one."""
+    first = [
+        row(0, "ab", 1.0),
+        row(7, "c\nd", -0.5, outcome=FAILED, failing=[2, 3], terms={"tests": 0.0, "lint": -0.5}),
+    ]
+    return write_run(tmp_path / "run", {1: first, 2: [row(3, "e", 0.25), row(4, "f", None)]})
+
+
+def shown(capsys: pytest.CaptureFixture[str], run: Path, *options: str) -> str:
+    show([str(run), *options])
+    return capsys.readouterr().out
+
+
+def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, run, "--rollout", "1", "--row", "7").splitlines()[1:] == [
+        "rollout 1, row 7: p/0",
+        "reward -0.5 (tests 0, lint -0.5), exception: KeyError, line 2 (1 of 2 cases passed)",
+        "others of its group: row 0 1",
+        "",
+        "prompt",
+        "Write it.",
+        "",
+        "completion, 4 tokens",
+        "c",
+        "d",
+        "",
+        "failing line",
+        "    1 c",
+        ">   2 d",
+        "",
+        "standard error",
+        "KeyError: 3",
+    ]
+
+
+def test_the_best_completion_is_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "rollout 1, row 0: p/0\nreward 1 " in shown(capsys, run, "--best")
+
+
+def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, run).splitlines()
+    assert lines[1:3] == ["rollout 2: 2 of 8 rows were kept; --row shows one", "  p/0"]
+    assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
+
+
+def test_tokens_are_coloured_by_their_value(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orange for what lost reward; the failing line is underlined; no colour reaches over the end of a line."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    text = shown(capsys, run, "--rollout", "1", "--row", "7", "--colour", "credit")
+    orange = "30;48;2;236;136;64"
+    assert f"\x1b[{orange}mc\x1b[0m" in text and f"\x1b[4m\x1b[{orange}md\x1b[0m" in text
+    assert all(line.count("\x1b[0m") >= line.count("\x1b[30") for line in text.splitlines())
+    assert "48;2" not in shown(capsys, run, "--rollout", "1", "--row", "7", "--colour", "none")
+
+
+def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences, a carriage return, a bell, and marks that turn the direction of text."""
+    hostile = "\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m"
+    outcome = {"stderr": hostile, "exception_type": hostile}
+    rows = [row(0, hostile, 0.0, task_id=hostile, prompt=hostile, outcome=outcome, terms={hostile: 0.0})]
+    text = shown(capsys, write_run(tmp_path / "run", {1: rows}), "--rollout", "1", "--row", "0")
+    assert r"\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m" in text
+    assert not [one for one in text if not one.isprintable() and one != "\n"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rollout", "9"], "rollout 9 was not recorded: there are 1 to 2"),
+        (["--rollout", "1", "--row", "5"], "row 5 of rollout 1 was not kept; there are: 0, 7"),
+        (["--colour", "red"], "--colour red is unknown: use credit, advantage"),
+    ],
+)
+def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        show([str(run), *options])
+
+
+def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
+        show([str(tmp_path)])
+
+
+def test_it_starts_without_torch(run: Path) -> None:
+    script = "import sys; from lit_rl.__main__ import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script, "show", str(run), "--best"], check=True, capture_output=True)
+
+
+def test_a_reader_that_has_read_enough_is_no_error(run: Path) -> None:
+    command = f"{sys.executable} -m lit_rl show {run} --best | true; echo ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("0\n", "")
+
+
+def test_page_and_terminal_colour_by_the_same_values(tmp_path: Path) -> None:
+    """What the page's script computes of a token is what Python does."""
+    tokens = {
+        "ids": [1, 2], "credit": [0.25, -0.5], "advantage": [1.5, 0.0], "logprob_sampled": [-0.1, -2.0],
+        "logprob_old": [-0.25, -2.5], "logprob_update": [-0.5, None], "logprob_ref": [-1.0, -2.0],
+        "value": [0.125, 0.5], "entropy": [0.75, None],
+    }  # fmt: skip
+    folder = write_run(tmp_path / "run", {1: [row(0, "a", 1.0, tokens=tokens)]})
+    (rollout,) = read_rollouts(folder)
+    report([str(folder), "--html", str(tmp_path / "report.html")])
+    with browser() as page:
+        page.open(tmp_path / "report.html")
+        titles = page.run("[...document.querySelectorAll('.token')].map(t => t.title)")
+    assert [title.split("\n")[1:] for title in titles] == [
+        [f"{kind} {found[i]:.3g}" if i in found else f"{kind} none" for kind in KINDS
+         for found in [values_of(rollout.rows[0], kind)]]
+        for i in (0, 1)
+    ]  # fmt: skip
