@@ -22,27 +22,26 @@ from lit_rl.callbacks.run_folder import RunFolder, remove
 
 
 class Checkpointing(Checkpoint):
-    """Saves a run so that the same command, started again, goes on where it stopped, to the last bit.
+    """Saves a run so that the same command, started again, resumes where it stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
     ``every_n_rollouts``, when ``every_minutes`` have passed, at the end, and when SIGTERM, SIGUSR1 or Ctrl-C
     asked the run to stop; where a validation follows the rollout, after it. ``last.ckpt`` and ``best.ckpt`` are links.
 
-    A start looks into ``folder``: the newest whole checkpoint there is where it goes on, in the same version of
-    the logger; a checkpoint given on the command line counts only for the first start. A folder belongs to one
-    living run at a time. ``lit-rl fit`` does this by itself; in Python, pass ``ckpt_path=callback.prepare(trainer)``
-    to ``trainer.fit``.
+    A start looks into ``folder`` and resumes from the newest whole checkpoint, in the same version of the logger; a
+    checkpoint given on the command line counts only for the first start. Only one run at a time can use a folder.
+    ``lit-rl fit`` does this by itself; in Python, pass ``ckpt_path=callback.prepare(trainer)`` to ``trainer.fit``.
 
     The state of every random generator of every rank is saved; it is restored if the number of ranks is the same.
 
     Args:
-        folder: of the run. Two runs need two folders.
+        folder: the run's folder. Two runs need two folders.
         every_n_rollouts: save after this many; ``None`` for never.
         every_minutes: save at the first rollout's end once this many minutes have passed since the last save.
         monitor: validation metric that says which checkpoint is the best, such as ``val/greedy/pass@1``.
         mode: whether the best is its largest or its smallest value.
-        keep: how many of the newest to keep (two, so that there is one before a broken one), beside the best.
-        resume: go on from what is in the folder. Without it a folder that holds checkpoints is refused.
+        keep: how many of the newest to keep (two, so that there is one before a broken one), besides the best.
+        resume: resume from what is in the folder. Without it a folder that holds checkpoints is refused.
     """
 
     def __init__(
@@ -84,11 +83,11 @@ class Checkpointing(Checkpoint):
         """Claim the folder and say where this start begins; call it before ``trainer.fit``.
 
         Args:
-            trainer: that will fit.
+            trainer: the trainer that will fit.
             ckpt_path: where the first start begins; ``None`` for a fresh policy.
 
         Returns:
-            path of a checkpoint, or ``None``.
+            Path of a checkpoint, or ``None``.
 
         Raises:
             RunIsLiveError: another process is training in the folder.
@@ -173,7 +172,7 @@ class Checkpointing(Checkpoint):
         )
         self._wanted = self._wanted or self._is_due(trainer, _count(trainer, pl_module))
         if self.preempted:
-            rank_zero_info("a signal asked this run to stop: it saves and ends, and can go on later")
+            rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
             trainer.should_stop = True
             self._owes_validation = _validates_next(trainer)
             trainer.limit_val_batches = 0  # no time for it now: the next start makes up for it
@@ -195,13 +194,13 @@ class Checkpointing(Checkpoint):
             self._save(trainer, pl_module, last_chance=True)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Give back folder and signals."""
+        """Release folder and signals."""
         self._flag.uninstall()
         self.run.unlock()
         self._prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Give back folder and signals; the last checkpoint stays what it is."""
+        """Release folder and signals; the last checkpoint stays what it is."""
         self.teardown(trainer, pl_module, "fit")
 
     def _is_due(self, trainer: pl.Trainer, count: int) -> bool:
@@ -288,12 +287,12 @@ class Checkpointing(Checkpoint):
         rank_zero_warn(f"{message}; trying again after the next rollout")
         self._wanted = True
 
-    # -- what a checkpoint holds beside Lightning's own ------------------------------------------------------
+    # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Random generators of all ranks; all ranks call. And what an export wants to know."""
+        """Add random generators of all ranks (all ranks call), and what an export needs."""
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
         checkpoint["metrics"] = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
@@ -301,7 +300,7 @@ class Checkpointing(Checkpoint):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Keep them until training starts: building the loaders draws numbers in between."""
+        """Keep the random states until training starts: building the loaders draws numbers in between."""
         self._generators = checkpoint.get("random_states")
 
     def state_dict(self) -> dict[str, Any]:
@@ -309,7 +308,7 @@ class Checkpointing(Checkpoint):
         return {"best_value": self.best_value, "owes_validation": self._owes_validation}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on comparing with it; the validation that was left out runs when training starts."""
+        """Restore the best value; a validation that was left out runs when training starts."""
         self.best_value = state_dict["best_value"]
         self._owes_validation = state_dict.get("owes_validation", False)
 
@@ -338,7 +337,7 @@ def _count(trainer: pl.Trainer, pl_module: pl.LightningModule) -> int:
 
 
 def _validates_next(trainer: pl.Trainer) -> bool:
-    """Whether the trainer validates before the next rollout; by its own rule, which it does not tell."""
+    """Whether the trainer validates before the next rollout. Uses Lightning's private rule: there is no public API."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
 
@@ -355,7 +354,7 @@ def _validate(trainer: pl.Trainer) -> None:
 
 
 def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
-    """A fault of any rank is a fault of all, or the others would wait for ever."""
+    """Make a fault of any rank a fault of all, or the others would wait for ever."""
     if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
         return None
     return fault or "another rank could not write"

@@ -66,7 +66,7 @@ def conversation(completions: Completions, row: int, decode: Decode | None = Non
     Args:
         completions: N rows.
         row: which of them.
-        decode: of the policy's codec, to read what the environment said; without it its tokens are counted.
+        decode: the policy's codec's, to read what the environment said; without it its tokens are counted.
     """
     said: list[tuple[str, str]] = []
     turns = completions.turns[row]

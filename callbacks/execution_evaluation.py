@@ -19,7 +19,7 @@ _ALWAYS = ("num_problems", "median_program_bytes", *SUMMARY_NAMES)
 
 @dataclass
 class _Tally:
-    """What one sampling of one task came to: rows judged and passed per problem, as they stood after each turn."""
+    """Results of one sampling of one task: rows judged and passed per problem, as they stood after each turn."""
 
     turns: list[Counts] = field(default_factory=list)
     program_bytes: list[int] = field(default_factory=list)
@@ -48,7 +48,7 @@ class ExecutionEvaluation(pl.Callback):
 
     Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); how often is the trainer's
     ``val_check_interval``, counted in rollouts. Every problem counts once, whatever the number of ranks; sums
-    and counts are gathered, never means of means; a rank without problems does no harm.
+    and counts are gathered, never means of means; ranks without problems are fine.
 
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
     ``.../median_program_bytes`` and all that training logs of a rollout too, by the same names (see
@@ -56,8 +56,8 @@ class ExecutionEvaluation(pl.Callback):
     validation tasks ``val/<task>/<sampling>/...``. Rows that could not be judged for our own reasons are left out of
     pass@k.
 
-    A row of several turns counts once, as what its last program came to. Where rows may have several, ``.../pass@k/
-    turn_<n>`` says what pass@k would have been after n turns: a row that had fewer stays as it was.
+    A row of several turns counts once, by the outcome of its last program. Where rows may have several,
+    ``.../pass@k/turn_<n>`` is what pass@k would have been after n turns: a row that had fewer stays as it was.
 
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).
@@ -115,7 +115,7 @@ class ExecutionEvaluation(pl.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Count what a batch came to."""
+        """Count the results of a batch."""
         evaluated: Evaluated = outputs
         for name, rollout in evaluated.rollouts.items():
             tally = self._tallies.setdefault((dataloader_idx, name), _Tally())
@@ -148,7 +148,7 @@ class ExecutionEvaluation(pl.Callback):
 
 
 def _suffixes(max_turns: int) -> list[str]:
-    """What follows the name of a metric that is told turn by turn; nothing where there is one turn only."""
+    """Suffixes of a metric that is logged turn by turn; none if there is only one turn."""
     return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
 
 

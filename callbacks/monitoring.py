@@ -1,4 +1,4 @@
-"""Checks, before a run, whether the metric that it is judged by will ever be measured."""
+"""Checks, before a run, whether the metric that picks the best checkpoint will ever be measured."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 
 
 def warn_of_monitor(trainer: Any, pl_module: pl.LightningModule, monitor: str | None) -> None:
-    """Warn of a validation that never comes, or of a metric that nothing known logs; modules may log more.
+    """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
 
     Args:
-        trainer: that will fit.
-        pl_module: what it fits.
+        trainer: the trainer that will fit.
+        pl_module: the module to fit.
         monitor: the metric that says which checkpoint is the best, if there is one.
     """
     if trainer.limit_val_batches == 0:

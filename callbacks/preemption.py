@@ -1,4 +1,4 @@
-"""A signal of a scheduler or of Ctrl-C as a flag, looked at between rollouts."""
+"""A signal from a scheduler or Ctrl-C as a flag that is checked between rollouts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from types import FrameType
 from typing import Any
 
 REQUEUE_STATUS = 75
-"""Exit status of a run that was told to stop and can go on later (``EX_TEMPFAIL``)."""
+"""Exit status of a run that was told to stop and can be resumed later (``EX_TEMPFAIL``)."""
 
 INTERRUPT_STATUS = 130
-"""Exit status of a run that Ctrl-C ended, as shells have it: 128 and the number of SIGINT."""
+"""Exit status of a run that Ctrl-C ended, by the convention of shells: 128 plus the number of SIGINT."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
@@ -42,7 +42,7 @@ class PreemptionFlag:
         self._installed = True
 
     def uninstall(self) -> None:
-        """Give the signals back."""
+        """Restore the former handlers."""
         if threading.current_thread() is threading.main_thread():
             for number, handler in self._before.items():
                 signal.signal(number, handler)

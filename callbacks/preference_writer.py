@@ -11,8 +11,8 @@ from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
 
-Place = tuple[int, int, int]
-"""Batch, place in the batch of its rank, rank: the order of the problems, whatever the number of ranks."""
+Position = tuple[int, int, int]
+"""Batch, index in the batch of its rank, rank: the order of the problems, whatever the number of ranks."""
 
 
 class PreferenceWriter(pl.Callback):
@@ -22,7 +22,7 @@ class PreferenceWriter(pl.Callback):
     in the order of the problems. Of a row of several turns the last one is compared, as the answer to the prompt.
 
     Args:
-        path: where to; ends in ``.jsonl``.
+        path: file to write; ends in ``.jsonl``.
         margin: smallest difference of rewards, reward units.
         max_pairs: pairs of one problem at most; all if not given.
     """
@@ -31,7 +31,7 @@ class PreferenceWriter(pl.Callback):
         self.path = path
         self.margin = margin
         self.max_pairs = max_pairs
-        self._pairs: dict[Place, list[PreferencePair]] = {}
+        self._pairs: dict[Position, list[PreferencePair]] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Check whether there will be anything to compare."""
@@ -67,9 +67,9 @@ class PreferenceWriter(pl.Callback):
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Put the pairs of all ranks together and write them."""
-        of_problems = {place: pairs for part in gather_over_ranks(self._pairs) for place, pairs in part.items()}
+        of_problems = {position: pairs for part in gather_over_ranks(self._pairs) for position, pairs in part.items()}
         if trainer.is_global_zero:
-            pairs = [pair for place in sorted(of_problems) for pair in of_problems[place]]
+            pairs = [pair for position in sorted(of_problems) for pair in of_problems[position]]
             write_pairs(self.path, pairs)
             with_pairs = sum(bool(pairs) for pairs in of_problems.values())
             rank_zero_info(f"{self.path}: {len(pairs)} pairs of {with_pairs} of {len(of_problems)} problems")

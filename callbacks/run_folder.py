@@ -26,11 +26,11 @@ class RunIsLiveError(RuntimeError):
 class RunFolder:
     """Checkpoints of one run, named by what was counted, and two links: ``last.ckpt`` and ``best.ckpt``.
 
-    A checkpoint (a file, or a folder of shards) is written beside its place under a name that begins with a
-    dot, brought to the disk, and renamed: under its own name it is always whole.
+    A checkpoint (a file, or a folder of shards) is written under a name that begins with a dot, flushed to the disk,
+    and renamed: under its own name it is always whole.
 
     Args:
-        path: of the folder; made when first written to.
+        path: the folder; made when first written to.
     """
 
     _held: ClassVar[set[Path]] = set()
@@ -97,7 +97,7 @@ class RunFolder:
             fault = fault_of(path)
             if fault is None:
                 return path
-            rank_zero_warn(f"checkpoint {path} is broken ({fault}): going on with the one before it")
+            rank_zero_warn(f"checkpoint {path} is broken ({fault}): using the one before it")
         return None
 
     def tidy(self) -> None:
@@ -117,7 +117,7 @@ class RunFolder:
         return self.path / f".{name}.ckpt.part", self.path / f"{name}.ckpt"
 
     def publish(self, part: Path, final: Path) -> None:
-        """Bring a written checkpoint to the disk and give it its name."""
+        """Flush a written checkpoint to the disk and give it its name."""
         files = sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part]
         if part.is_dir():
             sizes = {str(p.relative_to(part)): p.stat().st_size for p in files}
@@ -193,7 +193,7 @@ def _fault_of_file(path: Path) -> str | None:
         with zipfile.ZipFile(path) as archive:
             bad = archive.testzip()
     except zipfile.BadZipFile:
-        return "cut off or no checkpoint at all"
+        return "incomplete, or not a checkpoint at all"
     return None if bad is None else f"{bad} does not match its checksum"
 
 

@@ -1,4 +1,4 @@
-"""Scores of checks with stages: what was built, what ran, how near it came."""
+"""Scores of checks with stages: what was built, what ran, how close the output came."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class StageScores(pl.Callback):
     Runs at the end of each validation. Logs ``val/<score>`` for the first sampling of the module and
     ``val/<sampling>/<score>`` for the others, where ``<score>`` is one of the check's stages, such as
     ``compilation``, ``execution``, ``header_bleu``, ``density`` or ``total``; a problem's samples are averaged. A
-    completion without a program scores 0; one that could not be judged for our own reasons is left out. Beside them
-    ``val/empty/<score>`` has what filling in nothing earns, which the module finds out once per problem: a score below
-    it is worse than silence.
+    completion without a program scores 0; one that could not be judged for our own reasons is left out. In addition
+    ``val/empty/<score>`` is the score of an empty completion, which the module finds out once per problem: a score
+    below it is worse than writing nothing.
 
     Args:
         prefix: first part of the metrics' names.
@@ -49,10 +49,10 @@ class StageScores(pl.Callback):
     ) -> None:
         """Add up the scores of a batch."""
         evaluated: Evaluated = outputs
-        for place, (name, rollout) in enumerate(evaluated.rollouts.items()):
+        for index, (name, rollout) in enumerate(evaluated.rollouts.items()):
             for judgement in rollout.judgements:
                 if judgement.problem.check.stages:
-                    self._add("" if place == 0 else f"{name}/", judgement.problem, judgement.outcome)
+                    self._add("" if index == 0 else f"{name}/", judgement.problem, judgement.outcome)
         for problem in batch:
             if problem.task_id in evaluated.silence:
                 self._add("empty/", problem, evaluated.silence[problem.task_id])

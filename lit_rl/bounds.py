@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def require_at_least(least: float, **values: float | None) -> None:
-    """Check whether numbers are large enough; ``None`` is not looked at, NaN is too small.
+    """Check whether numbers are large enough; ``None`` is ignored, NaN is too small.
 
     Raises:
         ValueError: one is below; the message names it.
@@ -15,7 +15,7 @@ def require_at_least(least: float, **values: float | None) -> None:
 
 
 def require_above(bound: float, **values: float | None) -> None:
-    """Check whether numbers are above a bound; ``None`` is not looked at.
+    """Check whether numbers are above a bound; ``None`` is ignored.
 
     Raises:
         ValueError: one is not; the message names it.
@@ -26,7 +26,7 @@ def require_above(bound: float, **values: float | None) -> None:
 
 
 def require_share(**values: float | None) -> None:
-    """Check whether numbers are from 0 to 1; ``None`` is not looked at.
+    """Check whether numbers are from 0 to 1; ``None`` is ignored.
 
     Raises:
         ValueError: one is not; the message names it.
@@ -37,7 +37,7 @@ def require_share(**values: float | None) -> None:
 
 
 def require_clip(**values: float | None) -> None:
-    """Check whether distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is not looked at.
+    """Check whether distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is ignored.
 
     Raises:
         ValueError: one is not; the message names it.

@@ -1,4 +1,4 @@
-"""``lit-rl check-contamination``: does the training data hold problems that are measured on?"""
+"""``lit-rl check-contamination``: whether the training data holds problems of the evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SHOWN = 20
 def check_contamination(arguments: Sequence[str]) -> None:
     """Look for held-out problems among a task's training problems, by runs of words that both statements have.
 
-    Leaves with status 1 if there are any.
+    Exits with status 1 if there are any.
     """
     parser = ArgumentParser(
         prog="lit-rl check-contamination", description=check_contamination.__doc__, exit_on_error=False
@@ -52,9 +52,9 @@ def check_contamination(arguments: Sequence[str]) -> None:
 
 
 def report_of_overlaps(overlaps: Sequence[Overlap], num_train: int, num_held_out: int) -> str:
-    """What a reader wants to know, as text: how many held-out problems are met in training, and the closest pairs."""
+    """The report, as text: how many held-out problems occur in training, and the closest pairs."""
     met = len({overlap.held_out_id for overlap in overlaps})
-    lines = [f"{met} of {num_held_out} held-out problems are met among {num_train} training problems"]
+    lines = [f"{met} of {num_held_out} held-out problems occur among {num_train} training problems"]
     lines += [f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}" for one in overlaps[:MOST_SHOWN]]
     if len(overlaps) > MOST_SHOWN:
         lines.append(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")

@@ -19,20 +19,20 @@ from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
-# A program that a policy writes may be slower than the reference; this much it is allowed.
+# A program that a policy writes may be slower than the reference by this factor.
 HEADROOM = 5.0
 SMALLEST_LIMIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A problem and what its reference came to.
+    """A problem and the outcome of its reference.
 
     Args:
         problem: with its reference.
-        outcome: of the reference.
+        outcome: outcome of the reference.
         passes_by: for printed output that is wrong, the strictest other rule by which the reference passes.
-        public: of the reference under the public check, where the problem has one.
+        public: outcome of the reference under the public check, if the problem has one.
     """
 
     problem: Problem
@@ -49,7 +49,7 @@ class Checked:
 def check_data(arguments: Sequence[str]) -> None:
     """Run every reference of a task in the sandbox; report the rows that fail, the slowest, a time limit.
 
-    References are run under the public checks too. Leaves with status 1 if a reference does not pass.
+    References are run under the public checks too. Exits with status 1 if a reference does not pass.
     """
     parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
     parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
@@ -103,13 +103,13 @@ def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]
     """Have references that print something else judged by the looser rules for comparing output."""
     found = list(checked)
     rules: tuple[Compare, ...] = get_args(Compare)  # from the strictest to the loosest
-    for place, rule in enumerate(rules):
+    for looseness, rule in enumerate(rules):
         tried: list[tuple[int, str, StdioTests]] = []
         for index, one in enumerate(found):
             check, reference = one.problem.check, one.problem.reference
             if not isinstance(check, StdioTests) or reference is None or one.passes_by:
                 continue
-            if one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:place]:
+            if one.outcome.verdict is Verdict.WRONG_ANSWER and check.compare in rules[:looseness]:
                 tried.append((index, reference, replace(check, compare=rule)))
         outcomes = sandbox.judge_many([(reference, check) for _, reference, check in tried])
         for (index, *_), outcome in zip(tried, outcomes, strict=True):
@@ -119,7 +119,7 @@ def suggest_rules(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]
 
 
 def report(checked: Sequence[Checked]) -> str:
-    """What a reader wants to know, as text."""
+    """The report, as text."""
     if not checked:
         return "no problem of this task has a reference solution: nothing was checked"
     lines = [f"{sum(one.outcome.passed for one in checked)} of {len(checked)} references pass"]
@@ -132,7 +132,7 @@ def report(checked: Sequence[Checked]) -> str:
     lines.append("slowest (CPU seconds):")
     lines += [f"  {one.problem.task_id}: {one.outcome.cpu_seconds:.3f}" for one in slowest]
     if any(one.outcome.passed for one in checked):
-        lines.append(f"calibrated time limit: {calibrated_limit(checked):g} s a problem ({HEADROOM:g} x the slowest)")
+        lines.append(f"calibrated time limit: {calibrated_limit(checked):g} s per problem ({HEADROOM:g} x the slowest)")
     return "\n".join(lines)
 
 
@@ -148,13 +148,13 @@ def report_of_public_checks(problems: Sequence[Problem], checked: Sequence[Check
 
 
 def _failure_line(one: Checked) -> str:
-    """What became of a reference that did not pass, on one line."""
+    """A reference that did not pass, on one line."""
     rule = f" (passes with compare: {one.passes_by})" if one.passes_by else ""
     return f"  {one.problem.task_id}: {_shown(one.outcome)}{rule}"
 
 
 def _shown(outcome: Outcome) -> str:
-    """Verdict, exception, line and last words."""
+    """Verdict, exception, line and the last line of stderr."""
     parts = [
         str(outcome.verdict),
         outcome.exception_type,

@@ -36,7 +36,7 @@ AROUND_A_RUN = "check-contamination | check-data | configs | export | report | s
 yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
 
 _INTERRUPTED = (
-    "interrupted; what was not saved is lost, the same command goes on from the last checkpoint if there is one"
+    "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
 )
 
 
@@ -87,7 +87,7 @@ class Cli(LightningCLI):
         return parser
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Look at the settings first: Lightning's own messages do not know what to use instead. Add what is default."""
+        """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **kwargs})
@@ -121,7 +121,7 @@ class Cli(LightningCLI):
         self.find_checkpoint()
 
     def before_fit(self) -> None:
-        """A run that saves itself goes on where it stopped; only its first start looks for the checkpoint given."""
+        """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
         say_where(self.trainer)
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
@@ -133,13 +133,13 @@ class Cli(LightningCLI):
             self.find_checkpoint()
 
     def before_predict(self) -> None:
-        """Callbacks write what was predicted; keeping all of it in memory as well has no reader."""
+        """Keep no predictions in memory: callbacks write them, and nobody reads the copy."""
         self.config_init["predict"]["return_predictions"] = False
         self.find_checkpoint()
         require_writer(callbacks_of(self.trainer))
 
     def after_fit(self) -> None:
-        """A run that was told to stop says by its exit status that it wants to go on."""
+        """A run that was told to stop says by its exit status that it can be resumed."""
         for callback in self.trainer.checkpoint_callbacks:
             if isinstance(callback, Checkpointing) and callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)
@@ -178,11 +178,11 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        place = where()
+        rank = where()
         message = str(error).strip()
-        if message.startswith("Does not validate against"):  # a constructor's own word, with what the parser tried
+        if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
             message = explain(message)
-        # Ours say what to do; of the others one wants to know where they came from.
+        # Our own errors say what to do; for others it matters where they came from.
         says_enough = isinstance(error, ValueError | OSError | ImportError | SandboxError) and "\n" not in message
         what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
-        fail(f"{place}: {what}" if place else what, status=1)
+        fail(f"{rank}: {what}" if rank else what, status=1)

@@ -1,4 +1,4 @@
-"""Configuration files of a command line, looked at before the parser reads them: its messages do not name the file."""
+"""Checking configuration files before the parser reads them: its messages do not name the file."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def check_file(name: str) -> None:
     """Check whether a file is a configuration.
 
     Raises:
-        ValueError: it is empty, no YAML, no mapping, or has a section that there is not; the message names the file.
+        ValueError: it is empty, not YAML, not a mapping, or has an unknown section; the message names the file.
     """
     try:
         content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is no text in UTF-8: a configuration is a YAML file") from error
+        raise ValueError(f"{name} is not UTF-8 text: a configuration is a YAML file") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ValueError(f"{name}{place}: {error.problem or error.context or 'not YAML'}") from error
+        position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{name}{position}: {error.problem or error.context or 'not YAML'}") from error
     except yaml.YAMLError as error:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
     if content is None:
         raise ValueError(f"{name} is empty: a configuration has the sections model and data (lit-rl configs copy NAME)")
     if not isinstance(content, dict):
         raise ValueError(
-            f"{name} is no configuration: expected sections such as model and data, got {str(content)[:60]}"
+            f"{name} is not a configuration: expected sections such as model and data, got {str(content)[:60]}"
         )
     for section in content:
         first = str(section).partition(".")[0]

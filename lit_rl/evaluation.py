@@ -22,11 +22,11 @@ from lit_rl.types import Problem, Sampling
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation came to.
+    """The result of an evaluation.
 
     Args:
-        pass_at: pass@k by k, over the problems that could be judged; a row of several turns counts once, as what its
-            last program came to.
+        pass_at: pass@k by k, over the problems that could be judged; a row of several turns counts once, by the
+            outcome of its last program.
         verdicts: rows by the verdict of their last turn.
         rollouts: completions and judgements, a batch each, in the order of the problems.
         pass_at_turn: pass@k by k as rows stood after one turn, after two and so on; a row that had fewer stays as it
@@ -56,16 +56,16 @@ def evaluate(
     Rows that could not be judged for our own reasons are left out of pass@k.
 
     Args:
-        policy: what writes; loaded if it is not yet.
+        policy: writes the completions; loaded if need be.
         problems: what it is measured on, such as ``Basics().problems("validation")``.
         sampling: how; ``num_samples`` completions per problem.
-        sandbox: what runs the programs; ``None`` only for tasks without programs. It stays open.
-        engine: what samples; by default this process.
-        environment: what answers the policy between turns; by default each problem gets one turn, as do those that
-            an environment cannot play.
+        sandbox: runs the programs; ``None`` only for tasks without programs. It stays open.
+        engine: samples; by default this process.
+        environment: answers the policy between turns; by default each problem gets one turn, as do those that an
+            environment cannot play.
         ks: the k of pass@k, each at most ``num_samples``.
         batch_size: problems sampled at the same time.
-        seed: of the samples.
+        seed: seed of the samples.
 
     Raises:
         ValueError: there are no problems, the environment can play none of them, or a k is larger than

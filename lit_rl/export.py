@@ -83,7 +83,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     """Build the policy that a configuration describes, and nothing else of it.
 
     Raises:
-        ValueError: the policy is no language model.
+        ValueError: the policy is not a language model.
     """
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(Policy, "policy")
@@ -99,10 +99,10 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
 
     Args:
         checkpoint: what was exported; its metrics and counts are shown.
-        config: of the run.
-        name: of the checkpoint's file.
+        config: the run's configuration.
+        name: name of the checkpoint's file.
         kind: ``model`` or ``adapter``.
-        license: of the weights; ``None`` to take over what the base's own card says, if it says something.
+        license: licence of the weights; ``None`` takes over what the base's own card says, if anything.
     """
     model = config["model"]
     arguments = model.get("init_args", {})

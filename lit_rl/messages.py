@@ -21,7 +21,7 @@ _SAYS_NOTHING = re.compile(
     r"usage:|Given value|Does not validate against any of the|Subtypes:|Errors:|Subclass types expect one of:"
     r"|Not a valid subclass of|a class path \(str\)|a dict |Expected a <class 'NoneType'>$|Expected a path but|$"
 )
-"""Lines in which the parser tells of types it tried besides, or of what surrounds the error."""
+"""Lines about other types that the parser tried, or about what surrounds the error."""
 
 _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 """Files in the trace of a failed import that only do the importing."""
@@ -39,11 +39,11 @@ _NO_CLASS = "Expected a dot import path string: "
 
 
 class Cause(NamedTuple):
-    """One thing that the parser did not like.
+    """One thing that the parser rejected.
 
     Args:
         keys: where: ``("model", "policy", "lora")``.
-        class_path: the class whose arguments these are, if the parser got so far.
+        class_path: the class whose arguments these are, if the parser got that far.
         text: what the parser says.
     """
 
@@ -53,7 +53,7 @@ class Cause(NamedTuple):
 
 
 def fail(message: str, status: int) -> NoReturn:
-    """Print one clear error and leave."""
+    """Print one clear error and exit."""
     print(f"lit-rl: error: {shorten(message)}", file=sys.stderr)
     raise SystemExit(status)
 
@@ -68,7 +68,7 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
     """A parser's message as one line: the key, what is wrong with it, and what may have been meant.
 
     Args:
-        message: of jsonargparse, which tells of every type that it tried.
+        message: of jsonargparse, which lists every type that it tried.
         known_keys: dotted keys that the parser knows, for suggestions.
         files: configurations that were read; the one that holds the mistake is named.
     """
@@ -85,7 +85,7 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
 
 
 def causes_of(message: str) -> list[Cause]:
-    """What the parser did not like, each with its place, from the indentation of its message."""
+    """What the parser rejected, each with its keys, from the indentation of its message."""
     open_keys: list[tuple[int, str]] = []
     open_classes: list[tuple[int, str]] = []
     causes = []
@@ -131,7 +131,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
     if found := re.match(r"No module named '([^']+)'", text):
         return f"{where}: there is no module {found[1]}: install it, or correct the class path"
     if found := re.match(r"Import path (?:(\S+) )?does not correspond to a subclass of (\S+)", text):
-        return f"{where}: {found[1] or 'this class'} is no {found[2]}: give a class derived from it"
+        return f"{where}: {found[1] or 'this class'} is not derived from {found[2]}: give a class that is"
     if found := re.match(r"Expected an instantiatable class, but (?:(\S+) )?is abstract", text):
         names = ", ".join(_our_classes(cause.keys))
         return f"{where}: {found[1] or 'this class'} is abstract: give a class derived from it ({names})"
@@ -148,7 +148,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...]) -> str | None:
 
 
 def _failed_import(cause: Cause, message: str) -> str | None:
-    """File and line of a module that is there but cannot be imported, which the parser does not tell."""
+    """File and line of a module that is there but cannot be imported, which the parser's message lacks."""
     paths = re.findall(r"class_path'?[:=]? '([\w.]+)'|^ *Given value: ([\w.]+)$", message, flags=re.MULTILINE)
     for module in dict.fromkeys("".join(path).rpartition(".")[0] for path in paths):
         if not module or module in sys.modules:

@@ -15,14 +15,14 @@ from lit_rl.run_files.curves import recorded_curves
 DEFAULT_METRICS = ("val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length")
 
 Curve = list[tuple[int, float]]
-"""(step, value) in order of steps; a step that was run again after a resume counts as it was last."""
+"""(step, value) in order of steps; of a step that was repeated after a resume, the last value counts."""
 
 
 def report(arguments: Sequence[str]) -> None:
     """Print first, best and last value of a run's metrics; draw learning curves; write a page.
 
-    Folders of TensorBoard event files are looked for below each RUN, or of metrics.jsonl where there are none; several
-    are several runs.
+    Each folder with TensorBoard event files at or below RUN counts as one run; without such files, each with a
+    metrics.jsonl.
     """
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
@@ -46,7 +46,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def folders_of(run: str | Path) -> list[Path]:
-    """Folders of event files at or below a folder, one for each run: a run that goes on stays in its own.
+    """Folders of event files at or below a folder, one for each run: a resumed run stays in its own.
 
     Raises:
         FileNotFoundError: there is no event file and no metrics.jsonl.
@@ -84,7 +84,7 @@ def read_events(run: Path) -> dict[Path, dict[str, Curve]]:
 
 
 def names_in(text: str) -> list[str]:
-    """Names with commas between them; brackets and quotes around them, as in YAML, may be there."""
+    """Names separated by commas; brackets and quotes around them, as in YAML, are allowed."""
     return [name for part in text.strip("[] ").split(",") if (name := part.strip(" '\""))]
 
 
@@ -128,7 +128,7 @@ def draw(runs: Mapping[str, Mapping[str, Curve]], file: str | Path) -> None:
     """Write one panel per metric, one line per run.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not here; the message names the extra.
+        ModuleNotFoundError: matplotlib is not installed; the message names the extra.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,4 +1,4 @@
-"""What an engine is asked for and what it answers; :mod:`lit_rl.types` has these names too."""
+"""What an engine is asked for and what it answers; :mod:`lit_rl.types` exports these names too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Sampling:
 
     Args:
         num_samples: completions per prompt; the group size G when training.
-        temperature: of the softmax; 0 is greedy.
+        temperature: temperature of the softmax; 0 is greedy.
         top_p: keep the smallest set of tokens that has this much probability; 1 keeps all.
         top_k: keep this many of the most likely tokens; 0 keeps all.
         max_tokens: a completion is cut after this many tokens.
@@ -51,7 +51,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What an engine is asked for: go on from these ids.
+    """What an engine is asked for: to continue these ids.
 
     Args:
         row: number of the rollout's row, handed back with the answer.
@@ -69,7 +69,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
-            raise ValueError(f"the prompt of row {self.row} has no tokens: give the policy at least one to go on from")
+            raise ValueError(f"the prompt of row {self.row} has no tokens: give the policy at least one to continue")
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens} in the request of row {self.row}")
 
@@ -79,9 +79,9 @@ class Generation:
     """What an engine answers to a :class:`Request`.
 
     Args:
-        row: of the request.
+        row: the request's.
         ids: the sampled ids, at least one; EOS and the tokens of a stop string included.
-        logprobs: of each id (nats), under the distribution that it was drawn from.
+        logprobs: log-probability of each id (nats), under the distribution that it was drawn from.
         reason: why the completion ended.
         weights_version: the policy's ``version`` that its tokens were sampled with; the lowest, if there were several.
     """

@@ -1,4 +1,4 @@
-"""What a configuration leaves open, filled in before anything is built; and what its checkpoints' names mean."""
+"""Filling in what a configuration leaves open, before anything is built; and what its checkpoints' names mean."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FIRST_STEP = 1
 
 
 def with_nulls(arguments: Sequence[str]) -> list[str]:
-    """Command-line arguments with each ``--model.policy.KEY null`` said so that the parser understands it.
+    """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
 
-    It takes the null of an argument two classes deep for the text ``None``, or refuses it.
+    It takes the null of an argument two classes deep for the text ``None``, or rejects it.
     """
     joined: list[str] = []
     for argument in arguments:
@@ -130,7 +130,7 @@ def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | 
 
 
 def require_writer(callbacks: Iterable[Callback]) -> None:
-    """Check whether some callback does something with what is predicted.
+    """Check whether some callback uses the predictions.
 
     Raises:
         ValueError: none does; all that was sampled would be thrown away.

@@ -14,7 +14,7 @@ _FLAGS = ("--config", "-c")
 
 
 def folder() -> Path:
-    """Where the configurations lie: inside an installed package, beside it in a checkout."""
+    """The folder of the configurations: inside an installed package, beside it in a checkout."""
     inside = _HERE / "configs"
     return inside if inside.is_dir() else _HERE.parent / "configs"
 
@@ -62,7 +62,7 @@ def with_paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Whether this is a file's name: not another flag, and no configuration written out."""
+    """Whether this is a file's name: not another flag, and not a configuration written out."""
     return bool(value) and value[0] not in "-{[" and not any(part in value for part in ("\n", ": "))
 
 

@@ -16,7 +16,7 @@ _HANDED_ON = inspect.Parameter.VAR_KEYWORD
 def show_all_arguments(cls: type) -> None:
     """Let the signature of ``cls`` list the arguments that it hands on; call it from ``__init_subclass__``.
 
-    An argument that ``cls`` names itself takes the place of its base's. The type of ``**options`` is set aside, for the
+    An argument that ``cls`` names itself replaces that of its base. The type of ``**options`` is dropped, because the
     command line would read the names from there, without defaults.
     """
     base = inspect.signature(cls.__mro__[1])

@@ -1,4 +1,4 @@
-"""What is worth knowing of a rollout, by the same names and formulas in training and in validation."""
+"""The metrics of a rollout, by the same names and formulas in training and in validation."""
 
 from __future__ import annotations
 

@@ -30,27 +30,27 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "default_root_dir": "runs",
 }
-"""What a run here wants otherwise than Lightning does by default; the command line uses the same."""
+"""Where rollouts need other settings than Lightning's defaults; the command line uses the same."""
 
 NAMES = ("last", "best", "hpc", "registry")
 """Checkpoints that Lightning finds by name."""
 
 MOST_RANKS_A_CORE = 4
-"""More processes than this on each core is a mistake; a few serve to try out what many ranks do."""
+"""More processes than this on each core is a mistake; a few are useful to try out what many ranks do."""
 
 
 class Trainer(pl.Trainer):
     """``lightning.pytorch.Trainer`` with :data:`TRAINER_DEFAULTS`, ended by the module's own limits.
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
-    updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` goes on where an
+    updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an
     earlier run in that folder stopped, as ``lit-rl fit`` does. A run with a logger or ``Checkpointing`` is
     recorded, see :class:`~lit_rl.callbacks.RunRecord`.
 
     A :class:`~lit_rl.callbacks.Screen` shows how the run goes, unless another progress bar is among the callbacks.
 
     Args:
-        **settings: of ``lightning.pytorch.Trainer``; each takes the place of the default.
+        **settings: settings of ``lightning.pytorch.Trainer``; each replaces the default.
 
     Raises:
         ValueError: a strategy that cannot work here.
@@ -105,7 +105,7 @@ class Trainer(pl.Trainer):
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse trainer settings that cannot work with modules that go backward themselves, or on this machine.
+    """Refuse trainer settings that cannot work with manual optimization, or on this machine.
 
     Raises:
         ValueError: with the argument to use instead.
@@ -142,7 +142,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     cores = os.cpu_count() or 1
     counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
     if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
-        raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one a core")
+        raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one per core")
 
 
 def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

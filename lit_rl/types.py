@@ -50,7 +50,7 @@ class Problem:
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
             turns comes from this check and never from the hidden tests of ``check``; ``None`` if the task shows none.
         program_prefix: source put before the completion to make the whole program: the prompt in completion
-            form, where the policy goes on writing it; imports and helpers that tests need in instruct form.
+            form, where the policy continues it; imports and helpers that tests need in instruct form.
         starter_code: what the answer must build on, for display and for prompts.
         reference: source of a correct program, if the task has one.
         stop_strings: the completion ends before the first of these.
@@ -71,7 +71,7 @@ class Problem:
 
     @property
     def continues_program(self) -> bool:
-        """Whether the completion goes on from the end of the prompt, which begins the program (completion form)."""
+        """Whether the completion continues the prompt, which begins the program (completion form)."""
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
 
 
@@ -126,13 +126,13 @@ class Completions:
         prompt_ids: [N, P] int64, padded on the left.
         prompt_mask: [N, P] bool.
         completion_ids: [N, T] int64, the ids themselves as they were sampled or read, padded on the right.
-        completion_mask: [N, T] bool, tokens that the policy chose, EOS included: what loss and credit speak of. It
-            may have holes.
-        token_mask: [N, T] bool, tokens that are there: what attention and positions speak of.
+        completion_mask: [N, T] bool, tokens that the policy chose, EOS included: those that loss and credit are about.
+            It may have holes.
+        token_mask: [N, T] bool, tokens that are there: those that attention and positions are about.
         sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 where the policy chose nothing.
         turns: N tuples of what the policy said, in order, at least one each.
-        group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not stand side by
-            side, nor need groups be of equal size.
+        group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not be adjacent, nor
+            need groups have the same size.
         weights_versions: N numbers, the lowest version of the weights that sampled each row; empty where nothing was
             sampled.
     """
@@ -164,7 +164,7 @@ class Completions:
         group_size: int = 1,
         weights_versions: tuple[int, ...] = (),
     ) -> Completions:
-        """Rows of one turn each, prompt-major: the rows of a prompt side by side.
+        """Rows of one turn each, prompt-major: the rows of a prompt are adjacent.
 
         Args:
             problems: N problems, one per row.
@@ -261,7 +261,7 @@ class Completions:
 
 @dataclass(frozen=True)
 class Program:
-    """The program found in a completion and where it stands.
+    """The program found in a completion and its place there.
 
     Args:
         source: what is executed: the problem's prefix, if any, then the extracted text.
@@ -293,7 +293,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Experience:
-    """All tensors one update eats. ``None`` where an algorithm does not use a field.
+    """All tensors that one update uses. ``None`` where an algorithm does not use a field.
 
     Args:
         completions: what was sampled.

@@ -169,7 +169,7 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
         lit_rl.cli.main(["check-contamination", "--data", task, "--output", str(output)])
     assert left.value.code == 1
     assert capsys.readouterr().out.splitlines() == [
-        "1 of 2 held-out problems are met among 2 training problems",
+        "1 of 2 held-out problems occur among 2 training problems",
         "  mbpp/11: 100% of it in mbpp/602",
     ]
     pairs = [json.loads(line) for line in output.read_text().splitlines()]
@@ -182,7 +182,7 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
     assert "mbpp/1: 80% of it in mbpp/602" in capsys.readouterr().out  # 8 of 10 runs of ten words
     (tmp_path / "run.yaml").write_text(json.dumps({"data": section}))
     lit_rl.cli.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
-    assert capsys.readouterr().out == "0 of 1 held-out problems are met among 2 training problems\n"
+    assert capsys.readouterr().out == "0 of 1 held-out problems occur among 2 training problems\n"
 
 
 def test_a_class_in_a_file_beside_the_configuration_is_found(

@@ -235,7 +235,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.environment Repare",
         ("there is no class Repare", "did you mean Repair"),
     ),
-    "an environment of another kind": ("--model.environment own_things.Task", ("is no Environment", "derived from it")),
+    "an environment of another kind": ("--model.environment own_things.Task", ("is not derived from Environment",)),
     "an environment that is abstract": (
         "--model.environment Environment",
         ("is abstract: give a class derived from it (Repair, SingleTurn)",),

@@ -37,13 +37,13 @@ _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     """The tokenizer of a hub id or folder, as its own files describe it; an adapter without one has its base's.
 
-    ``AutoTokenizer`` sets the tokenizer that a folder declares aside for some model types (``qwen2`` among them in
-    transformers 5) and splits text by another one's rules: the model would read other tokens than it was trained
-    on, silently. A folder that declares the generic class is therefore read by that class.
+    For some model types (``qwen2`` among them in transformers 5) ``AutoTokenizer`` ignores the tokenizer that a folder
+    declares and splits text by another one's rules: the model would silently read other tokens than it was trained
+    on. A folder that declares the generic class is therefore read by that class.
 
     Args:
         source: hub id or folder.
-        key: of the configuration, where the source was given.
+        key: the configuration's key under which the source was given.
 
     Raises:
         ValueError: the tokenizer is missing or cannot be read.
@@ -67,10 +67,10 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
 
     Args:
         spec: what to build.
-        tokenizer: of the policy; gives a new model its vocabulary size and special tokens.
+        tokenizer: the policy's; gives a new model its vocabulary size and special tokens.
 
     Returns:
-        a causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
+        A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
     """
     with torch.random.fork_rng(), without_bars():
         torch.manual_seed(spec.init_seed)
@@ -101,10 +101,10 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
 
 
 def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration, if they say which type of model they are of.
+    """The fields of a configuration, if they name a type of model.
 
     Raises:
-        ValueError: they do not, or transformers knows no such type.
+        ValueError: they do not, or transformers has no such type.
     """
     from transformers import CONFIG_MAPPING
 
@@ -196,7 +196,7 @@ def warn_of_another_tokenizer(folder: Path) -> None:
     sample = 'def f(x1, y):\n    """Is x1 >= 42?"""\n    return x1 >= 42\n'
     if mine(sample)["input_ids"] != theirs(sample)["input_ids"]:
         warnings.warn(
-            f"AutoTokenizer reads {folder} as {type(theirs).__name__} and splits text in another way than the policy: "
+            f"AutoTokenizer reads {folder} as {type(theirs).__name__} and splits text differently from the policy: "
             "load its tokenizer with transformers.PreTrainedTokenizerFast",
             stacklevel=3,
         )

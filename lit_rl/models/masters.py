@@ -20,7 +20,7 @@ _KEY = "masters"
 def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any]]) -> Optimizer:
     """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
 
-    The masters are part of the optimizer's state, so a resumed run goes on from them. Call :func:`take_gradients`
+    The masters are part of the optimizer's state, so a resumed run continues from them. Call :func:`take_gradients`
     after the backward pass, before anything reads or clips gradients of the optimizer's parameters.
 
     Args:

@@ -45,7 +45,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         if name.startswith(_PREFIX) and isinstance(kind, TensorStorageMetadata)
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one process is what is wanted here
+        warnings.simplefilter("ignore")  # about reading in one process, which is intended
         load({"state_dict": weights}, checkpoint_id=path, no_dist=True)
     rest: dict[str, Any] = torch.load(path / META_FILE, map_location="cpu", weights_only=True)
     return {**rest, "state_dict": weights}
@@ -79,7 +79,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
 
 
 def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dtype | None = None) -> str:
-    """Write a policy as a folder of its own; a folder that is there already stays as it is.
+    """Write a policy as a folder of its own; never overwrites a folder.
 
     Args:
         policy: loaded.
@@ -91,7 +91,7 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
         ``model`` or ``adapter``: what the folder holds.
 
     Raises:
-        FileExistsError: the folder has something in it.
+        FileExistsError: the folder is not empty.
         ValueError: an adapter without a base that anyone could load.
     """
     if folder.exists() and any(folder.iterdir()):

@@ -19,7 +19,7 @@ class ModelSpec:
         lora: shape of new adapters; ``None`` for none.
         dtype: of the weights, by torch's name.
         attention: attention implementation of transformers; ``None`` lets it choose.
-        init_seed: of the initial weights of a new model and of new adapters.
+        init_seed: seed of the initial weights of a new model and of new adapters.
         quantization: ``4bit`` loads the base in 4 bits.
     """
 

@@ -74,7 +74,7 @@ def read_numbers(text: str) -> Numbers:
     """The numbers of a text with spaces between them.
 
     Raises:
-        ValueError: something else stands there.
+        ValueError: the text holds something else.
     """
     try:
         return tuple(int(word) for word in text.split())

@@ -1,7 +1,7 @@
 """Several short rows in one sequence: no padding goes through the model, and the numbers stay the same.
 
-Attention is block-diagonal and positions start again with each row, so a row reads itself alone. Models of
-transformers tell packed rows apart by their positions; whether a model really does is looked at when it is loaded.
+Attention is block-diagonal and positions start again with each row, so a row attends only to itself. Models of
+transformers tell packed rows apart by their positions; whether a model really does is checked when it is loaded.
 
 Letters: N rows of S columns, K packed sequences of L columns, H hidden size.
 """
@@ -24,7 +24,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     Args:
         model: a causal LM of transformers (inside PEFT or not).
         ids: [N, S] int64.
-        mask: [N, S] bool; the real tokens of a row stand side by side.
+        mask: [N, S] bool; the real tokens of a row are contiguous.
         pack_tokens: put rows together in sequences of at most this many tokens (or the longest row); ``None`` gives
             each row a sequence of its own.
 
@@ -39,12 +39,12 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
         output = decoder(input_ids=ids, attention_mask=mask.long(), use_cache=False, **given)
         hidden: Tensor = output.last_hidden_state
         return hidden
-    sequence, column = places(mask.sum(-1).tolist(), pack_tokens)
+    sequence, column = first_fit(mask.sum(-1).tolist(), pack_tokens)
     of_row = mask.nonzero()[:, 0]
     k = torch.tensor(sequence, device=ids.device)[of_row]
     at = torch.tensor(column, device=ids.device)[of_row] + positions[mask]
     shape = (max(sequence) + 1, int(at.max()) + 1)
-    # A column that stays empty is position 0 again and again: rows of one token that are not read.
+    # Every empty column has position 0: rows of one token that nobody reads.
     packed_ids, packed_positions = ids.new_zeros(shape), positions.new_zeros(shape)
     packed_ids[k, at], packed_positions[k, at] = ids[mask], positions[mask]
     output = decoder(input_ids=packed_ids, position_ids=packed_positions, use_cache=False)
@@ -54,7 +54,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     return hidden
 
 
-def places(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
+def first_fit(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
     """Where each row goes: longest first, each into the first sequence that has room.
 
     Args:
@@ -65,7 +65,7 @@ def places(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
         N numbers of sequences and N first columns.
 
     Example:
-        >>> places([3, 5, 2], 5)
+        >>> first_fit([3, 5, 2], 5)
         ([1, 0, 1], [0, 0, 3])
     """
     room = max(pack_tokens, *lengths)

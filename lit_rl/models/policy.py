@@ -1,4 +1,4 @@
-"""What a policy is: weights, and the log-probabilities that they give to completions.
+"""The base class of policies: weights, and the log-probabilities that they give to completions.
 
 Causal language models (:mod:`lit_rl.models.causal_lm`) and toy models follow the same protocol, so the
 algorithms never ask which one they train.
@@ -30,13 +30,13 @@ class Policy(nn.Module, ABC):
     """
 
     codec: Codec
-    """Between problems, ids and text; there after :meth:`load`."""
+    """Turns problems into ids and ids into text; set by :meth:`load`."""
 
     version: int = 0
     """Optimizer steps that the weights have seen."""
 
     shares_prompts: bool = False
-    """Whether rows of the same prompt are scored faster together."""
+    """Whether log-probabilities of rows with the same prompt are computed faster together."""
 
     @abstractmethod
     def load(self) -> None:
@@ -63,7 +63,7 @@ class Policy(nn.Module, ABC):
             with_entropy: also return the entropy of each token's distribution.
 
         Returns:
-            log-probabilities [N, T] and entropies [N, T] (or ``None``), nats, 0 outside the mask, with grad.
+            Log-probabilities [N, T] and entropies [N, T] (or ``None``), nats, 0 outside the mask, with grad.
         """
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
@@ -83,7 +83,7 @@ class Policy(nn.Module, ABC):
         Called after :meth:`load` and before the policy is sharded.
 
         Args:
-            will_refresh: whether the reference will move, for which adapters need one more.
+            will_refresh: whether the reference will move, which takes one more adapter where there are adapters.
         """
 
     def keeps(self, name: str) -> bool:
@@ -105,10 +105,10 @@ class Policy(nn.Module, ABC):
         Args:
             prompts: texts, or problems.
             sampling: how; ``num_samples`` completions of each prompt.
-            seed: of the samples; the same seed and prompts give the same texts.
+            seed: seed of the samples; the same seed and prompts give the same texts.
 
         Returns:
-            the texts, all of the first prompt before those of the second.
+            The texts, all of the first prompt before those of the second.
         """
         self.load()
         problems = [

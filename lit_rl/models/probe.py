@@ -1,8 +1,8 @@
-"""Whether a model samples from the distribution that its training forward scores; asked once, after loading.
+"""Whether a model samples from the distribution that its training forward computes; checked once, after loading.
 
-Sampling reads a prompt once, behind left pads, and goes on from a cache; training reads whole rows without one.
-Families of models differ in what they make of pads, positions and caches, and where the two disagree training goes
-wrong silently. So both are compared, on a few tokens, with what the model itself says about a row alone.
+Sampling reads a prompt once, after left pads, and continues from a cache; training reads whole rows without one.
+Families of models differ in how they treat pads, positions and caches, and where the two disagree, training silently
+goes wrong. So both are compared, on a few tokens, with the model's plain forward pass over a row alone.
 
 Letters: B rows, P prompt tokens, T tokens after the prompt, V vocabulary.
 """
@@ -23,14 +23,14 @@ from lit_rl.models.projection import check_projection, project, relative_gap, to
 from lit_rl.training.modes import evaluating
 
 _PROMPT_TOKENS = (3, 11)
-"""A row behind eight pads and one without any."""
+"""A row after eight pads and one without any."""
 _DECODED = 3
 """Tokens after the prompt: two decode steps, the second of them without a row that has left the batch."""
 
 
 @torch.no_grad()
 def probe(model: Any) -> None:
-    """Raise unless sampling and scoring agree, with adapters and without.
+    """Raise unless sampling and training agree on logits, with adapters and without.
 
     Costs five forward passes over some 30 tokens, and five more where there are adapters.
 
@@ -51,16 +51,16 @@ def _compare(model: Any) -> None:
     name = f"{text_config(model).model_type} ({type(model).__name__})"
     try:
         check_projection(model)
-        alone, scored, sampled = _three_ways(model)
+        alone, trained, sampled = _three_ways(model)
     except UnsupportedModelError:
         raise
     except Exception as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnsupportedModelError(
-            f"{name} cannot be sampled and scored here, a probe of a few tokens failed with: {said}; use another "
+            f"{name} cannot be sampled and trained here, a probe of a few tokens failed with: {said}; use another "
             "model, or name the layers in lora.target_modules if its adapters are in the way"
         ) from error
-    for what, logits in (("scoring of padded rows", scored), ("sampling from a cache behind left pads", sampled)):
+    for what, logits in (("training on padded rows", trained), ("sampling from a cache after left pads", sampled)):
         gap = relative_gap(logits, alone)
         if not gap <= tolerance(model, 0.01, 0.15):
             raise UnsupportedModelError(
@@ -71,14 +71,14 @@ def _compare(model: Any) -> None:
 
 
 def _three_ways(model: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits [B * (T + 1), V] after the prompts and each of the T tokens: rows alone, scored, sampled."""
+    """Logits [B * (T + 1), V] after the prompts and each of the T tokens: of rows alone, in training, in sampling."""
     ids, mask = probe_rows(model)
     width = ids.shape[1] - _DECODED
     alone = [model(input_ids=row[m][None]).logits[0, -_DECODED - 1 :] for row, m in zip(ids, mask, strict=True)]
     hidden = hidden_states(model, ids, mask)[:, width - 1 :]
-    scored = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
+    trained = project(model, hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
     sampled = decoded(CachedDecoding(model), ids, mask)
-    return torch.cat(alone).float(), scored.flatten(0, 1).float(), sampled
+    return torch.cat(alone).float(), trained.flatten(0, 1).float(), sampled
 
 
 def decoded(decoding: Decoding, ids: Tensor, mask: Tensor) -> Tensor:

@@ -33,9 +33,9 @@ def project(model: Any, hidden: Tensor) -> Tensor:
 
 
 def projection(model: Any) -> Projection:
-    """What makes logits of hidden states; a :class:`LinearHead` where the output layer is a matrix and no more.
+    """The function from hidden states to logits; a :class:`LinearHead` where the output layer is just a matrix.
 
-    An output layer with adapters, hooks or quantized weights, and any of a sharded model, is called as it is.
+    An output layer with adapters, hooks or quantized weights, and that of a sharded model, is called as it is.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not).
@@ -59,7 +59,7 @@ def projection(model: Any) -> Projection:
 
 
 def is_plain(layer: Any) -> bool:
-    """Whether a layer is a linear layer of torch on plain tensors, and calling it does nothing beside."""
+    """Whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     tensors = [layer.weight, layer.bias] if type(layer) is nn.Linear else []
     return (

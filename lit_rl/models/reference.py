@@ -1,4 +1,4 @@
-"""The reference: what a policy is compared with, an object with log-probabilities like a policy that does not learn.
+"""The reference: what a policy is compared with, with log-probabilities like a policy, but it does not learn.
 
 Letters: N rows, T completion tokens.
 """
@@ -67,7 +67,7 @@ class FrozenCopy(Reference):
 
 
 class BaseReference(Reference):
-    """The policy's own base under another adapter, or under none: it costs no memory beside the policy's.
+    """The policy's own base under another adapter, or under none: no second copy of the base in memory.
 
     A frozen reference adapter is used where the model has one, because the policy started from an adapter or the
     reference was to move. Otherwise the adapters are off, which is where new adapters start.
@@ -97,5 +97,5 @@ class BaseReference(Reference):
 
 
 def frozen_copy(module: nn.Module) -> nn.Module:
-    """A copy in eval mode that no optimizer and no checkpoint takes up."""
+    """A copy in eval mode that no optimizer changes and no checkpoint holds."""
     return copy.deepcopy(module).eval().requires_grad_(False)

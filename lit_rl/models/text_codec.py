@@ -21,7 +21,7 @@ class TextCodec(Codec):
     """Text and chat messages to ids by a tokenizer, and back with the bytes that each token wrote.
 
     Args:
-        tokenizer: of the policy.
+        tokenizer: the policy's.
         eos_ids: every id that ends a completion.
         max_positions: prompt and completion tokens that the policy can hold together.
         counts_pads: whether left pads use up positions too.
@@ -39,8 +39,8 @@ class TextCodec(Codec):
         pad_id = int(pad if pad is not None else min(eos_ids, default=0))
         super().__init__(eos_ids, pad_id, max_positions, counts_pads=counts_pads)
         self.tokenizer = tokenizer
-        # Sentencepiece drops a space where a text begins. A completion goes on with a prompt, so it is
-        # decoded behind a token that is then cut off: indentation keeps its first space.
+        # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
+        # after a token that is then cut off: indentation keeps its first space.
         self._anchor = self._ids("a")
         self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
         self._frames: dict[tuple[str, ...], TurnFrame] = {}
@@ -69,10 +69,10 @@ class TextCodec(Codec):
         return (*self.encode_text(text), int(eos)), StopReason.EOS
 
     def encode_text(self, text: str) -> tuple[int, ...]:
-        """Ids that go on with a text and decode to exactly this one, without special tokens.
+        """Ids that continue some text and decode to exactly this one, without special tokens.
 
-        Sentencepiece would put a space before it as if a text began here, so it is then encoded behind
-        another token.
+        Sentencepiece would put a space before it as if a text began here, so it is then encoded after another
+        token.
         """
         plain = self._ids(text)
         for before in ("", "\n", "a"):
@@ -146,7 +146,7 @@ class TextCodec(Codec):
             excess = len(self._ids(shorter)) - max_tokens
             if excess <= 0:
                 return shorter
-            kept -= excess  # tokens at the borders may be split in another way
+            kept -= excess  # tokens at the borders may be split differently
         raise ValueError(
             f"{max_tokens} tokens do not hold even the note that something was left out: allow at least "
             f"{2 * len(self._ids(_LEFT_OUT))}"

@@ -22,9 +22,9 @@ from lit_rl.types import Completions
 
 
 class SortingPolicy(ToyPolicy):
-    """Maps a prompt of fixed length to as many numbers, each place on its own (not autoregressive).
+    """Maps a prompt of fixed length to as many numbers, each position on its own (not autoregressive).
 
-        encoded = sum over prompt places i of embedding[prompt[i]] @ encode[i]      [N, H]
+        encoded = sum over prompt positions i of embedding[prompt[i]] @ encode[i]   [N, H]
         logits[t] = (encoded @ decode[t]) @ embedding.T                             [N, T, V]
 
     Args:
@@ -33,7 +33,7 @@ class SortingPolicy(ToyPolicy):
         embedding_size: H.
         embedding_std: standard deviation of the initial embedding. The lecture's is 1: logits then start with a
             standard deviation of 5, so some answers are all but decided before the first reward.
-        init_seed: of the initial weights.
+        init_seed: seed of the initial weights.
 
     Source:
         the model of the policy-gradient lecture of Stanford CS336, 2025
@@ -54,7 +54,7 @@ class SortingPolicy(ToyPolicy):
         self.embedding_std = embedding_std
 
     def build(self, generator: torch.Generator) -> nn.Module:
-        """Embedding, one encoder matrix per prompt place, one decoder matrix per response place."""
+        """Embedding, one encoder matrix per prompt position, one decoder matrix per response position."""
         size = self.embedding_size
         weights = nn.ParameterDict()
         weights["embedding"] = torch.randn(self.vocabulary_size, size, generator=generator) * self.embedding_std
@@ -67,7 +67,7 @@ class SortingPolicy(ToyPolicy):
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
-        """[N, T, V]; the tokens before have no part in it."""
+        """[N, T, V]; earlier tokens do not matter."""
         weights = self.weights if weights is None else weights
         embedding = weights["embedding"]
         encoded = torch.einsum("nph,phk->nk", embedding[prompt_ids], weights["encode"])
@@ -86,7 +86,7 @@ class CorridorPolicy(ToyPolicy):
 
     Args:
         num_cells: cells besides the goal.
-        init_seed: of nothing: all actions are equally likely at first.
+        init_seed: not used: all actions are equally likely at first.
     """
 
     def __init__(self, num_cells: int = 5, init_seed: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What toy policies share: prompts and completions of numbers, sampled and scored by the protocol of all policies.
+"""What toy policies share: prompts and completions of numbers, under the protocol of all policies.
 
 Letters: B prompts, N rows, P prompt tokens, T completion tokens, V vocabulary.
 """
@@ -23,10 +23,10 @@ from lit_rl.types import Completions, StopReason
 class ToyPolicy(Policy):
     """What toy policies share: prompts are the numbers of the check, completions are numbers.
 
-    A subclass builds :attr:`weights` in :meth:`build` and says :meth:`logits` and :meth:`is_complete`.
+    A subclass builds :attr:`weights` in :meth:`build` and implements :meth:`logits` and :meth:`is_complete`.
 
     Args:
-        init_seed: of the initial weights.
+        init_seed: seed of the initial weights.
     """
 
     def __init__(self, init_seed: int | None = None) -> None:
@@ -49,7 +49,7 @@ class ToyPolicy(Policy):
 
     @abstractmethod
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
-        """Whether a completion has come to its end."""
+        """Whether a completion has ended."""
 
     @abstractmethod
     def reads(self, numbers: Numbers) -> bool:
@@ -108,7 +108,7 @@ class NumberDecoding(Decoding):
         self._policy = policy
 
     def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
-        """Take up the prompts; see :meth:`Decoding.read`."""
+        """Start from the prompts; see :meth:`Decoding.read`."""
         device = self._policy.device
         ids, _ = pad_left(prompts, 0, device)
         self._prompt_ids = ids[copies.to(device)]

@@ -24,7 +24,7 @@ def test_positions_that_the_sampler_leaves_out_are_noticed(
 ) -> None:
     monkeypatch.setattr(cached_decoding, "takes", lambda model, name: name == "logits_to_keep")
     with pytest.raises(
-        UnsupportedModelError, match=r"gpt2 .* behind left pads differs .* by \d+% .* set probe to false"
+        UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* set probe to false"
     ):
         built(byte_tokenizer, lora=lora).load()
     built(byte_tokenizer, lora=lora, probe=False).load()

@@ -18,7 +18,7 @@ import lit_rl.models.loading as loading
 from lit_rl.execution import ReferenceText
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.packing import check_packing, places
+from lit_rl.models.packing import check_packing, first_fit
 from lit_rl.modules import SFT
 from lit_rl.types import Problem
 
@@ -102,7 +102,7 @@ def test_packed_rows_teach_exactly_what_rows_alone_teach(make_sft: Make, tmp_pat
 
 def test_rows_go_into_few_sequences_and_do_not_overlap() -> None:
     """Seven tokens of room for 5 + 4 + 3 + 2 tokens: 5 + 2 and 4 + 3."""
-    sequences, columns = places([4, 2, 5, 3], 7)
+    sequences, columns = first_fit([4, 2, 5, 3], 7)
     assert sequences == [1, 0, 0, 1]
     assert columns == [0, 5, 0, 4]
 

@@ -289,7 +289,7 @@ QUICK = (
 """One for each way to differ: soft-capping, learned positions, masks, hybrids, long RoPE, recurrent states."""
 
 REFUSED = {
-    "minimax": "cannot be sampled and scored here",
+    "minimax": "cannot be sampled and trained here",
     "modernbert-decoder": "not its output matrix times its hidden states",
     "openai-gpt": "in no cache whose rows can be chosen",
     "qwen2_vl": "no causal language model of the kind",
