@@ -44,8 +44,8 @@ def require_model(source: str, key: str) -> None:
     folder = Path(source)
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise FileNotFoundError(
-            f"{source} holds no model: it has no config.json ({key}); give the folder of a model or an adapter, such as "
-            "lit-rl export writes"
+            f"{source} holds no model: it has no config.json ({key}); give the folder of a model or an adapter, such "
+            "as lit-rl export writes"
         )
 
 

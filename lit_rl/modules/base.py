@@ -64,7 +64,7 @@ class PolicyModule(OptimizedModule):
     groups, so that ``global_step`` is the number of updates; rollouts are counted by ``rollout_step``.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
         optimizer: from parameters to an optimizer.
         lr_scheduler: from the optimizer to a schedule, stepped once per training step; ``ReduceLROnPlateau`` whenever
             its metric was measured.
@@ -72,11 +72,11 @@ class PolicyModule(OptimizedModule):
         validation_sampling: how validation samples, by name; metrics are ``val/<name>/...``.
         predict_sampling: how ``predict`` samples; eight completions of each problem unless said otherwise.
         rewards: reward terms; their mean is reported in validation too.
-        sandbox: what runs programs, or a function that builds it when a run starts. The run closes at its end what it
+        sandbox: runs programs; or a function that builds it when a run starts. The run closes at its end what it
             started; a sandbox that is running already stays open.
-        engine: what samples; by default the trainer's own process.
-        environment: what answers the policy between turns; by default each problem gets one turn.
-        seed: of every random stream of the run; on the command line ``seed_everything`` unless it is set, else 0.
+        engine: samples; by default the trainer's own process.
+        environment: answers the policy between turns; by default each problem gets one turn.
+        seed: seed of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
     """
 
     samples_to_train = False
@@ -144,7 +144,7 @@ class PolicyModule(OptimizedModule):
             ValueError: a strategy, a precision or a task that cannot work here, or no sandbox for its programs.
         """
         check_strategy(self.trainer.strategy)
-        if stage == "fit":  # refuses a rate or a schedule that makes no sense while nothing is loaded yet
+        if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
             self.optimizer_of(
                 [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
             )
@@ -198,7 +198,7 @@ class PolicyModule(OptimizedModule):
     def validation_step(  # type: ignore[override]  # callbacks read what it returns
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
-        """Sample, run, and hand the result to whoever counts; every rank takes part, also with no problem."""
+        """Sample, run, and return the result to the callbacks; every rank takes part, even without a problem."""
         rollouts, rewards = {}, {}
         with torch.no_grad(), evaluating(self.policy):
             for name, sampling in self.validation_sampling.items():
@@ -230,7 +230,7 @@ class PolicyModule(OptimizedModule):
     def test_step(  # type: ignore[override]
         self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
     ) -> Evaluated:
-        """As validation."""
+        """Same as :meth:`validation_step`."""
         return self.validation_step(batch, batch_idx, dataloader_idx)
 
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:

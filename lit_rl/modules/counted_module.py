@@ -1,4 +1,4 @@
-"""A run that counts rollouts: what it needs before the first, what it logs of each, when it ends, how it goes on."""
+"""A run that counts rollouts: what it needs before the first, what it logs of each, when it ends, how it resumes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lit_rl.training.ranks import Means, world_size
 from lit_rl.types import Sampling
 
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
-"""A grader may fail on all of one small rollout; when it fails on this many in a row, it does not work."""
+"""A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
 
 
 class CountedModule(PolicyModule):
@@ -41,11 +41,11 @@ class CountedModule(PolicyModule):
                 self.rewards.check_problem(problem)
 
     def on_train_start(self) -> None:
-        """A run that goes on from its own end has nothing to do."""
+        """Stop if the resumed run has already reached ``max_rollouts``."""
         self.stop_when_done()
 
     def on_train_epoch_start(self) -> None:
-        """Show how far it is to the end."""
+        """Let the progress bar end where the run does."""
         self.shorten_bar(None if self.max_rollouts is None else self.max_rollouts - self.rollout_step)
 
     # -- each rollout --------------------------------------------------------------------------------------
@@ -102,14 +102,14 @@ class CountedModule(PolicyModule):
         checkpoint["rollout_step"] = self.rollout_step
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on counting.
+        """Restore the count of rollouts.
 
         Raises:
-            ValueError: the run that is to go on was of an algorithm without rollouts.
+            ValueError: the run to resume was of an algorithm without rollouts.
         """
         if self.is_fitting and "rollout_step" not in checkpoint:
             raise ValueError(
-                f"the checkpoint counts no rollouts, so {type(self).__name__} cannot go on from it: export it "
+                f"the checkpoint counts no rollouts, so {type(self).__name__} cannot resume from it: export it "
                 "(lit-rl export) and start from the folder, as model.policy.model"
             )
         super().on_load_checkpoint(checkpoint)

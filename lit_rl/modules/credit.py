@@ -1,10 +1,10 @@
 """Which tokens a completion's reward is put on before anything is learned from it.
 
-A token learns from the rewards from it on. Without a discount that is the gradient of the expected reward as long
-as each reward stands where it was decided or later: what stands before a token does not teach it. A place in the
-text (the line that failed) is decided by the token after it, until which it might have gone on; the outcome of the
-whole program only by the last token, EOS, which says that nothing more follows. In a row of several turns the text
-and the program are those of the last turn; earlier turns learn from what comes after them.
+A token learns from its own reward and all later ones. Without a discount that is the gradient of the expected
+reward, as long as each reward is put where it was decided, or later: rewards before a token do not teach it. A place
+in the text (the line that failed) is decided by the token after it, since until then it might have continued; the
+outcome of the whole program only by the last token, EOS, which says that nothing more follows. In a row of several
+turns the text and the program are those of the last turn; earlier turns learn from what comes after them.
 
 Letters: N completions, T completion tokens.
 """
@@ -20,7 +20,7 @@ from lit_rl.functional.masking import last_tokens
 from lit_rl.rewards.term import RewardOutput
 
 Credit = Literal["spans", "tokens", "terminal"]
-"""Where rewards stand; see :func:`place_rewards`."""
+"""Where rewards are put; see :func:`place_rewards`."""
 
 
 def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:
@@ -30,9 +30,9 @@ def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor
         tokens:    what has a place on the tokens of that place, the rest spread evenly over the program
         terminal:  all of it on the last token
 
-    Each row sums to its reward. ``tokens`` is the credit that is reported. To learn from it is biased: a late
-    token sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to write on;
-    and the end of a line that fails sees less of its loss than the beginning.
+    Each row sums to its reward. ``tokens`` is the credit that is reported. Learning from it is biased: a late token
+    sees less of the outcome than an early one, and EOS none, so that where programs pass it pays to keep writing; and
+    the end of a line that fails sees less of its loss than the beginning.
 
     Args:
         rewards: of N completions.

@@ -37,7 +37,7 @@ class DPO(TextModule):
     Dropout is off: policy and reference are compared, and the first margin is exactly 0.
 
     Args:
-        policy: what is trained. Its reference is a frozen copy, its adapters switched off, or the frozen copy of
+        policy: the policy to train. Its reference is a frozen copy, its adapters switched off, or the frozen copy of
             the adapter it started from.
         kind: ``sigmoid`` (DPO), ``ipo`` or ``hinge``.
         beta: reward units per nat; smaller lets the policy go further from the reference.
@@ -85,11 +85,11 @@ class DPO(TextModule):
         return ()
 
     def share(self, completions: Completions) -> Tensor:
-        """Pairs."""
+        """Number of pairs."""
         return loss_denominator(completions.completion_mask, "sequence_sum") / 2
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:
-        """Mean loss of the pairs of the update, and what to watch of them."""
+        """Mean loss of the update's pairs, and means to log."""
         logprobs = self.policy.logprobs(completions).sum(-1)
         assert self.reference is not None
         ref_logprobs = self.reference.logprobs(completions).sum(-1)

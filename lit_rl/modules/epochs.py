@@ -1,10 +1,10 @@
-"""Where a run stands in its epochs, written so that Lightning goes on at exactly that rollout.
+"""The position of a run in its epochs, written so that Lightning resumes at exactly that rollout.
 
-Lightning finds out from several counters whether a checkpoint was made before, at or after the end of an epoch. After a
+Lightning tells from several counters whether a checkpoint was made before, at or after the end of an epoch. After a
 run that itself resumed, that ended by ``max_rollouts``, or that does not use all batches of an epoch, those counters
 fit none of its cases, and the finished epoch is repeated. The loader of problems knows better: it counts the batches
 that were taken from it. So before Lightning reads the counters they are rewritten as one of the two cases that it
-handles well: an epoch that goes on, or an epoch that has not begun.
+handles well: in the middle of an epoch, or before an epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     Checkpoints of runs with a loader of another kind stay as they are.
 
     Args:
-        trainer: that goes on with the run.
+        trainer: the trainer that resumes the run.
         checkpoint: as loaded, before Lightning restores its loops; changed in place.
     """
     loop = checkpoint["loops"]["fit_loop"]
@@ -39,8 +39,8 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     if batches["is_last_batch"] or (per_epoch is not None and position >= per_epoch):
         epoch, position = epoch + 1, 0
     loaders[0] |= {"epoch": epoch, "position": position}
-    # Lightning takes a run with max_steps for one in the middle of an epoch, always.
-    goes_on = position > 0 or trainer.max_steps != -1
+    # Lightning always takes a run with max_steps for one in the middle of an epoch.
+    in_epoch = position > 0 or trainer.max_steps != -1
     _count(loop["epoch_progress"], epoch)
     if position:
         for counts in loop["epoch_progress"].values():
@@ -48,15 +48,15 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
     _count(batches, position)
     batches["total"] = dict.fromkeys(_COUNTERS, done)
     batches["is_last_batch"] = False
-    if goes_on:  # as if saved right after the batch, before it counted as completed
+    if in_epoch:  # as if saved right after the batch, before it counted as completed
         for counts in (batches["current"], batches["total"]):
             counts["completed"] -= 1
     # The step of the logger; Lightning adds the one for the batch that is not completed.
-    loop["epoch_loop.state_dict"]["_batches_that_stepped"] = done - goes_on
+    loop["epoch_loop.state_dict"]["_batches_that_stepped"] = done - in_epoch
 
 
 def batches_per_epoch(trainer: pl.Trainer) -> int | None:
-    """Batches that the trainer takes from the training loader in each epoch, or ``None`` if there is no telling."""
+    """Batches that the trainer takes from the training loader in each epoch, or ``None`` if that is unknown."""
     loader: Any = trainer.fit_loop._data_source.dataloader()
     limit = trainer.limit_train_batches
     if not hasattr(loader, "__len__") or limit is None:

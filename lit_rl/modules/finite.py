@@ -1,4 +1,4 @@
-"""What is written down when a loss or a gradient is no number, and the likely cause."""
+"""Diagnostics for non-finite losses and gradients: the evidence to save, and the likely cause."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def evidence_of_experience(micro: Experience) -> Evidence:
 
 
 def norms(module: nn.Module) -> Evidence:
-    """Norms of weights and gradients of all that learns; where one is not finite, look there first."""
+    """Norms of weights and gradients of all that learns: the first place to look when something is not finite."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     return {
         "weight_norms": {name: _norm(p) for name, p in learning},
@@ -52,13 +52,13 @@ def norms(module: nn.Module) -> Evidence:
 
 
 def likely_cause(evidence: Mapping[str, Any]) -> str:
-    """Where on the road from rewards to gradients the first number that is none stands, and what helps."""
+    """Where between rewards and gradients the first non-finite number appears, and what helps."""
     inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
     bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
     if not all(map(math.isfinite, evidence["weight_norms"].values())):
         return "weights are not finite: an earlier update was too large, or a checkpoint is damaged"
     if bad:
-        return f"{', '.join(bad)} held such a number before the update: look at the reward terms and the reference"
+        return f"{', '.join(bad)} held such a number before the update: check the reward terms and the reference"
     if "logprobs" in evidence and not evidence["logprobs"].isfinite().all():
         return "the forward pass overflowed: the learning rate may be too high, or the dtype too narrow"
     if not all(map(math.isfinite, evidence["gradient_norms"].values())):
@@ -70,7 +70,7 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
 
 
 def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:
-    """Write the evidence; ``None`` if the disk does not take it, which must not hide the error itself."""
+    """Write the evidence; ``None`` if it cannot be written, which must not hide the error itself."""
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,13 @@
 """GRPO and its family: a group of completions per problem, and the group's own rewards as the baseline. No critic.
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
-    2. reward each completion from what happened                           rewards/
+    2. reward each completion by what happened                             rewards/
     3. advantage = reward - mean of its group (/ standard deviation)       make_experience, below
     4. minimise the clipped surrogate (+ KL to the reference)              objective.py
 
 Differences from Shao et al. 2024: token-mean loss by default (DAPO); a group of equal rewards is recognised by
-equality and skipped before the forward pass; with one update per rollout the policy that sampled is the
-policy that learns, so no second forward pass computes the old log-probabilities.
+equality and skipped before the forward pass; with one update per rollout the policy that sampled is the one that
+learns, so no second forward pass computes the old log-probabilities.
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
 """
@@ -40,19 +40,19 @@ class GRPO(RolloutModule):
     """Group Relative Policy Optimization on executed programs, and its relatives by arguments.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
         sampling: how training samples; ``num_samples`` is the group size G.
         baseline: a class of :mod:`lit_rl.advantages` or one of your own, with arguments of its own; or by name
             ``group_mean`` (GRPO); ``leave_one_out`` (RLOO: mean of the others); ``batch_mean`` (all completions of all
             ranks); ``none`` (the bare reward); ``max_rewards`` (keep only the rewards that are the largest of their
             group).
-        scale_by: with a baseline by name, divide what is left by the standard deviation of group or batch (``std``,
-            and if ``None``) or not (``none``, Dr. GRPO).
+        scale_by: with a baseline by name, divide the advantage by the standard deviation of group or batch (``std``,
+            the default) or not (``none``, Dr. GRPO).
         token_weights: weigh each token's advantage by its share of the completion's credit (mean 1 over the
             tokens with credit), instead of all alike.
         mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training
-            problems, at most so many times per rollout (DAPO's dynamic sampling); 0 keeps them.
+            problems, at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
         **options: see :class:`RolloutModule`.
 
     Source:
@@ -108,7 +108,7 @@ class GRPO(RolloutModule):
         for attempt in range(self.max_resamples):
             groups = one_sided_groups(rollout)
             problems = fresh.take(len(groups))
-            # Every rank samples as often as the others, also one with nothing to replace.
+            # Every rank samples as often as the others, even one with nothing to replace.
             if max_over_ranks(len(problems), self.device) == 0:
                 break
             key = StreamKey(self.seed, f"resample/{attempt}", self.rollout_step)
@@ -156,7 +156,7 @@ class GRPO(RolloutModule):
         checkpoint["baseline"] = self.baseline.state_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on with it."""
+        """Restore it."""
         super().on_load_checkpoint(checkpoint)
         if "baseline" in checkpoint:
             self.baseline.load_state_dict(checkpoint["baseline"])
@@ -171,7 +171,7 @@ def credit_weights(credit: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         credit: [N, T] reward units.
-        mask: [N, T] bool; a turn is what stands between two holes.
+        mask: [N, T] bool; a turn lies between two holes.
     """
     first = turn_starts(mask)
     turn = first.cumsum(-1)

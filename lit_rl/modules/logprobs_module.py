@@ -45,14 +45,14 @@ class LogprobsModule(CountedModule):
             self.reference = self.policy.make_reference(will_refresh=self.refresh_reference_every is not None)
 
     def finish_rollout(self) -> None:
-        """Count the rollout; when it is time, make the policy the new reference."""
+        """Count the rollout; make the policy the new reference when that is due."""
         super().finish_rollout()
         every = self.refresh_reference_every
         if every is not None and self.reference is not None and self.rollout_step % every == 0:
             self.reference.refresh()
 
     def samples_on_policy(self, completions: Completions) -> bool:
-        """Whether a rollout feeds one update, and of the weights that sampled it: then every ratio is 1.
+        """Whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
 
         The same on all ranks, which ask together.
 
@@ -82,7 +82,7 @@ class LogprobsModule(CountedModule):
     def old_logprobs(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the weights that sampled them.
 
-        The policy still has those weights, or they are gone, and what the sampler reported is all there is.
+        If the policy no longer has those weights, the sampler's own are all there is.
         """
         stale = stale_rows(completions, self.policy.version)
         logprobs = self.logprobs_under(self.policy, completions, rows[~stale[rows]])

@@ -1,4 +1,4 @@
-"""Advantages by the names that configurations give them."""
+"""Advantages by their names in configurations."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def running_of(baseline: Baseline | RunningName, decay: float) -> Baseline:
 
 
 def require_group(advantages: RowAdvantages, sampling: Sampling, argument: str) -> None:
-    """Check whether a problem has as many completions as are compared.
+    """Check whether a problem has enough completions to compare.
 
     Args:
-        advantages: which compare them.
+        advantages: what compares them.
         sampling: how training samples.
         argument: what the user calls them.
 

@@ -1,4 +1,4 @@
-"""The policy's loss per token: which surrogate, which ratio, and what holds the policy near its reference.
+"""The policy's loss per token: which surrogate, which ratio, and what keeps the policy near its reference.
 
 Letters: n rows of a micro-batch, T completion tokens.
 """
@@ -62,7 +62,7 @@ class Objective:
             ``truncate``.
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
         kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is.
-        kl_in: ``loss`` adds the KL to the loss, ``reward`` takes it off each token's reward.
+        kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward.
         entropy_coef: weight of an entropy bonus.
     """
 
@@ -109,7 +109,7 @@ class Objective:
 
     @property
     def penalises_rewards(self) -> bool:
-        """Whether the KL to the reference is taken off the rewards."""
+        """Whether the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     @property
@@ -126,7 +126,7 @@ class Objective:
         mask: Tensor,
         coef: float | None = None,
     ) -> Tensor:
-        """Take the KL to the reference off the credit of each token, if it belongs there.
+        """Subtract the KL to the reference from the credit of each token, if it belongs there.
 
         Args:
             credit: [N, T] reward units.

@@ -38,7 +38,7 @@ class OptimizedModule(StoredModule):
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
     def group_learning_rates(self) -> dict[str, float]:
-        """Learning rates of groups that do not take the optimizer's."""
+        """Learning rates of groups that do not use the optimizer's."""
         return {}
 
     def configure_optimizers(self) -> Any:
@@ -74,7 +74,7 @@ class OptimizedModule(StoredModule):
         """Check that each group's gradient is finite, clip it, step, clear it.
 
         Returns:
-            norm of each group's gradient before clipping, by metric name.
+            Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
         take_gradients(optimizer.optimizer)
@@ -83,7 +83,7 @@ class OptimizedModule(StoredModule):
             limit = self.clip_norm(group["name"])
             norm: Any = torch.nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
             value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
-            # Before clipping, which would spread one bad number over all gradients that are written down.
+            # Before clipping, which would spread one bad number over all gradients in the evidence.
             self.require_finite(f"gradient norm of the {group['name']}", value)
             norms[f"{group['name']}/gradient_norm"] = value
             if limit is not None:
@@ -99,7 +99,7 @@ class OptimizedModule(StoredModule):
         return self.gradient_clip_norm
 
     def step_schedule(self) -> None:
-        """Move the learning rate one training step on; one that waits for a metric stays."""
+        """Move the learning rate on by one training step; one that waits for a metric stays."""
         schedule: Any = self.lr_schedulers() if self.lr_scheduler is not None else None
         if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
             with warnings.catch_warnings():
@@ -120,7 +120,7 @@ class OptimizedModule(StoredModule):
             self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
 
     def require_finite(self, what: str, value: float) -> None:
-        """Stop the run if a quantity is not finite, after writing down what the update was made of.
+        """Stop the run if a quantity is not finite, after saving what the update was made of.
 
         Raises:
             NotFiniteError: it is NaN or infinite; the message names step, quantity, likely cause and the file.
@@ -140,5 +140,5 @@ class OptimizedModule(StoredModule):
         )
 
     def evidence(self) -> Evidence:
-        """What the update at hand was made of, for :meth:`require_finite` to write down."""
+        """What the current update was made of, for :meth:`require_finite` to save."""
         return {}

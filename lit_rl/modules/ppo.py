@@ -6,9 +6,9 @@
     4. whiten the advantages over all ranks, once                            make_experience
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
-Differences from common practice: reward with a place in the text stands on the token that decided it, only the
-rest on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped
-by norms of their own.
+Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
+on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped by
+norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
 """
@@ -45,8 +45,8 @@ class PPO(RolloutModule):
     """Proximal Policy Optimization with an execution reward and a critic.
 
     Args:
-        policy: what is trained.
-        critic: what values its states.
+        policy: the policy to train.
+        critic: predicts the value of its states.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. ``kl_in`` is ``reward`` here: KL is part of what the critic predicts.
         credit: ``spans`` puts what has a place in the text on the token that decided it and the rest on the last
@@ -61,7 +61,7 @@ class PPO(RolloutModule):
         critic_lr: learning rate of the critic; ``None`` for the policy's.
         critic_gradient_clip_norm: largest norm of the critic's gradient.
         whiten_advantages: mean 0 and variance 1 over all tokens of all ranks, once per rollout.
-        critic_warmup_rollouts: the critic learns alone for so many rollouts; the policy does not move.
+        critic_warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
         truncation: completions cut by the token limit: ``bootstrap`` from the critic, ``zero`` after them, or
             ``mask`` them out.
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion).
@@ -170,11 +170,11 @@ class PPO(RolloutModule):
         tails = values.new_zeros(len(completions))
         for piece in self.pieces(completions, torch.arange(len(completions))):
             part = completions.select(piece if len(piece) else [0]).trim()
-            scored, tail = self.critic(part)
-            values, tails = values.to(scored.dtype), tails.to(scored.dtype)  # the same on a rank without rows
+            found, tail = self.critic(part)
+            values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
             if len(piece):
                 where = piece.to(values.device)
-                values[where, : scored.shape[1]] = scored
+                values[where, : found.shape[1]] = found
                 tails[where] = tail
         return values * completions.completion_mask, tails
 
@@ -192,7 +192,7 @@ class PPO(RolloutModule):
             yield self.value_loss(micro, denominator)
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """Of the policy's loss; the critic's is another where it has fewer targets than the policy has tokens."""
+        """The policy loss's denominator; the critic's differs where it has fewer targets than the policy has tokens."""
         mask = minibatch.loss_mask
         targets = self.estimator.targets(mask)
         self.num_targets = None if targets is mask else self.count(targets)
@@ -233,7 +233,7 @@ class PPO(RolloutModule):
         return {} if self.critic_lr is None else {"critic": self.critic_lr}
 
     def clip_norm(self, group: str) -> float | None:
-        """Policy and critic are clipped apart."""
+        """Policy and critic are clipped separately."""
         return self.critic_gradient_clip_norm if group == "critic" else self.gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
@@ -255,6 +255,6 @@ class PPO(RolloutModule):
         checkpoint["kl_coef"] = self.kl_coef
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on with it."""
+        """Restore it."""
         super().on_load_checkpoint(checkpoint)
         self.kl_coef = checkpoint["kl_coef"]

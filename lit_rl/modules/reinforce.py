@@ -5,7 +5,7 @@
     3. minimise -advantage * log-probability                         objective.py, ``loss: naive``
 
 The deltas of the lecture on sorting (``rewards``, ``centered_rewards``, ``normalized_rewards``, ``max_rewards``)
-take the place of step 2 where they are asked for by name.
+replace step 2 where they are chosen by name.
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
 """
@@ -32,13 +32,13 @@ class REINFORCE(RolloutModule):
     """Vanilla policy gradient on executed programs.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
         sampling: how training samples.
-        objective: the policy's loss; ``naive`` unless said otherwise. A KL to the reference is taken in the loss.
-        baseline: taken off the reward-to-go: a :class:`lit_rl.advantages.Baseline`; or by name ``none``, ``mean`` (of
-            the rollout's rewards, over all ranks) or ``exponential`` (a running mean of earlier rollouts' rewards; the
-            first rollout has none).
-        baseline_decay: of the ``exponential`` baseline, in [0, 1).
+        objective: the policy's loss; by default ``naive``. A KL to the reference is added to the loss.
+        baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline`; or by name ``none``,
+            ``mean`` (of the rollout's rewards, over all ranks) or ``exponential`` (a running mean of earlier rollouts'
+            rewards; the first rollout has none).
+        baseline_decay: decay of the ``exponential`` baseline, in [0, 1).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
@@ -109,8 +109,8 @@ class REINFORCE(RolloutModule):
         checkpoint["baseline"] = (self.deltas or self.baseline).state_dict()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on with it."""
+        """Restore it."""
         super().on_load_checkpoint(checkpoint)
-        # Checkpoints written before 0.3 hold the number alone.
+        # Checkpoints written before 0.3 hold only the number.
         state = checkpoint.get("baseline", {"mean": checkpoint.get("running_baseline")})
         (self.deltas or self.baseline).load_state_dict(state)

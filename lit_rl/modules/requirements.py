@@ -16,10 +16,10 @@ _SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "
 
 
 def require_problems(trainer: pl.Trainer, stage: str) -> None:
-    """Check whether the task has what this stage is about.
+    """Check whether the task has problems for this stage.
 
     Raises:
-        ValueError: it has not one problem for it.
+        ValueError: it has none.
     """
     task = task_of(trainer)
     if task is None:
@@ -60,16 +60,16 @@ def require_no_programs(module: Any, stage: str) -> None:
 def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
     """Check whether an environment can play the problems of this stage.
 
-    A single problem that it cannot play has one turn; a task without any that it can play is refused.
+    A problem that it cannot play gets one turn; a task of which it can play none is refused.
 
     Args:
-        environment: what answers the policy.
+        environment: answers the policy.
         trainer: with the task.
         stage: of the run.
         train: whether training samples too.
 
     Raises:
-        ValueError: not one problem of a task can be played, with the environment's message about the first; or the
+        ValueError: no problem of a task can be played (the message is the environment's about the first), or the
             environment would show hidden tests.
     """
     task = task_of(trainer)
@@ -111,10 +111,10 @@ def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
     Args:
         task: with a ``batch_size``, or without one.
         num_samples: rows of a problem.
-        num_minibatches: updates that share out a rollout's rows.
+        num_minibatches: updates among which a rollout's rows are divided.
 
     Raises:
-        ValueError: it has fewer, and some updates would be made of nothing.
+        ValueError: it has fewer, so some updates would have no rows.
     """
     batch_size = getattr(task, "batch_size", None)
     rows = None if batch_size is None else batch_size * num_samples

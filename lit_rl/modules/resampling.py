@@ -1,4 +1,4 @@
-"""Dynamic sampling: groups that teach nothing make room for groups of other problems.
+"""Dynamic sampling: groups that teach nothing are replaced by groups of other problems.
 
 A group is judged by its verdicts, not by its rewards: with a shaped reward a group that never passes still has
 unequal rewards, and a filter on them would keep it.
@@ -66,7 +66,7 @@ class FreshProblems:
 
 
 def replace_groups(rollout: Rollout, groups: Sequence[int], fresh: Rollout) -> Rollout:
-    """The rollout with some groups replaced by those of another rollout, which take over place and number.
+    """The rollout with some groups replaced by those of another rollout, which take over position and number.
 
     Args:
         rollout: N rows.

@@ -17,7 +17,7 @@ class SFT(TextModule):
     :class:`lit_rl.models.CausalLM`.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
         **options: see :class:`TextModule`.
     """
 
@@ -30,7 +30,7 @@ class SFT(TextModule):
         return (demonstration(problem),)
 
     def share(self, completions: Completions) -> Tensor:
-        """Completion tokens."""
+        """Number of completion tokens."""
         return loss_denominator(completions.completion_mask, "token_mean")
 
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:

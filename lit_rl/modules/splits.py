@@ -14,7 +14,7 @@ from lit_rl.types import Completions, Experience
 
 
 def minibatches(num_rows: int, num_minibatches: int, seed: int) -> tuple[Tensor, ...]:
-    """The row numbers of each minibatch, dealt out at random; the seed alone decides the order."""
+    """The row numbers of each minibatch, dealt out at random; only the seed decides the order."""
     order = torch.randperm(num_rows, generator=torch.Generator().manual_seed(seed))
     return order.tensor_split(num_minibatches)
 
@@ -38,7 +38,7 @@ def split_rows(
 ) -> Iterator[Tensor]:
     """Split rows into as many pieces on every rank; a rank with fewer rows than another ends with empty pieces.
 
-    It must still take part in every forward and backward pass, or the others wait for ever.
+    It must still take part in every forward and backward pass, or the others would wait for ever.
 
     Args:
         completions: all rows.
@@ -55,10 +55,10 @@ def split_rows(
 
 
 def in_order(completions: Completions, rows: Tensor, size: int, shares_prompts: bool) -> Tensor:
-    """Order rows so that pieces of this many cost little: the gradient is the same for every order.
+    """Order rows so that pieces of this size are cheap: the gradient is the same for every order.
 
-    Rows of similar length need no padding beside each other; rows of a group bring one prompt. The order that reads
-    fewer tokens is taken.
+    Pieces of rows of similar length need little padding; pieces of rows of one group read one prompt. The order that
+    reads fewer tokens is used.
 
     Args:
         completions: all rows.

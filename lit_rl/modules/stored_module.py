@@ -1,4 +1,4 @@
-"""What a checkpoint of a module holds, and how a module goes on from one."""
+"""What a checkpoint of a module holds, and how a module resumes from one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StoredModule(pl.LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict looks closer
+        self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict checks the rest
 
     @property
     def is_fitting(self) -> bool:
@@ -32,11 +32,11 @@ class StoredModule(pl.LightningModule):
         return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Say which weights these are, as engines do of what they sample."""
+        """Store the version of the weights, with which engines label what they sample."""
         checkpoint["policy_version"] = self.policy.version
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Make a fit go on at the rollout after the checkpoint's, also at the end of an epoch."""
+        """Make a fit resume at the rollout after the checkpoint's, even at the end of an epoch."""
         # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
         self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
         if self.is_fitting:

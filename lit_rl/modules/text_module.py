@@ -1,7 +1,7 @@
-"""The road that SFT and DPO share: updates on texts that are given, instead of sampled.
+"""What SFT and DPO share: updates on texts that are given, instead of sampled.
 
-One training step is one update. Validation measures the same loss on texts that are held out, then runs what the
-policy writes itself, as every module does.
+One training step is one update. Validation measures the same loss on held-out texts, then runs what the policy writes
+itself, as every module does.
 
 Letters: B problems of one rank, G given texts per problem, N = B * G rows (prompt-major), T completion tokens.
 """
@@ -32,7 +32,7 @@ class TextModule(PolicyModule):
     """Learns from given texts; a subclass says which texts and what their loss is.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
         microbatch_size: problems per forward and backward on one rank; ``None`` for the batch at once. Changes
             memory and speed, never the gradient.
         max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
@@ -126,14 +126,14 @@ class TextModule(PolicyModule):
         return [completions.select(of_part).trim() for of_part in rows]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on with a run of given texts.
+        """Resume a run of given texts.
 
         Raises:
-            ValueError: the run that is to go on sampled its texts.
+            ValueError: the run to resume sampled its texts.
         """
         if self.is_fitting and "rollout_step" in checkpoint:
             raise ValueError(
-                f"the checkpoint counts rollouts, so {type(self).__name__} cannot go on from it: export it "
+                f"the checkpoint counts rollouts, so {type(self).__name__} cannot resume from it: export it "
                 "(lit-rl export) and start from the folder, as model.policy.model"
             )
         super().on_load_checkpoint(checkpoint)
@@ -141,11 +141,11 @@ class TextModule(PolicyModule):
     # -- ending --------------------------------------------------------------------------------------------
 
     def on_train_start(self) -> None:
-        """A run that goes on from its own end has nothing to do."""
+        """Stop if the resumed run has already reached ``max_updates``."""
         self.stop_when_done()
 
     def on_train_epoch_start(self) -> None:
-        """Show how far it is to the end."""
+        """Let the progress bar end where the run does."""
         self.shorten_bar(None if self.max_updates is None else self.max_updates - self.trainer.global_step)
 
     def stop_when_done(self) -> None:
@@ -176,7 +176,7 @@ class TextModule(PolicyModule):
     def validation_pieces(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
         """Micro-batches of given texts and whether they count, as many on every rank.
 
-        A rank that has fewer goes along with a text of another: a sharded policy is gathered by all ranks together.
+        A rank that has fewer joins in with a text of another: a sharded policy is gathered by all ranks together.
         """
         pieces = self.pieces(*self.given(shown)) if shown else []
         texts = [problem for of_rank in gather_over_ranks(list(shown[:1])) for problem in of_rank]
