@@ -1,4 +1,4 @@
-"""A session held to its promises, so that a mistake in an engine is one line and not a hang or an odd tensor."""
+"""A session whose answers are checked, so that a mistake in an engine is one error line, not a hang or a bad tensor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SECONDS_OF_SILENCE = 600.0
 
 
 class CheckedSession(Session):
-    """An engine's session, with what it answers looked at.
+    """An engine's session whose every answer is checked.
 
     Args:
         session: of the engine.
         eos_ids: every id that ends a completion; empty if the policy knows none.
-        seconds: of silence, with requests open, after which a warning says that the engine may hang.
+        seconds: without an answer, with requests open, after which a warning says that the engine may hang.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class CheckedSession(Session):
         self._last_answer = time.monotonic()
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Hand requests on; a row may be asked for again once it was answered."""
+        """Pass requests on; a row may be requested again once it has been answered."""
         if requests:
             self._session.submit(requests)
             self._open |= {request.row: request for request in requests}
@@ -44,8 +44,8 @@ class CheckedSession(Session):
         """What the engine's session has finished.
 
         Raises:
-            ValueError: it answers what nobody asked for, forgets a request, goes beyond a limit, or returns something
-                else than generations.
+            ValueError: it answers what nobody asked for, forgets a request, exceeds a limit, or returns something
+                other than generations.
         """
         finished: Any = self._session.step()
         if not isinstance(finished, Sequence) or not all(isinstance(one, Generation) for one in finished):
@@ -58,7 +58,7 @@ class CheckedSession(Session):
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that were not answered yet."""
+        """Requests not yet answered."""
         return len(self._open)
 
     def _take(self, generation: Generation) -> None:
@@ -89,7 +89,7 @@ class CheckedSession(Session):
         return ""
 
     def _require_count(self) -> None:
-        """Check whether the engine's session knows how much is left: by that it is asked to go on."""
+        """Check the session's own count of open requests: callers loop until it is 0."""
         says, left = self._session.num_unfinished, len(self._open)
         if says != left:
             rows = ", ".join(map(str, list(self._open)[:5])) + (", ..." if left > 5 else "")
@@ -99,7 +99,7 @@ class CheckedSession(Session):
             )
 
     def _warn_of_silence(self, answered: bool) -> None:
-        """Say when nothing has been answered for long; an engine may have its reasons."""
+        """Warn when nothing has been answered for long; no error, because an engine may be slow for good reason."""
         now = time.monotonic()
         if answered:
             self._last_answer = now

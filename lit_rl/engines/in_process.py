@@ -17,8 +17,8 @@ from lit_rl.training.phases import phase
 from lit_rl.training.sharding import unsharded
 from lit_rl.types import Generation, Request, Sampling
 
-# Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until there are
-# a quarter as many as rows that are running, but not longer than this many steps.
+# Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
+# quarter as many as the running rows, but for no more than this many steps.
 _SHARE_TO_START = 0.25
 _MOST_STEPS_WAITING = 16
 
@@ -26,12 +26,12 @@ _MOST_STEPS_WAITING = 16
 class InProcess(Engine):
     """The default engine: samples with the policy's own weights, token by token.
 
-    Requests that start together are one batch; equal prompts among them are read once. Requests that come while others
-    are being sampled start as a batch of their own beside the running ones.
+    Requests that start together are one batch; equal prompts among them are read once. Requests that arrive while
+    others are being sampled start as a batch of their own alongside.
 
     Args:
-        max_rows: most rows sampled at the same time; further requests wait until rows have ended. ``None`` for any
-            number: all requests that are submitted together then share one batch.
+        max_rows: most rows sampled at the same time; further requests wait until rows have ended. ``None`` for no
+            limit: all requests submitted together then share one batch.
     """
 
     in_rounds = True
@@ -54,10 +54,10 @@ class InProcess(Engine):
 
 
 class InProcessSession(Session):
-    """Requests that wait, and batches of requests that are being sampled.
+    """A queue of waiting requests, and the batches being sampled.
 
-    What waits starts as soon as it, or as much of it as there is room for, is at least a quarter of the rows that are
-    running; at once where nothing is running; and after 16 steps where there is room for all of it.
+    As many waiting requests as there is room for start together: as soon as they are at least a quarter as many as the
+    running rows (so at once if none are running), or after 16 steps if there is room for all of them.
 
     Args:
         policy: in eval mode, its weights whole.
@@ -76,7 +76,7 @@ class InProcessSession(Session):
         self._is_over = False
 
     def submit(self, requests: Sequence[Request]) -> None:
-        """Put requests behind those that wait; see :meth:`Session.submit`."""
+        """Add requests to the queue; see :meth:`Session.submit`."""
         self._require_open()
         self._waiting.extend(requests)
 
@@ -90,11 +90,11 @@ class InProcessSession(Session):
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that wait or are being sampled."""
+        """Requests waiting or being sampled."""
         return len(self._waiting) + sum(batch.num_running for batch in self._batches)
 
     def end(self) -> None:
-        """Forget what was not answered, caches included; weights may be spread over the ranks from here on."""
+        """Drop what was not answered, caches included; the weights may be sharded again from here on."""
         self._waiting.clear()
         self._batches.clear()
         self._is_over = True
