@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A real SLURM of one node on this machine, to try job scripts on. Debian: apt-get install slurm-wlm munge; as root.
+# A real one-node SLURM on this machine, for trying job scripts. Debian: apt-get install slurm-wlm munge; as root.
 #
 #   eval "$(configs/slurm/test_scheduler.sh start /tmp/slurm)"     sets SLURM_CONF; sinfo then answers
 #   configs/slurm/test_scheduler.sh stop /tmp/slurm
 #
-# Two partitions: jobs of `high` preempt jobs of `low`, which get SIGTERM, a minute, and are requeued.
+# Two partitions: jobs of `high` preempt jobs of `low`, which get SIGTERM, have a minute, and are requeued.
 set -euo pipefail
 action=$1
 folder=$(realpath -m "$2")
