@@ -63,7 +63,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a run of SFT": (GRPO + "run_sft.ckpt", ("counts no rollouts", "GRPO", "lit-rl export")),
     "a run of GRPO for SFT": ("fit --config sft.yaml --ckpt_path run", ("counts rollouts", "SFT", "lit-rl export")),
     "an export without its configuration": ("export bare.ckpt out", ("holds no configuration", "give --config FILE")),
-    "an export with another file": ("export bare.ckpt out --config list.yaml", ("list.yaml", "no configuration")),
+    "an export with another file": ("export bare.ckpt out --config list.yaml", ("list.yaml", "not a configuration")),
     "an export to a full folder": ("export run saved_model", ("saved_model is not empty", "give a new folder")),
     # -- models --------------------------------------------------------------------------------------------------
     "an empty folder as model": (policy(model="./nothing"), ("nothing holds no", "model.policy.model")),
