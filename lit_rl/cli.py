@@ -28,7 +28,7 @@ from lit_rl.training.phases import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 
-AROUND_A_RUN = "check-contamination | check-data | configs | export | report | show"
+AROUND_A_RUN = "check-contamination | check-data | configs | export | replay | report | show"
 """The verbs of :mod:`lit_rl.commands`, for the help."""
 
 

@@ -14,6 +14,7 @@ import lit_rl.rewards  # noqa: F401
 from lit_rl.check_contamination import check_contamination
 from lit_rl.check_data import check_data
 from lit_rl.export import export
+from lit_rl.replay import replay
 from lit_rl.report import report
 from lit_rl.shipped_configs import configs
 from lit_rl.show import show
@@ -23,6 +24,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-data": check_data,
     "configs": configs,
     "export": export,
+    "replay": replay,
     "report": report,
     "show": show,
 }

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.run_files import RecordedRollout, RecordedRow, newest_recorded, read_rollouts
 from lit_rl.run_files.token_values import KINDS, values_of
-from lit_rl.run_files.words import ending, sandbox_words
+from lit_rl.run_files.words import ending, printable, sandbox_words
 
 _BLUE, _ORANGE, _PURPLE = (33, 102, 172), (230, 97, 1), (118, 42, 131)
 _RESET, _BOLD, _FAINT, _UNDERLINE = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m"
@@ -181,11 +181,6 @@ class Paint:
         hue = _PURPLE if not KINDS[self.kind].signed else _BLUE if share > 0 else _ORANGE
         mixed = (round(255 + (part - 255) * min(1.0, 0.15 + 0.6 * abs(share))) for part in hue)
         return f"\x1b[30;48;2;{';'.join(map(str, mixed))}m"
-
-
-def printable(text: str) -> str:
-    """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
-    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
 
 
 def _number(value: float | None) -> str:

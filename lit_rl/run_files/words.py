@@ -52,3 +52,8 @@ def case_line(case: Mapping[str, Any]) -> str:
     got = f", got {case['actual']}" if case["actual"] else ""
     wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
     return f"case {case['number']}: {case['call']}{wanted}{got}"
+
+
+def printable(text: str) -> str:
+    """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
+    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
