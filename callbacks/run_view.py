@@ -14,6 +14,7 @@ Rows = list[tuple[str, str]]
 
 _NUM_RECENT = 10
 _MOST_CURVES = 2
+_MEASURED_SELDOM = ("policy/entropy",)
 
 
 @dataclass
@@ -51,7 +52,8 @@ class RunView:
 
     def finish(self, done: int, metrics: Mapping[str, float]) -> None:
         """Take in what a rollout or update came to."""
-        self.done, self.metrics = done, dict(metrics)
+        seldom = {name: self.metrics[name] for name in _MEASURED_SELDOM if name in self.metrics}
+        self.done, self.metrics = done, {**seldom, **metrics}
         if "reward/mean" in metrics:
             self.recent.append(metrics["reward/mean"])
 

@@ -25,6 +25,7 @@ from lit_rl.modules.base import LARGEST_FAILED_SHARE
 from lit_rl.modules.counted_module import degenerate_share
 from lit_rl.modules.finite import Evidence
 from lit_rl.modules.logprobs_module import LogprobsModule, require_unfiltered
+from lit_rl.modules.measures import measure, time_split
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
 from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
@@ -149,13 +150,17 @@ class RolloutModule(LogprobsModule):
                 self.progress.enter("scoring")
                 self.is_on_policy = self.samples_on_policy(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
+                entropy = self.entropy_of_some(rollout.completions)
             self.progress.enter("updating")
             means = self.update(experience)
-        self.progress.end()
+        seconds = self.progress.end()
         self.finish_rollout()
         means.merge(summarise(rollout, rewards))
         means.merge(degenerate_share(rollout, rewards))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
+        means.merge(measure(rollout, rewards, experience, self.seen_in_update))
+        means.merge(time_split(seconds, self.progress))
+        means.merge(entropy)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         tell_watchers(self.trainer, self, rollout, rewards, experience, metrics)
 

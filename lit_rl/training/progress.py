@@ -47,6 +47,11 @@ class Progress:
         return self._judged.count
 
     @property
+    def waits(self) -> list[float]:
+        """Seconds that judged programs waited for their turn: from being handed in to their verdict, less their run."""
+        return list(self._judged.waits)
+
+    @property
     def elapsed(self) -> float:
         """Seconds since the beginning of what began last."""
         return self._clock() - self._started
@@ -77,7 +82,7 @@ class Progress:
         """Count a finished turn, and its verdict as soon as it is there."""
         self.turns += 1
         self.tokens += tokens
-        outcome.add_done_callback(self._judged.add)
+        self._judged.watch(outcome, self._clock)
 
     def _begin(self, purpose: str) -> None:
         self.purpose = purpose
@@ -93,10 +98,18 @@ class _Count:
 
     def __init__(self) -> None:
         self._done: list[None] = []
+        self.waits: list[float] = []
 
     @property
     def count(self) -> int:
         return len(self._done)
 
-    def add(self, _: Future[Any]) -> None:
-        self._done.append(None)  # one step for the interpreter, which += 1 is not
+    def watch(self, future: Future[Any], clock: Callable[[], float]) -> None:
+        runs, started = not future.done(), clock()
+
+        def done(future: Future[Any]) -> None:
+            self._done.append(None)  # one step for the interpreter, which += 1 is not
+            if runs and not future.cancelled() and future.exception() is None:
+                self.waits.append(max(0.0, clock() - started - getattr(future.result(), "wall_seconds", 0.0)))
+
+        future.add_done_callback(done)

@@ -37,11 +37,16 @@ def max_over_ranks(value: int, device: torch.device) -> int:
 
 
 class Means:
-    """Means over micro-batches, updates and ranks: sums and counts are kept, divided once at the end."""
+    """Means over micro-batches, updates and ranks: sums and counts are kept, divided once at the end.
+
+    Extremes of the same things can be kept beside them.
+    """
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = defaultdict(float)
         self._counts: dict[str, float] = defaultdict(float)
+        self._largest: dict[str, float] = {}
+        self._smallest: dict[str, float] = {}
 
     def add(self, values: Mapping[str, Tensor | float], count: float = 1.0) -> None:
         """Add means of ``count`` things each."""
@@ -54,11 +59,26 @@ class Means:
         self._sums[name] += float(total.detach() if isinstance(total, Tensor) else total)
         self._counts[name] += float(count)
 
+    def add_largest(self, name: str, value: float) -> None:
+        """Keep the largest value that was ever given under a name."""
+        self._largest[name] = max(value, self._largest.get(name, value))
+
+    def add_smallest(self, name: str, value: float) -> None:
+        """Keep the smallest value that was ever given under a name."""
+        self._smallest[name] = min(value, self._smallest.get(name, value))
+
     def merge(self, other: Means) -> None:
-        """Add another's sums and counts."""
+        """Add another's sums, counts and extremes."""
         for name, total in other._sums.items():
             self._sums[name] += total
             self._counts[name] += other._counts[name]
+        self._merge_extremes(other._largest, other._smallest)
+
+    def _merge_extremes(self, largest: Mapping[str, float], smallest: Mapping[str, float]) -> None:
+        for name, value in largest.items():
+            self.add_largest(name, value)
+        for name, value in smallest.items():
+            self.add_smallest(name, value)
 
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
@@ -67,11 +87,15 @@ class Means:
         if device.type != "mps":
             both = both.to(device)
         sums, counts = sum_over_ranks(both)
-        return {n: float(s / c) for n, s, c in zip(names, sums, counts, strict=True) if c > 0}
+        for largest, smallest in gather_over_ranks((self._largest, self._smallest)):
+            self._merge_extremes(largest, smallest)
+        found = {n: float(s / c) for n, s, c in zip(names, sums, counts, strict=True) if c > 0}
+        return found | self._largest | self._smallest
 
     def local(self) -> dict[str, float]:
         """Means of what this object was given, without asking other ranks."""
-        return {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
+        means = {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
+        return means | self._largest | self._smallest
 
 
 def gather_over_ranks(value: Gathered) -> list[Gathered]:

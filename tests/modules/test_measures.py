@@ -1,0 +1,139 @@
+"""What training measures of a rollout, on numbers that can be checked by eye, and in real small runs."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rollout.test_watchers import Watcher
+from support.completions import batch
+from support.small_runs import build_module, fit
+
+from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.modules.measures import measure, time_split
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.training.progress import Progress
+from lit_rl.training.ranks import Means
+from lit_rl.types import Experience, Judgement, Problem, Program
+
+P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
+
+
+def measured(
+    verdicts: list[Verdict], rewards: list[float], advantages: list[float], logprobs: Any = None, old: Any = None
+) -> dict[str, float]:
+    """Rows of two tokens, the second of the last row padding; the sampler gave each token -1 nat."""
+    n = len(verdicts)
+    completions = batch(["a"] * n)
+    mask = torch.ones(n, 2, dtype=torch.bool)
+    mask[-1, 1] = False
+    completions = replace(
+        completions,
+        completion_mask=mask,
+        token_mask=mask,
+        sampler_logprobs=-torch.ones(n, 2),
+    )
+    problem = Problem("p", "p", TokenTarget())
+    judgements = tuple(Judgement(problem, Program("", 0, 0), Outcome(v, wall_seconds=0.5)) for v in verdicts)
+    valid = torch.tensor([verdict is not LOST for verdict in verdicts])
+    values = torch.tensor(rewards)
+    output = RewardOutput(values, valid, credit=values[:, None], decided=values[:, None], term_values={}, reasons={})
+    experience = Experience(
+        completions, values, valid, torch.tensor(advantages)[:, None] * mask, None if old is None else torch.tensor(old)
+    )
+    seen = {} if logprobs is None else {"logprobs": torch.tensor(logprobs)}
+    return measure(Rollout(completions, judgements), output, experience, seen).local()
+
+
+def test_the_spread_of_rewards_is_that_of_judged_rows() -> None:
+    rewards = [float(i) for i in range(11)] + [100.0]
+    found = measured([P] * 11 + [LOST], rewards, [1.0] * 12)
+    assert (found["reward/p10"], found["reward/p90"]) == (1.0, 9.0)
+    assert found["reward/std"] == pytest.approx(10**0.5)  # of 0, 1, ... 10
+
+
+def test_lengths_and_seconds_are_told_by_verdict() -> None:
+    found = measured([P, P, W, W], [1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0])
+    assert (found["length/passed"], found["length/wrong_answer"]) == (2.0, 1.5)
+    assert found["sandbox/seconds_passed"] == found["sandbox/seconds"] == 0.5
+    assert "length/exception" not in found and found["update/trained_fraction"] == 0.5
+
+
+def test_ratios_are_read_where_the_update_looked() -> None:
+    nan = float("nan")
+    seen = [[-1.0, -3.0], [nan, nan], [-1.0, 50.0]]  # the last number stands on padding
+    found = measured([P, W, W], [1.0, 0.0, 0.0], [1.0] * 3, seen, [[-2.0, -1.0], [0.0, 0.0], [-1.0, 0.0]])
+    assert found["policy/ratio_max"] == pytest.approx(2.71828, abs=1e-4)
+    assert found["policy/ratio_min"] == pytest.approx(0.13534, abs=1e-4)
+    assert found["policy/sampler_gap"] == pytest.approx(1 / 3)  # 1, 0 and 0 nats
+    assert found["policy/sampler_gap_max"] == 1.0
+    alone = measured([P], [1.0], [1.0], [[-1.5, nan]])
+    assert (alone["policy/ratio_max"], alone["policy/ratio_min"], alone["policy/sampler_gap"]) == (1, 1, 0.5)
+
+
+def test_extremes_add_up_over_parts() -> None:
+    total, part = Means(), Means()
+    total.add_largest("a", 1.0)
+    part.add_largest("a", 3.0)
+    part.add_smallest("b", -2.0)
+    total.merge(part)
+    total.add_smallest("b", 5.0)
+    total.add_largest("a", 2.0)
+    assert total.reduce(torch.device("cpu")) == total.local() == {"a": 3.0, "b": -2.0}
+
+
+def test_time_in_the_queue_is_what_a_program_did_not_run() -> None:
+    class Clock:
+        now = 0.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    clock = Clock()
+    progress = Progress(clock)
+    progress.begin("training")
+    waited, cached = Future[Outcome](), Future[Outcome]()
+    cached.set_result(Outcome(P, wall_seconds=9.0))
+    progress.add_turn(1, waited)
+    progress.add_turn(1, cached)
+    clock.now = 3.0
+    waited.set_result(Outcome(P, wall_seconds=1.0))
+    found = time_split(progress.end(), progress).local()
+    assert found["sandbox/queue_seconds"] == 2.0 and progress.judged == 2
+    assert found["time/sampling_seconds"] == found["time/step_seconds"] == 3.0 and found["time/idle_seconds"] == 0.0
+    assert found["memory/peak_gigabytes"] > 0.01
+
+
+@pytest.mark.parametrize("bonus", [0.0, 0.1])
+def test_the_entropy_of_a_few_rows_is_that_of_all(byte_tokenizer: str, tmp_path: Path, bonus: float) -> None:
+    """The tiny policy is nearly uniform over its tokens, so that any row tells the entropy of all."""
+    from lit_rl.modules import Objective
+
+    watcher = Watcher()
+    module = build_module(byte_tokenizer, max_rollouts=5, objective=Objective(entropy_coef=bonus))
+    fit(module, tmp_path, callbacks=[watcher])
+    told = [metrics.get("policy/entropy") for *_, metrics in watcher.seen]
+    assert (
+        all(value is not None for value in told)
+        if bonus
+        else [v is not None for v in told] == [True] + 3 * [False] + [True]
+    )
+    with torch.no_grad():
+        exact = module.policy.entropy(watcher.seen[0][1].completions)
+    assert told[0] == pytest.approx(float(exact[exact > 0].mean()), rel=0.05)
+
+
+def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Path) -> None:
+    watcher = Watcher()
+    fit(build_module(byte_tokenizer, max_rollouts=2), tmp_path, callbacks=[watcher])
+    metrics = watcher.seen[-1][-1]
+    parts = ("sampling", "judging", "rewarding", "scoring", "updating")
+    assert sum(metrics[f"time/{part}_seconds"] for part in parts) == pytest.approx(metrics["time/step_seconds"])
+    assert metrics["time/step_seconds"] <= metrics["time/rollout_seconds"] + metrics["time/update_seconds"]
+    assert metrics["policy/ratio_max"] == metrics["policy/ratio_min"] == 1.0
+    assert metrics["policy/sampler_gap_max"] < 1e-5
