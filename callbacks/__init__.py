@@ -3,6 +3,7 @@
 if __name__ != "lit_rl.callbacks":
     raise ImportError(f"import lit_rl.callbacks, not {__name__}: one file under two names makes two classes")
 
+from lit_rl.callbacks.board import Board
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
@@ -12,6 +13,7 @@ from lit_rl.callbacks.screen import Screen
 from lit_rl.callbacks.stage_scores import StageScores
 
 __all__ = [
+    "Board",
     "Checkpointing",
     "CompletionLog",
     "ExecutionEvaluation",

@@ -1,30 +1,42 @@
-"""What the policy writes, readable in TensorBoard and kept over time."""
+"""What the policy writes, readable in TensorBoard and other loggers, and kept over time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
-from lit_rl.rollout import Evaluated
-from lit_rl.types import Completions, Judgement, StopReason
+from lit_rl.bounds import require_at_least
+from lit_rl.callbacks.tables import write_table
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Evaluated, Rollout
+from lit_rl.types import Completions, Experience, Judgement, StopReason
+
+Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
+
+_LONGEST_CELL = 6000
 
 
 class CompletionLog(pl.Callback):
-    """Writes a few validation completions with their verdicts as TensorBoard text, all turns of a row.
+    """Writes a few completions with their verdicts, all turns of a row: TensorBoard text, tables of other loggers.
 
-    Runs in validation, on the first rank, for the first problems of each task: the same problems can be
-    followed from evaluation to evaluation. The step is the number of rollouts.
+    In validation, on the first rank, for the first problems of each task: the same problems can be followed from
+    evaluation to evaluation. In training, every few rollouts: the best, the median and the worst row of the group whose
+    rewards differ most, side by side. The step is the number of rollouts.
 
     Args:
         num_problems: how many problems of each task.
         num_samples: how many completions of each, per sampling.
+        groups_every: rollouts between two groups of training; 0 for none.
     """
 
-    def __init__(self, num_problems: int = 4, num_samples: int = 1) -> None:
+    def __init__(self, num_problems: int = 4, num_samples: int = 1, groups_every: int = 10) -> None:
+        require_at_least(0, groups_every=groups_every)
         self.num_problems = num_problems
         self.num_samples = num_samples
+        self.groups_every = groups_every
         self._shown: dict[int, int] = {}
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -41,23 +53,74 @@ class CompletionLog(pl.Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Write the completions of problems that are still wanted."""
-        writer = getattr(trainer.logger, "experiment", None)
         wanted = self.num_problems - self._shown.get(dataloader_idx, 0)
-        if not trainer.is_global_zero or wanted <= 0 or not hasattr(writer, "add_text"):
+        if not trainer.is_global_zero or wanted <= 0 or not trainer.loggers:
             return
         evaluated: Evaluated = outputs
         self._shown[dataloader_idx] = self._shown.get(dataloader_idx, 0) + min(wanted, len(batch))
         step = int(getattr(pl_module, "rollout_step", trainer.global_step))
-        decode = getattr(getattr(getattr(pl_module, "policy", None), "codec", None), "decode", None)
         for name, rollout in evaluated.rollouts.items():
-            for rows in list(rollout.completions.groups().values())[:wanted]:
-                for sample, row in enumerate(rows[: self.num_samples]):
-                    text = as_markdown(rollout.judgements[row], conversation(rollout.completions, row, decode))
-                    task_id = rollout.judgements[row].problem.task_id
-                    writer.add_text(f"completions/{name}/{task_id}/{sample}", text, step)  # type: ignore[union-attr]
+            groups = list(rollout.completions.groups().values())[:wanted]
+            rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
+            for logger in trainer.loggers:
+                _write(logger, name, rollout, rows, decode_of(pl_module), step)
+
+    def on_rollout_end(
+        self,
+        trainer: pl.Trainer,
+        module: Any,
+        rollout: Rollout,
+        rewards: RewardOutput,
+        experience: Experience,
+        metrics: Mapping[str, float],
+    ) -> None:
+        """Write a group of training rows when it is time; of the first rank's."""
+        if not trainer.is_global_zero or not self.groups_every or module.rollout_step % self.groups_every:
+            return
+        rows = telling_rows(rollout, rewards)
+        names = ("best", "median", "worst")[: len(rows)]
+        cells = [as_cell(rollout, rewards, row, decode_of(module)) for row in rows]
+        for logger in trainer.loggers if rows else ():
+            write_table(logger, "completions/training", names, [cells], module.rollout_step)
 
 
-Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
+def _write(
+    logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode | None, step: int
+) -> None:
+    """Write rows, given with their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
+    cells = []
+    for sample, row in rows:
+        judgement, said = rollout.judgements[row], conversation(rollout.completions, row, decode)
+        task_id = judgement.problem.task_id
+        cells.append([task_id, str(judgement.outcome.verdict), "\n".join(text for _, text in said)])
+        if isinstance(logger, TensorBoardLogger):
+            text = as_markdown(judgement, said)
+            logger.experiment.add_text(f"completions/{name}/{task_id}/{sample}", text, step)
+    if not isinstance(logger, TensorBoardLogger):
+        write_table(logger, f"completions/{name}", ("task", "verdict", "completion"), cells, step)
+
+
+def decode_of(module: Any) -> Decode | None:
+    """How the module's policy turns ids into text, if it does."""
+    return getattr(getattr(getattr(module, "policy", None), "codec", None), "decode", None)
+
+
+def telling_rows(rollout: Rollout, rewards: RewardOutput) -> list[int]:
+    """The best, the median and the worst row of the group whose rewards differ most; fewer of a smaller group."""
+    values, valid = rewards.rewards.tolist(), rewards.valid.tolist()
+    groups = [[row for row in rows if valid[row]] for rows in rollout.completions.groups().values()]
+    ranked = [sorted(rows, key=lambda row: -values[row]) for rows in groups if rows]
+    if not ranked:
+        return []
+    rows = max(ranked, key=lambda rows: values[rows[0]] - values[rows[-1]])
+    return list(dict.fromkeys([rows[0], rows[len(rows) // 2], rows[-1]]))
+
+
+def as_cell(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode | None) -> str:
+    """One row as Markdown with its reward, cut where it is long."""
+    text = as_markdown(rollout.judgements[row], conversation(rollout.completions, row, decode))
+    cut = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}\n\n({len(text) - _LONGEST_CELL} more)"
+    return f"reward {float(rewards.rewards[row]):.3g}, {int(rollout.completions.lengths[row])} tokens\n\n{cut}"
 
 
 def conversation(completions: Completions, row: int, decode: Decode | None = None) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lit_rl.callbacks import Checkpointing, CompletionLog, ExecutionEvaluation, RunRecord, Screen
+    from lit_rl.callbacks import Board, Checkpointing, CompletionLog, ExecutionEvaluation, RunRecord, Screen
     from lit_rl.data import MBPP, Basics, DeepCoder, HumanEval, MBPPPlus, PreferencePairs, TaskDataModule
     from lit_rl.evaluation import Evaluation, evaluate
     from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient, StdioTests, Verdict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 _PLACES = {
-    "lit_rl.callbacks": ("Checkpointing", "CompletionLog", "ExecutionEvaluation", "RunRecord", "Screen"),
+    "lit_rl.callbacks": ("Board", "Checkpointing", "CompletionLog", "ExecutionEvaluation", "RunRecord", "Screen"),
     "lit_rl.data": ("MBPP", "Basics", "DeepCoder", "HumanEval", "MBPPPlus", "PreferencePairs", "TaskDataModule"),
     "lit_rl.evaluation": ("Evaluation", "evaluate"),
     "lit_rl.execution": ("AssertTests", "CallTests", "Sandbox", "SandboxFusionClient", "StdioTests", "Verdict"),
@@ -46,6 +46,7 @@ __all__ = [
     "AssertTests",
     "Attempt",
     "Basics",
+    "Board",
     "CallTests",
     "CausalLM",
     "Checkpointing",

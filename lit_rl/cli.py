@@ -12,6 +12,7 @@ from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 
+from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
@@ -92,6 +93,7 @@ class Cli(LightningCLI):
         check_settings(settings)
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **kwargs})
         record_by_default(trainer)
+        board_by_default(trainer)
         return trainer
 
     def before_instantiate_classes(self) -> None:

@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch.callbacks import ProgressBar
 from lightning_utilities.core.rank_zero import rank_zero_info
 
+from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.screen import Screen
@@ -62,6 +63,7 @@ class Trainer(pl.Trainer):
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **screen_settings(settings)})
         record_by_default(self)
+        board_by_default(self)
 
     def fit(
         self,

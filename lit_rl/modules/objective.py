@@ -187,4 +187,5 @@ class Objective:
         if entropy is not None:
             metrics["policy/entropy"] = masked_mean(entropy.detach(), mask)
             loss = loss - self.entropy_coef * entropy
+        metrics["policy/loss"] = masked_mean(loss.detach(), mask)
         return loss, metrics

@@ -96,12 +96,14 @@ class TextModule(PolicyModule):
             self.progress.part += 1
         norms = self.optimizer_step()
         self.piece_at_hand = None
-        self.progress.end()
+        seconds = sum(taken for phase, taken in self.progress.end().items() if phase != "waiting")
         self.step_schedule()
         values = means.reduce(self.device)
         named = {f"{self.metric_prefix}/{name}": value for name, value in values.items()}
         self.log_dict(named, prog_bar=True)
-        self.log_dict(norms, batch_size=1)
+        tokens = float(completions.completion_mask.sum()) * world_size()
+        timed = {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
+        self.log_dict(norms | timed, batch_size=1)
         self.step_plateau(named)
         self.stop_when_done()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch.loggers import TensorBoardLogger
 from support.two_turns import rows_of
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
@@ -179,7 +180,11 @@ def test_more_k_than_samples_is_refused_before_anything_runs() -> None:
 def test_completions_are_written_with_verdict_and_step_and_stop_at_the_limit() -> None:
     written: list[tuple[str, str, int]] = []
     writer = SimpleNamespace(add_text=lambda name, text, step: written.append((name, text, step)))
-    trainer: Any = SimpleNamespace(logger=SimpleNamespace(experiment=writer), is_global_zero=True, global_step=0)
+
+    class Logger(TensorBoardLogger):
+        experiment = writer  # type: ignore[assignment]
+
+    trainer: Any = SimpleNamespace(loggers=[Logger.__new__(Logger)], is_global_zero=True, global_step=0)
     callback, module = CompletionLog(num_problems=3), Module(2)
     callback.on_validation_epoch_start(trainer, module)  # type: ignore[arg-type]
     for names in ("ab", "cd"):

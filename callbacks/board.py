@@ -1,0 +1,181 @@
+"""What TensorBoard shows of a run beside its curves: an overview, distributions, and hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import Tensor
+
+from lit_rl.bounds import require_at_least
+from lit_rl.execution.outcome import Verdict
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.types import Experience
+
+
+def _lines(*tags: str) -> list[Any]:
+    """A chart with a line for each metric whose whole name matches one of these patterns."""
+    return ["Multiline", [f"^{tag}$" for tag in tags]]
+
+
+_VERDICTS = [f"verdict/{verdict}_fraction" for verdict in Verdict]
+_PHASES = ("sampling", "judging", "rewarding", "scoring", "updating", "idle")
+
+OVERVIEW: dict[str, dict[str, list[Any]]] = {
+    "is it learning": {
+        "reward of training: mean, and what a tenth and nine tenths stay below": [
+            "Margin",
+            ["reward/mean", "reward/p10", "reward/p90"],
+        ],
+        "pass@1 on validation problems": _lines("val/([^/]+/)*pass@1"),
+        "reward terms": _lines("reward/(?!p10|p90|std|invalid).*"),
+        "how programs end": _lines(*_VERDICTS),
+        "loss on given texts": _lines("(sft|dpo)/loss", "val/([^/]+/)*loss"),
+    },
+    "if not, why": {
+        "groups that teach nothing, rows that train": _lines(
+            "group/zero_advantage_fraction", "update/trained_fraction"
+        ),
+        "cut by the token limit, no program found, no reward": _lines(
+            "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
+        ),
+        "length (tokens)": _lines("completion/length", "length/.*"),
+        "entropy (nats a token)": _lines("policy/entropy"),
+        "KL (nats a token)": _lines("policy/kl_to_reference", "policy/approximate_kl"),
+        "ratio to the old policy": _lines("policy/ratio_max", "policy/ratio_min"),
+        "tokens whose gradient was clipped away": _lines("policy/clip_fraction"),
+        "gap between sampler and trainer (nats)": _lines("policy/sampler_gap", "policy/sampler_gap_max"),
+        "norm of the gradient": _lines("(policy|critic)/gradient_norm"),
+        "learning rate": _lines("optimizer/learning_rate"),
+        "critic": _lines("critic/explained_variance", "critic/value_loss"),
+    },
+    "where the time goes": {
+        "seconds of a rollout": _lines(*(f"time/{phase}_seconds" for phase in _PHASES)),
+        "tokens a second": _lines("time/tokens_per_second"),
+        "programs: seconds to run, and in the queue": _lines("sandbox/.*seconds.*"),
+        "memory (GB)": _lines("memory/peak_gigabytes"),
+    },
+}
+"""Charts of the overview by heading; TensorBoard shows it under CUSTOM SCALARS."""
+
+
+class Board(pl.Callback):
+    """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
+
+    At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first, and the
+    run's settings (HPARAMS), so that runs can be compared by their pass@k and reward. Every few rollouts: distributions
+    of the first rank's rewards, advantages, lengths, and log-ratios between the policy, as the last update saw it, and
+    the sampler. ``lit_rl.Trainer`` and ``lit-rl`` add it where there is a TensorBoard logger.
+
+    Args:
+        histograms_every: rollouts between two sets of distributions; 0 for none.
+    """
+
+    def __init__(self, histograms_every: int = 10) -> None:
+        require_at_least(0, histograms_every=histograms_every)
+        self.histograms_every = histograms_every
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        """Write the overview and the settings."""
+        from torch.utils.tensorboard import summary
+
+        if not trainer.is_global_zero:
+            return
+        for logger in boards_of(trainer):
+            writer = logger.experiment
+            writer.add_custom_scalars(OVERVIEW)
+            names = dict.fromkeys(compared_metrics(trainer, pl_module), 0.0)
+            written: Any = summary
+            for one in written.hparams(settings_of(trainer, pl_module), names):
+                writer._get_file_writer().add_summary(one)
+
+    def on_rollout_end(
+        self,
+        trainer: pl.Trainer,
+        module: Any,
+        rollout: Rollout,
+        rewards: RewardOutput,
+        experience: Experience,
+        metrics: Mapping[str, float],
+    ) -> None:
+        """Write distributions when it is time."""
+        if not trainer.is_global_zero or not self.histograms_every or module.rollout_step % self.histograms_every:
+            return
+        values = distributions(rewards, experience, getattr(module, "seen_in_update", {}))
+        for logger in boards_of(trainer):
+            for name, value in values.items():
+                logger.experiment.add_histogram(name, value, module.rollout_step)
+
+
+def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Values of rows and tokens that count, by name, on the CPU; names without a finite value are left out."""
+    mask = experience.loss_mask
+    found = {
+        "distribution/reward": rewards.rewards[rewards.valid],
+        "distribution/length": experience.completions.lengths,
+        "distribution/advantage": experience.advantages[mask],
+    }
+    if "logprobs" in seen:
+        sampler = experience.completions.sampler_logprobs.to(seen["logprobs"])
+        found["distribution/log_ratio_to_sampler"] = (seen["logprobs"] - sampler)[mask]
+    finite = {name: value.float()[value.isfinite()].cpu() for name, value in found.items()}
+    return {name: value for name, value in finite.items() if len(value)}
+
+
+def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
+    """The run's TensorBoard loggers."""
+    return [logger for logger in trainer.loggers if isinstance(logger, TensorBoardLogger)]
+
+
+def board_by_default(trainer: Any) -> None:
+    """Arrange the board of a run that has one, unless its callbacks say how."""
+    listed = any(isinstance(callback, Board) for callback in trainer.callbacks)
+    if not listed and not trainer.fast_dev_run and boards_of(trainer):
+        trainer.callbacks.insert(0, Board())
+
+
+def compared_metrics(trainer: pl.Trainer, module: Any) -> list[str]:
+    """Metrics by which runs are compared; the table shows the last value of each."""
+    named = [
+        name
+        for callback in trainer.callbacks  # type: ignore[attr-defined]
+        if hasattr(callback, "metric_names")
+        for name in callback.metric_names(trainer, module)
+    ]
+    passes = [name for name in named if name.rpartition("/")[2].startswith("pass@")]
+    prefix = getattr(module, "metric_prefix", None)
+    return [*passes, f"{prefix}/loss" if prefix else "reward/mean"]
+
+
+def settings_of(trainer: pl.Trainer, module: Any) -> dict[str, Any]:
+    """What one compares runs by: numbers and names, as TensorBoard takes them."""
+    task, policy = trainer.datamodule, module.policy  # type: ignore[attr-defined]
+    optimizer: Any = trainer.optimizers[0]
+    found: dict[str, Any] = {
+        "algorithm": type(module).__name__,
+        "task": getattr(task, "name", None),
+        "policy": getattr(policy, "source", None) or type(policy).__name__,
+        "lora_rank": getattr(getattr(policy, "lora", None), "rank", None),
+        "learning_rate": optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]),
+        "optimizer": type(getattr(optimizer, "optimizer", optimizer)).__name__,
+        "batch_size": getattr(task, "batch_size", None),
+        "ranks": trainer.world_size,
+        "seed": getattr(module, "seed", None),
+    }
+    for part, names in _SETTINGS.items():
+        owner = getattr(module, part, None) if part else module
+        found |= {name: getattr(owner, name, None) for name in names}
+    objective = getattr(module, "objective", None)
+    found["loss"] = None if objective is None else type(objective.surrogate).__name__
+    return {name: value for name, value in found.items() if isinstance(value, str | int | float)}
+
+
+_SETTINGS = {
+    "": ("num_epochs", "num_minibatches", "gradient_clip_norm", "max_rollouts", "max_updates", "beta", "gae_lambda"),
+    "sampling": ("num_samples", "temperature", "max_tokens", "top_p", "top_k"),
+    "objective": ("kl_coef", "entropy_coef"),
+}
+"""Arguments that are compared, by the module's attribute that has them."""

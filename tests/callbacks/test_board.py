@@ -1,0 +1,179 @@
+"""What TensorBoard and other loggers get of a real small run, read back from their files."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
+from support.completions import batch, judged
+from support.small_runs import Words, build_module
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+from lit_rl.callbacks import Board, CompletionLog, ExecutionEvaluation
+from lit_rl.callbacks.board import OVERVIEW
+from lit_rl.callbacks.completion_log import telling_rows
+from lit_rl.callbacks.tables import write_table
+from lit_rl.models import OwnTrunk
+from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Rollout
+from lit_rl.trainer import Trainer
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def run(tokenizer: str, folder: Path, logger: Logger, *callbacks: Any, **arguments: Any) -> None:
+    module = build_module(tokenizer, **({"max_rollouts": 4} | arguments))
+    Trainer(
+        accelerator="cpu",
+        devices=1,
+        logger=logger,
+        callbacks=[*callbacks, ExecutionEvaluation()],
+        limit_val_batches=1,
+        val_check_interval=2,
+        check_val_every_n_epoch=None,
+        enable_progress_bar=False,
+        default_root_dir=folder,
+    ).fit(module, Words(batch_size=3))
+
+
+@pytest.fixture(scope="module")
+def events(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> EventAccumulator:
+    folder = tmp_path_factory.mktemp("board")
+    logger = TensorBoardLogger(str(folder), name="run")
+    run(byte_tokenizer, folder, logger, Board(histograms_every=2), CompletionLog(groups_every=2))
+    found = EventAccumulator(logger.log_dir, size_guidance={"histograms": 0, "tensors": 0})
+    found.Reload()
+    return found
+
+
+def test_the_overview_is_there_and_its_charts_have_curves(events: EventAccumulator) -> None:
+    layout = layout_pb2.Layout.FromString(events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0])
+    assert [category.title for category in layout.category] == list(OVERVIEW)
+    scalars = events.Tags()["scalars"]
+    empty = []
+    for category in layout.category:
+        for chart in category.chart:
+            series = chart.margin.series
+            tags = [series[0].value, series[0].lower, series[0].upper] if series else list(chart.multiline.tag)
+            if not any(re.match(tag, name) for tag in tags for name in scalars):
+                empty.append(chart.title)
+    # Tiny tokens are no programs, GRPO has no critic, nobody gave texts.
+    assert empty == ["loss on given texts", "critic", "programs: seconds to run, and in the queue"]
+
+
+def test_runs_can_be_compared_by_their_settings(events: EventAccumulator) -> None:
+    metadata = events.SummaryMetadata("_hparams_/session_start_info")
+    data = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
+    settings = data.session_start_info.hparams
+    assert settings["algorithm"].string_value == "GRPO" and settings["learning_rate"].number_value == 0.5
+    assert settings["num_samples"].number_value == 4 and settings["loss"].string_value == "Clipped"
+    metadata = events.SummaryMetadata("_hparams_/experiment")
+    data = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content)
+    compared = {info.name.tag for info in data.experiment.metric_infos}
+    assert compared == {"val/greedy/pass@1", "reward/mean"} and compared <= set(events.Tags()["scalars"])
+
+
+def test_distributions_are_written_every_few_rollouts(events: EventAccumulator) -> None:
+    names = {f"distribution/{name}" for name in ("reward", "length", "advantage", "log_ratio_to_sampler")}
+    assert set(events.Tags()["histograms"]) == names
+    for name in names:
+        assert [event.step for event in events.Histograms(name)] == [2, 4]
+    assert events.Histograms("distribution/reward")[0].histogram_value.num == 12
+
+
+def test_a_group_of_training_stands_side_by_side(events: EventAccumulator) -> None:
+    (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith("completions/training")]
+    event = events.Tensors(tag)[-1]
+    assert event.step == 4 and [dim.size for dim in event.tensor_proto.tensor_shape.dim] == [2, 3]
+    cells = [cell.decode() for cell in event.tensor_proto.string_val]
+    assert cells[:3] == ["best", "median", "worst"]
+    rewards = [float(re.match(r"reward ([\d.]+), 6 tokens\n\n", cell)[1]) for cell in cells[3:]]  # type: ignore[index]
+    assert rewards == sorted(rewards, reverse=True) and rewards[0] > rewards[-1]
+
+
+def test_other_loggers_get_the_same_numbers_and_tables(byte_tokenizer: str, tmp_path: Path) -> None:
+    logger = CSVLogger(str(tmp_path), name="run")
+    run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2, groups_every=2))
+    with (Path(logger.log_dir) / "metrics.csv").open() as file:
+        columns = set(next(csv.reader(file)))
+    assert {"reward/std", "policy/sampler_gap", "val/greedy/pass@1", "time/idle_seconds"} <= columns
+    with (Path(logger.log_dir) / "completions_training.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["2", "4"] and all(row["best"].startswith("reward ") for row in rows)
+    with (Path(logger.log_dir) / "completions_greedy.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["step"], row["task"]) for row in rows] == [
+        (step, f"validation{i}") for step in ("2", "4") for i in (0, 1)
+    ]
+
+
+def test_weights_and_biases_is_called_as_lightning_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is not needed for this: the call must bind to the signature of Lightning's own logger."""
+    called: dict[str, Any] = {}
+    signature = inspect.signature(WandbLogger.log_table)
+
+    def log_table(self: Any, *args: Any, **kwargs: Any) -> None:
+        called.update(signature.bind(self, *args, **kwargs).arguments)
+
+    monkeypatch.setattr(WandbLogger, "log_table", log_table)
+    logger = WandbLogger.__new__(WandbLogger)
+    write_table(logger, "completions/training", ("best", "worst"), [["a", "b"]], 7)
+    assert called["key"] == "completions/training" and called["step"] == 7
+    assert called["columns"] == ["best", "worst"] and called["data"] == [["a", "b"]]
+
+
+def test_the_group_that_differs_most_is_shown_without_rows_that_have_no_reward() -> None:
+
+    completions = replace(batch(["a"] * 8), group_ids=torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
+    values = torch.tensor([0.1, 0.2, 0.2, 0.1, 0.5, 99.0, 0.0, 0.3])
+    valid = torch.tensor([True] * 5 + [False] + [True] * 2)
+    rewards = RewardOutput(values, valid, values[:, None], values[:, None], {}, {})
+    rollout = Rollout(completions, tuple(judged("a") for _ in range(8)))
+    assert telling_rows(rollout, rewards) == [4, 7, 6]
+    none = replace(rewards, valid=torch.zeros(8, dtype=torch.bool))
+    assert telling_rows(rollout, none) == []
+
+
+# -- the page -----------------------------------------------------------------------------------------------------
+
+
+def documented() -> list[re.Pattern[str]]:
+    """Names in the tables of docs/metrics.md; what stands in angle brackets may be anything."""
+    rows = [line.split("|")[1] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    return [re.compile(re.sub(r"<\w+>", "[^/]+", name)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments"),
+    [
+        (GRPO, {"objective": Objective(kl_coef=0.1, entropy_coef=0.01), "num_minibatches": 2, "max_resamples": 1}),
+        (PPO, {"critic": OwnTrunk(), "objective": Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")}),
+    ],
+)
+def test_the_page_explains_every_number(byte_tokenizer: str, tmp_path: Path, cls: Any, arguments: Any) -> None:
+    logger = TensorBoardLogger(str(tmp_path), name="run")
+    run(byte_tokenizer, tmp_path, logger, cls=cls, **arguments)
+    found = EventAccumulator(logger.log_dir)
+    found.Reload()
+    names = set(found.Tags()["scalars"]) - {"epoch", "hp_metric"}
+    assert len(names) > 40
+    patterns = documented()
+    shortened = {name: re.sub(r"^val/greedy/(?!pass@|num_|median)", "", name) for name in names}
+    assert [name for name, short in shortened.items() if not any(p.fullmatch(short) for p in patterns)] == []
+
+
+def test_the_page_explains_what_given_texts_log() -> None:
+    patterns = documented()
+    for prefix, names in {SFT.metric_prefix: ("loss",), DPO.metric_prefix: ("loss", "margin", "accuracy")}.items():
+        assert all(any(pattern.fullmatch(f"{prefix}/{name}") for pattern in patterns) for name in names)
