@@ -104,7 +104,7 @@ class Board(pl.Callback):
         """Write distributions when it is time."""
         if not trainer.is_global_zero or not self.histograms_every or module.rollout_step % self.histograms_every:
             return
-        values = distributions(rewards, experience, getattr(module, "seen_in_update", {}))
+        values = distributions(rewards, experience, module.at_hand.found)
         for logger in boards_of(trainer):
             for name, value in values.items():
                 logger.experiment.add_histogram(name, value, module.rollout_step)

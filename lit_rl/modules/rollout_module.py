@@ -158,7 +158,7 @@ class RolloutModule(LogprobsModule):
         means.merge(summarise(rollout, rewards))
         means.merge(degenerate_share(rollout, rewards))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
-        means.merge(measure(rollout, rewards, experience, self.seen_in_update))
+        means.merge(measure(rollout, rewards, experience, self.at_hand.found))
         means.merge(time_split(seconds, self.progress))
         means.merge(entropy)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
