@@ -50,8 +50,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "the schedule is stepped per update",
         "lit_rl/modules/rollout_module.py",
-        "        of_update.add(self.optimizer_step())",
-        "        of_update.add(self.optimizer_step())\n        self.step_schedule()",
+        "of_update.add(self.optimizer_step())",
+        "of_update.add(self.optimizer_step()) or self.step_schedule()",
         "tests/modules/test_updates.py",
     ),
     Mutant(
