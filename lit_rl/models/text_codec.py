@@ -7,12 +7,15 @@ from typing import Any
 
 from lit_rl.models.codec import Codec, Spans
 from lit_rl.models.conversation import TurnFrame, defused, find_frame, render, special_tokens
-from lit_rl.models.token_bytes import token_byte_spans
+from lit_rl.models.token_bytes import bytes_of, token_byte_spans
 from lit_rl.types import Problem, StopReason
 
 # A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
 # or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
 _MORE_TOKENS = 8
+
+_BROKEN = "\ufffd"
+"""What bytes that are no character are decoded to; no token need hold it."""
 
 _LEFT_OUT = "\n[... left out ...]\n"
 
@@ -96,11 +99,15 @@ class TextCodec(Codec):
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
         """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
-        if not stop_strings:
+        if not any(self._may_complete(ids[-1], string) for string in stop_strings):
             return False
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
         tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
         return any(string in tail for string in stop_strings)
+
+    def _may_complete(self, index: int, string: str) -> bool:
+        """Whether a token holds a stop string's last byte. Most hold none, and then nothing need be decoded."""
+        return string.encode()[-1:] in bytes_of(self.tokenizer, index) or _BROKEN in string
 
     # -- further turns -------------------------------------------------------------------------------------
 

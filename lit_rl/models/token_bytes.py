@@ -64,6 +64,11 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     return text[dropped:], ByteSpans(starts, ends)
 
 
+def bytes_of(tokenizer: Any, index: int) -> bytes:
+    """What one id stands for in the text; nothing for special tokens and ids without a token."""
+    return _vocabulary(tokenizer)[index]
+
+
 class _Vocabulary(dict[int, bytes]):
     """Bytes of each id, filled as ids are met: a completion uses a small part of a large vocabulary.
 

@@ -8,6 +8,7 @@ from support.plain_loops import plain_byte_spans
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from lit_rl.models.text_codec import TextCodec
 from lit_rl.models.token_bytes import _byte_level_alphabet, token_byte_spans
 
 
@@ -184,6 +185,21 @@ def test_real_tokenizers_give_back_the_source_and_its_places(qwen: Any, stories:
 def test_any_ids_of_real_tokenizers_keep_their_text(qwen: Any, stories: Any, data: st.DataObject) -> None:
     for tokenizer, size in ((qwen, 151_936), (stories, 512)):
         check_against_decode(tokenizer, data.draw(st.lists(st.integers(0, size - 1), max_size=25)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_stop_string_is_found_with_the_token_that_completes_it(data: st.DataObject) -> None:
+    """As by decoding everything after each token: whole and broken characters, special tokens, spaces."""
+    for tokenizer in (WORDS, sentencepiece_like()):
+        codec = TextCodec(tokenizer)
+        words = list(range(len(PIECES))) if tokenizer is WORDS else [*range(256, 264), 0x61, 0xC4, 0xAA]
+        ids = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=8))
+        stops = tuple(data.draw(st.lists(st.sampled_from(["x", "b ", " ", "é", "\ufffd", " x", "def x"]), max_size=2)))
+        texts = [tokenizer.decode(ids[:n], skip_special_tokens=True) for n in range(len(ids) + 1)]
+        fresh = [n for n in range(1, len(texts)) if any(s in texts[n] and s not in texts[n - 1] for s in stops)]
+        held = [n for n in range(1, len(texts)) if codec.holds_stop(ids[:n], stops)]
+        assert held[:1] == fresh[:1]
 
 
 PIECES = [b"x", b"ab", b" ", "é".encode(), "é".encode()[:1], "é".encode()[1:], "去".encode()[:2], "去".encode()[2:]]
