@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lit_rl import __version__
 from lit_rl.messages import explain, fail
+from lit_rl.verbs import print_help
 
 LIGHT = ("configs", "report", "show")
 """Verbs that are answered without torch."""
@@ -18,6 +19,9 @@ def main(args: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if args is None else args)
     if arguments in (["--version"], ["-V"]):
         print(f"lit-rl {__version__}")
+        return
+    if arguments in (["--help"], ["-h"]):
+        print_help()
         return
     if arguments and arguments[0] in LIGHT:
         light(arguments[0], arguments[1:])

@@ -26,12 +26,9 @@ from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow
 from lit_rl.shipped_configs import with_paths
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, say_where, screen_settings
 from lit_rl.training.phases import where
+from lit_rl.verbs import ABOUT, AROUND_A_RUN
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
-
-AROUND_A_RUN = "check-contamination | check-data | configs | export | replay | report | show"
-"""The verbs of :mod:`lit_rl.commands`, for the help."""
-
 
 # A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
 yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
@@ -77,8 +74,8 @@ class Cli(LightningCLI):
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
         """A parser whose errors are one line, and whose help knows the verbs that are not Lightning's."""
         about = {
-            "description": "Train and measure language models that write code.",
-            "epilog": f"Around a run, each with a --help of its own: lit-rl {AROUND_A_RUN}.",
+            "description": ABOUT,
+            "epilog": f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}.",
         }
         parser = OneLineParser(**{**kwargs, **about})
         parser.files = self._files

@@ -24,6 +24,7 @@ Slots = Mapping[str, Any]
 
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
+_MARK = 9_176_350_000  # and those after it stand for numbers; no program has them
 # After this many draws in a row without a new program, the family has no more.
 MAX_MISSES = 2000
 
@@ -136,7 +137,31 @@ def unit_hash(*words: str) -> float:
 
 def split_of(reference: str) -> Split:
     """The split a reference program belongs to, by hash of its normalised syntax tree."""
-    return "validation" if unit_hash("split", normalised(reference)) < VALIDATION_SHARE else "train"
+    return _split_by(normalised(reference))
+
+
+def _split_by(tree: str) -> Split:
+    return "validation" if unit_hash("split", tree) < VALIDATION_SHARE else "train"
+
+
+class Trees:
+    """Normalised syntax trees of a family's reference programs; programs that differ in numbers are parsed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, Any], ...], str] = {}
+
+    def of(self, drawn: Draw) -> str:
+        """What :func:`normalised` says of a draw's reference program."""
+        numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
+        marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
+        shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
+        if shape not in self._known:
+            marked = replace(drawn, slots={**drawn.slots, **marks})
+            self._known[shape] = normalised(marked.program(marked.render(drawn.family.body)))
+        tree = self._known[shape]
+        for slot, value in numbers.items():
+            tree = tree.replace(str(marks[slot]), str(value))
+        return tree
 
 
 @dataclass(frozen=True)
@@ -175,11 +200,12 @@ def problems_of(
     """
     rng = Random(f"{seed}/{split}/{family.name}")
     seen: set[str] = set()
+    trees = Trees()
     misses = 0
     while len(seen) < count and misses < MAX_MISSES:
         drawn = draw(family, rng)
         reference = drawn.program(drawn.render(family.body))
-        if reference in seen or (split is not None and split_of(reference) != split):
+        if reference in seen or (split is not None and _split_by(trees.of(drawn)) != split):
             misses += 1
             continue
         misses = 0

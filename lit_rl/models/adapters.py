@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft.tuners.tuners_utils import BaseTunerLayer
-from peft.utils.other import AuxiliaryTrainingWrapper
 from torch import nn
 
 from lit_rl.bounds import require_above, require_at_least, require_share
@@ -191,6 +189,10 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
     Gradients computed by a recomputation of activations must be taken inside as well: a checkpointed layer
     runs again during the backward pass, with the adapter that is chosen then.
     """
+    # Here, since most runs have no adapters and PEFT takes most of a second to load.
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils.other import AuxiliaryTrainingWrapper
+
     # The second kind are whole layers that an adapter trains and saves: PEFT's ``modules_to_save``.
     layers = [layer for layer in model.modules() if isinstance(layer, BaseTunerLayer | AuxiliaryTrainingWrapper)]
     before = [(layer._active_adapter, layer._disable_adapters) for layer in layers]

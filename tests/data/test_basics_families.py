@@ -13,7 +13,7 @@ import pytest
 
 from lit_rl.data.basics_cases import NUM_CASES
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import Draw, Family, Rendering, build_problem, draw, normalised, split_of
+from lit_rl.data.basics_problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised, split_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
@@ -292,6 +292,15 @@ def test_normalising_sees_through_wording_names_and_layout_but_not_through_const
     assert split_of(plain) == split_of(reworded)
     assert normalised(plain) != normalised("def f(x):\n    return x * 4 + 3\n")
     assert normalised("def f(x, y):\n    return x - y\n") != normalised("def f(x, y):\n    return y - x\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_trees_that_are_put_together_are_those_of_the_programs(family: Family) -> None:
+    """Numbers are filled into the tree of another program of the same shape."""
+    trees, rng = Trees(), Random(7)
+    for _ in range(40):
+        drawn = draw(family, rng)
+        assert trees.of(drawn) == normalised(drawn.program(drawn.render(family.body)))
 
 
 def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not() -> None:

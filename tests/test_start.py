@@ -1,0 +1,79 @@
+"""What a command and a run do before the first rollout: load no more than they need, and nothing twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+from support.small_runs import Words, build_module, fit
+
+from lit_rl.commands import VERBS
+from lit_rl.data.task import Split
+from lit_rl.types import Problem
+from lit_rl.verbs import AROUND_A_RUN, RUNS
+
+ROOT = Path(__file__).parents[1]
+LIGHT = {"torch", "lightning", "transformers", "tensorboard", "jsonargparse"}
+NOT_BEFORE_A_RUN = {"peft", "datasets", "pyarrow", "tensorboard", "sacrebleu", "tree_sitter", "parso", "bitsandbytes"}
+
+
+def loaded(code: str, modules: set[str]) -> list[str]:
+    """Which of these modules a process has loaded after some code."""
+    shown = f"{code}\nimport sys\nprint(*sorted({modules!r} & sys.modules.keys()))"
+    run = subprocess.run([sys.executable, "-c", shown], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return run.stdout.splitlines()[-1].split()
+
+
+CODES = {
+    "import lit_rl": "import lit_rl",
+    "lit-rl --help": "from lit_rl.__main__ import main\nmain(['--help'])",
+    "lit-rl --version": "from lit_rl.__main__ import main\nmain(['--version'])",
+}
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+def test_what_needs_no_parser_loads_the_standard_library_alone(code: str) -> None:
+    assert loaded(code, LIGHT) == []
+
+
+def test_the_command_line_loads_no_package_that_only_some_runs_need() -> None:
+    assert loaded("import lit_rl.cli, lit_rl.commands", NOT_BEFORE_A_RUN) == []
+
+
+def test_the_help_names_every_verb_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    from lit_rl.__main__ import main
+
+    main(["--help"])
+    printed = capsys.readouterr().out
+    listed = [line.split()[0] for line in printed.splitlines() if line.startswith("  ") and not line.startswith("  -")]
+    assert sorted(listed) == sorted([*RUNS, *VERBS])
+    assert AROUND_A_RUN.keys() == VERBS.keys()
+
+
+class Counting(Words):
+    """Counts how often each split is loaded."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.calls: list[Split] = []
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        self.calls.append(split)
+        return super().load_problems(split)
+
+
+def test_a_run_loads_the_problems_of_each_split_once(byte_tokenizer: str, tmp_path: Path) -> None:
+    """Setting up, checking, leaving out what does not fit, training, validating, and validating again afterwards."""
+    data, held_out = Counting(batch_size=2), Counting()
+    data.validation_tasks = [held_out]
+    module = build_module(byte_tokenizer, max_rollouts=2)
+    trainer = fit(module, tmp_path, data=data, limit_val_batches=1, val_check_interval=1)
+    assert isinstance(trainer, pl.Trainer)
+    trainer.validate(module, data, verbose=False)
+    assert data.calls == ["train"]
+    assert held_out.calls == ["validation"]
