@@ -1,7 +1,7 @@
 """The event loop of a rollout: engine step, decode, judge, environment, next request.
 
 A program starts to run as soon as its turn is finished, while other rows are still being sampled, so execution
-hides behind sampling and training stays on-policy.
+overlaps with sampling and training stays on-policy.
 
 Letters: B problems, G samples of each, N = B * G rows.
 """
@@ -42,7 +42,7 @@ def collect(
         policy: what writes.
         engine: what samples.
         runner: what executes; ``None`` only for tasks without programs.
-        problems: B problems; none is allowed (a rank whose share has run out).
+        problems: B problems; B may be 0 (a rank whose share has run out).
         sampling: how; N = B * ``sampling.num_samples`` rows.
         key: names the random streams.
         environment: what answers the policy; by default each row is one turn.
@@ -78,7 +78,7 @@ def collect(
 
 
 class _Loop:
-    """Keeps an engine busy until every row has come to its end."""
+    """Keeps an engine busy until every row has ended."""
 
     def __init__(
         self,
@@ -105,8 +105,8 @@ class _Loop:
         """Sample, judge and answer until nothing is left to say.
 
         Args:
-            in_rounds: answer only when every row has finished its turn, all in order. What enters the engine
-                together then depends on no clock, so a resumed run samples the same numbers.
+            in_rounds: answer only when every row has finished its turn, all in order. Which rows enter the engine
+                together then does not depend on timing, so a resumed run samples the same.
         """
         self.progress.open_rows = len(self.conversations)
         self.progress.rows += len(self.conversations)
@@ -129,12 +129,12 @@ class _Loop:
         self.progress.enter("sampling")
         lengths = [self.conversations[row].num_tokens for row in rows]
         longest = max(lengths, default=0)
-        # Some families count left pads as positions: a short row beside a long one then has no more room than that.
+        # Some families count left pads as positions: a short row then has no more room than the longest one.
         pads = [longest - length if self.codec.counts_pads else 0 for length in lengths]
         self.session.submit([self.request(row, more) for row, more in zip(rows, pads, strict=True)])
 
     def request(self, row: int, pads: int) -> Request:
-        """The next turn of a row that stands behind this many pads."""
+        """The request for the next turn of a row with this many left pads."""
         conversation = self.conversations[row]
         stream = self.key.seed_of(conversation.problem.task_id, conversation.sample, len(conversation.turns))
         return Request(
@@ -154,7 +154,7 @@ class _Loop:
         return min(self.sampling.max_tokens, left)
 
     def hear(self, generation: Generation) -> None:
-        """Take a finished turn into its row and start its program."""
+        """Append a finished turn to its row and start its program."""
         conversation = self.conversations[generation.row]
         problem = conversation.problem
         text, token_bytes = self.codec.decode(generation.ids, generation.reason, problem.stop_strings)

@@ -60,7 +60,7 @@ class Conversation:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether everything that the environment may look at is known."""
+        """Whether every outcome that the environment may use is known."""
         return all(outcome is None or outcome.done() for outcome in self.shown)
 
     def attempts(self) -> list[Attempt]:

@@ -1,4 +1,4 @@
-"""What an environment is: after each turn it says the next message, or nothing more."""
+"""The interface of an environment: after each turn it gives the next message, or ends the row."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Attempt:
 class Environment(ABC):
     """Answers the policy, turn by turn.
 
-    An environment runs nothing itself: it names the check that it wants to know about, the collector has the
-    program judged, and :meth:`answer` reads what happened. One instance serves all rows of all rollouts, so it
-    keeps no state of a conversation: everything it may look at is in the arguments.
+    An environment runs nothing itself: it names the check whose outcome it needs, the collector has the program
+    judged, and :meth:`answer` reads the outcome. One instance serves all rows of all rollouts, so it keeps no
+    state of a conversation: everything it may use is in the arguments.
 
     Args:
         max_turns: turns of the policy in one row.
@@ -83,7 +83,7 @@ class Environment(ABC):
         return
 
     def refusal(self, problem: Problem) -> str:
-        """Why this problem cannot be played, so that it has one turn; empty if it can."""
+        """Why this problem cannot be played and so gets one turn; empty if it can."""
         try:
             self.check_problem(problem)
         except ValueError as error:
@@ -91,7 +91,7 @@ class Environment(ABC):
         return ""
 
     def leaves_room(self, num_tokens: int) -> bool:
-        """Whether a prompt of this many tokens leaves at least one token of the row to write."""
+        """Whether a prompt of this many tokens leaves room for at least one more token in the row."""
         return self.max_row_tokens is None or num_tokens < self.max_row_tokens
 
     @abstractmethod

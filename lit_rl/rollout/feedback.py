@@ -1,7 +1,7 @@
 """What happened to a program, in sentences that a policy reads.
 
-A description is made of one attempt and its outcome alone. Whoever gives it an outcome under a public check can show
-it to the policy: nothing of any other check is within its reach.
+A description depends on one attempt and its outcome alone. If the outcome is that of a public check, the policy may
+see the description: it cannot contain anything from another check.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from lit_rl.types import Program, StopReason
 
 _LONGEST_LINE = 200
 _LANGUAGE_NAMES = {"python": "Python", "c": "C", "cpp": "C++"}
-# As Python counts lines; ``str.splitlines`` knows more ends of lines.
+# Line ends as Python counts lines; ``str.splitlines`` splits at more.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
-# An address is another in each run, and feedback must not be.
+# Addresses differ from run to run, and feedback must not.
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 # Counted from the start of the whole program, which the policy may not have seen.
 _PLACE_OF_SYNTAX = re.compile(r" \(<program>, line \d+\)$")
@@ -30,7 +30,7 @@ _STOPPED = {
 
 
 def describe(attempt: Attempt, language: str) -> str:
-    """What became of an attempt, in plain sentences.
+    """What happened to an attempt, in plain sentences.
 
     Args:
         attempt: with its outcome.
@@ -40,8 +40,8 @@ def describe(attempt: Attempt, language: str) -> str:
         ValueError: the attempt has a program that was not judged.
 
     Source:
-        what is told (the verdict, the first failing public test with its input, the expected and the actual value, or
-        the exception): Gehring et al. 2024, section 2 and appendix, https://arxiv.org/abs/2410.02089
+        what is reported (the verdict, the first failing public test with its input, the expected and the actual value,
+        or the exception): Gehring et al. 2024, section 2 and appendix, https://arxiv.org/abs/2410.02089
     """
     outcome = attempt.outcome
     if outcome is None:
@@ -57,7 +57,7 @@ def describe(attempt: Attempt, language: str) -> str:
 
 
 def in_one_line(attempt: Attempt, language: str) -> str:
-    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe` where no case is known.
+    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe` if no case is known.
 
     Args:
         attempt: with its outcome.
@@ -123,7 +123,7 @@ def _where(program: Program | None, line: int | None) -> str:
     lines = _END_OF_LINE.split(program.source) if program is not None else []
     if program is None or line is None or not 0 < line <= len(lines):
         return ""
-    # Lines before its own it may never have seen: imports, helpers.
+    # The policy may never have seen the lines before its own: imports, helpers.
     own = line - program.prefix_lines
     place = f"Line {own} of your code" if own > 0 else "A line before your code"
     return f"\n{place}: {shortened(lines[line - 1].strip(), _LONGEST_LINE)}"
@@ -141,5 +141,5 @@ def _case(case: FailedCase, verdict: Verdict) -> str:
 
 
 def _labelled(label: str, text: str) -> str:
-    """On one line if the text is one."""
+    """Label and text, on one line if the text has only one."""
     return f"{label}:\n{text}" if "\n" in text else f"{label}: {text}"

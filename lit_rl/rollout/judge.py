@@ -1,4 +1,4 @@
-"""From a finished turn to its judgement: find the program, run it once, tell our failures from its own."""
+"""From a finished turn to its judgement: find the program, run it once, tell infrastructure failures from its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lit_rl.types import Problem, Program
 
 
 class InfrastructureError(RuntimeError):
-    """Too many programs could not be judged for reasons that are ours."""
+    """Too many programs could not be judged, through no fault of their own."""
 
 
 class Judge:
-    """Has programs run; an equal program of a problem runs once under each check.
+    """Has programs run; equal programs of one problem run once under each check.
 
     Args:
         runner: what executes; ``None`` only for tasks without programs.
@@ -25,7 +25,7 @@ class Judge:
 
     def __init__(self, runner: ProgramRunner | None) -> None:
         self._runner = runner
-        # The check is kept beside its outcome: its id names it for as long as it lives.
+        # The check is stored too, to keep it alive: an id is unique only among living objects.
         self._started: dict[tuple[str, int, str], tuple[Check, Future[Outcome]]] = {}
 
     def start(self, problem: Problem, program: Program | None, check: Check) -> Future[Outcome]:
@@ -37,7 +37,7 @@ class Judge:
             check: the problem's own, or its public one.
 
         Returns:
-            what will have happened; ``no_program`` at once where nothing runs.
+            the outcome to come; ``no_program`` at once if nothing runs.
 
         Raises:
             InfrastructureError: there is a program to run and no sandbox.
@@ -53,10 +53,10 @@ class Judge:
 
 
 def find_program(problem: Problem, text: str) -> Program | None:
-    """The program that a completion stands for.
+    """The program in a completion.
 
-    The problem's check says where it is, most by the rule of :func:`lit_rl.execution.extract_program`; the problem's
-    ``program_prefix`` comes before it: in completion form the prompt that the text goes on from, else imports and
+    The problem's check finds it, usually by :func:`lit_rl.execution.extract_program`; the problem's
+    ``program_prefix`` is put before it: in completion form the prompt that the text continues, else imports and
     helpers.
 
     Args:
@@ -81,9 +81,9 @@ def find_program(problem: Problem, text: str) -> Program | None:
 
 
 def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
-    """Stop when too many programs could not be judged: learning from what is left would be learning from us.
+    """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
 
-    A single one never is too many, unless ``largest_share`` is 0: in a small rollout it would be a large share.
+    A single failure is allowed unless ``largest_share`` is 0, because in a small rollout one is a large share.
 
     Raises:
         InfrastructureError: the share of infrastructure failures is above ``largest_share``.

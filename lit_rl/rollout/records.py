@@ -12,7 +12,7 @@ from lit_rl.types import Completions, Judgement
 
 @dataclass(frozen=True)
 class Rollout:
-    """N rows of turns and what their programs did.
+    """N rows of turns and the judgements of their programs.
 
     Args:
         completions: the rows.
@@ -32,7 +32,7 @@ class Rollout:
             object.__setattr__(self, "turn_judgements", tuple((judgement,) for judgement in self.judgements))
 
     def after_turn(self, number: int) -> tuple[Judgement, ...]:
-        """N judgements of the rows as they stood after this many turns; a row that had fewer keeps its last one."""
+        """N judgements of the rows after this many turns; a row with fewer turns keeps its last one."""
         return tuple(of_row[min(number, len(of_row)) - 1] for of_row in self.turn_judgements)
 
     @property
@@ -47,8 +47,8 @@ class Evaluated:
 
     Args:
         rollouts: by the name of the sampling.
-        rewards: of the same rows, by the same names; none if the module has no reward terms.
-        silence: what the empty program came to, by task id, for problems whose checks have stages.
+        rewards: of the same rows, by the same names; empty if the module has no reward terms.
+        silence: outcome of the empty program by task id, for problems whose checks have stages.
     """
 
     rollouts: Mapping[str, Rollout]

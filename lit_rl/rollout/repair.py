@@ -1,4 +1,4 @@
-"""The environment of repair: after a failed program the policy reads what happened, and tries again."""
+"""The repair environment: after a failed program the policy reads what happened and tries again."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _COMMENTS = {"c": "// ", "cpp": "// "}
 class Repair(Environment):
     """Says what happened to a program under the problem's public check, until it passes or turns are used up.
 
-    The last program is judged under ``Problem.check``, which nothing here reads. A conversation ends without a further
-    turn where the public check passed, and where the sandbox failed: nothing true could be said.
+    The last program is judged under ``Problem.check``, which nothing here reads. A conversation ends early if the
+    public check passed, or if the sandbox failed: there would be nothing true to say.
 
     Args:
         max_turns: most programs that the policy writes for a problem, at least 2.
         template: of a message. Placeholders: ``{feedback}`` (what happened, in sentences), ``{comment}`` (the same as
             comment lines of the program's language), ``{case}`` (the failing case in one line, ``f(3): 5, not 6``,
-            else the first sentence), ``{program_prefix}`` (what the program begins with where the
-            policy goes on from it, else empty), ``{turn}`` (of the turn that comes) and ``{max_turns}``. ``None``
-            takes ``IN_A_CHAT``, or ``AFTER_A_PROGRAM`` for problems whose completion goes on from the prompt.
+            or the first sentence if none is known), ``{program_prefix}`` (the beginning of the program if the
+            policy continues it, else empty), ``{turn}`` (number of the coming turn) and ``{max_turns}``. ``None``
+            takes ``IN_A_CHAT``, or ``AFTER_A_PROGRAM`` for problems whose completion continues the prompt.
         max_message_tokens: most tokens of a message, which is shortened in its middle; ``None``: no limit.
         max_row_tokens: tokens of a row after which there is no further turn; ``None``: the model's own limit.
 
@@ -61,7 +61,7 @@ class Repair(Environment):
         return problem.public_check
 
     def check_problem(self, problem: Problem) -> None:
-        """Refuse a problem whose public check gives no feedback, or whose next turn would not begin as its prompt.
+        """Refuse a problem whose public check gives no feedback, or whose next turn would not begin like its prompt.
 
         Raises:
             ValueError: one line that says what to do.
@@ -80,7 +80,7 @@ class Repair(Environment):
             )
         if problem.continues_program and not self._template(problem).endswith("{program_prefix}"):
             raise ValueError(
-                f"the completion of problem {problem.task_id} goes on from its prompt, so Repair's template must end "
+                f"the completion of problem {problem.task_id} continues its prompt, so Repair's template must end "
                 "with {program_prefix}, or be null"
             )
 

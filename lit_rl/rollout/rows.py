@@ -12,12 +12,12 @@ from lit_rl.types import Completions
 
 
 def completions_of(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
-    """N finished rows, prompts padded on the left and what follows them on the right.
+    """N finished rows: prompts padded on the left, what follows them on the right.
 
     Args:
         conversations: N rows.
-        pad_id: of the padding.
-        device: of the tensors.
+        pad_id: id of the padding.
+        device: where the tensors go.
     """
     prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
     lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)

@@ -1,4 +1,4 @@
-"""The environment that says nothing: each problem gets one turn."""
+"""The environment that never answers: each problem gets one turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How callbacks come to see a rollout: one call after each, with all that was computed."""
+"""How callbacks see rollouts: one call after each, with everything that was computed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lit_rl.types import Experience
 
 
 class RolloutWatcher(Protocol):
-    """A callback that wants to see each training rollout.
+    """A callback that sees each training rollout.
 
-    It is called on every rank, inside of the training step: ``module.log`` works there. What it is given is what the
-    update used; it must change none of it.
+    It is called on every rank, inside the training step: ``module.log`` works there. Its arguments are the objects
+    that the update used; it must not change them.
     """
 
     def on_rollout_end(
@@ -31,12 +31,12 @@ class RolloutWatcher(Protocol):
         """Called after the updates of a rollout.
 
         Args:
-            trainer: that trains.
-            module: what it trains; ``module.rollout_step`` counts this rollout already.
+            trainer: the trainer.
+            module: what it trains; ``module.rollout_step`` already counts this rollout.
             rollout: this rank's N rows of turns and their judgements.
             rewards: of the same rows.
-            experience: what was made of them; log-probabilities are ``None`` where nothing read them.
-            metrics: what was logged of this rollout, means over all ranks.
+            experience: the tensors made from them; log-probabilities are ``None`` if nothing read them.
+            metrics: what was logged about this rollout, means over all ranks.
         """
 
 

@@ -1,4 +1,4 @@
-"""What a process is doing inside a rollout and how long it took: written by who does it, read by who shows it."""
+"""What a process is doing inside a rollout and for how long: written by the code at work, read by displays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 Phase = Literal["waiting", "sampling", "judging", "rewarding", "scoring", "updating"]
 """``judging`` is the wait for verdicts after the last token; ``scoring`` computes log-probabilities, values and
-advantages; ``waiting`` is what lies between two rollouts: loading data, callbacks, logging, checkpoints."""
+advantages; ``waiting`` is the time between two rollouts: loading data, callbacks, logging, checkpoints."""
 
 
 class Progress:
@@ -20,14 +20,14 @@ class Progress:
     Attributes:
         purpose: ``training``, ``validation/<sampling>`` or ``predict``; empty before the first.
         phase: what is being done.
-        rows: rows that were asked for so far; more when groups are sampled again.
-        open_rows: rows of these that are still being written.
+        rows: rows requested so far; this grows when groups are sampled again.
+        open_rows: those of these rows that are still being written.
         turns: turns that are finished and handed to the judge.
-        tokens: of these turns.
-        steps: of the engine, such as one token for each running row.
-        update: optimizer steps that are done, of ``updates`` of this rollout.
-        part: micro-batches that are done, of ``parts`` of the update at hand.
-        seconds: by phase, of those that are over in what began last.
+        tokens: tokens of these turns.
+        steps: steps of the engine, such as one token for each running row.
+        update: optimizer steps done, out of this rollout's ``updates``.
+        part: micro-batches done, out of the current update's ``parts``.
+        seconds: seconds of each finished phase since the last :meth:`begin`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def sampled(self) -> int:
-        """Rows that are written."""
+        """Rows that are complete."""
         return self.rows - self.open_rows
 
     @property
@@ -48,12 +48,12 @@ class Progress:
 
     @property
     def waits(self) -> list[float]:
-        """Seconds that judged programs waited for their turn: from being handed in to their verdict, less their run."""
+        """Seconds that each judged program waited: from submission to verdict, less its run time."""
         return list(self._judged.waits)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning of what began last."""
+        """Seconds since the last :meth:`begin`."""
         return self._clock() - self._started
 
     def begin(self, purpose: str) -> None:
@@ -65,14 +65,14 @@ class Progress:
         self.seconds["waiting"] = waited
 
     def enter(self, phase: Phase) -> None:
-        """Go over to a phase; nothing happens if this is the phase."""
+        """Switch to a phase; does nothing if it is the current one."""
         if phase != self.phase:
             now = self._clock()
             self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self._since
             self.phase, self._since = phase, now
 
     def end(self) -> dict[Phase, float]:
-        """Stop; seconds by phase, those of waiting before the beginning."""
+        """Stop; returns seconds by phase, with those of the wait before the start."""
         self.enter("waiting")
         seconds = dict(self.seconds)
         self.seconds.clear()
@@ -89,7 +89,7 @@ class Progress:
         self.rows = self.open_rows = self.turns = self.tokens = self.steps = 0
         self.update = self.updates = self.part = self.parts = 0
         self.seconds: dict[Phase, float] = {}
-        self._judged = _Count()  # a new one: a verdict that comes late belongs to the rollout before
+        self._judged = _Count()  # a new one: a late verdict belongs to the previous rollout
         self._started = self._since
 
 
@@ -108,7 +108,7 @@ class _Count:
         runs, started = not future.done(), clock()
 
         def done(future: Future[Any]) -> None:
-            self._done.append(None)  # one step for the interpreter, which += 1 is not
+            self._done.append(None)  # atomic, unlike += 1
             if runs and not future.cancelled() and future.exception() is None:
                 self.waits.append(max(0.0, clock() - started - getattr(future.result(), "wall_seconds", 0.0)))
 
