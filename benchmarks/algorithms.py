@@ -67,7 +67,7 @@ SAMPLED = {
 
 @dataclass
 class Result:
-    """What one algorithm came to with one seed."""
+    """One algorithm's result with one seed."""
 
     algorithm: str
     seed: int
@@ -82,7 +82,7 @@ class Result:
 
 @dataclass
 class Spent:
-    """Time that something took: on the clock, and of this process's CPU."""
+    """Time that something took: wall clock and this process's CPU."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -92,7 +92,7 @@ class Spent:
 
     @classmethod
     def since(cls, started: Spent) -> Spent:
-        """From a moment to now."""
+        """Time from a moment to now."""
         now = cls.now()
         return cls(now.seconds - started.seconds, now.cpu_seconds - started.cpu_seconds)
 
@@ -103,7 +103,7 @@ class Spent:
 
 
 class Clock(pl.Callback):
-    """Seconds of training without evaluation, and when the greedy pass@1 was first good enough."""
+    """Seconds of training without evaluation, and when greedy pass@1 first reached the target."""
 
     def __init__(self) -> None:
         self.spent = Spent()
@@ -160,7 +160,7 @@ def trainer(folder: Path, callbacks: list[pl.Callback], every: int | None = None
 
 
 def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
-    """Imitate, unless an earlier run has. The policy's folder, and the time it took."""
+    """Imitate, unless an earlier run has. Returns the policy's folder and the time it took."""
     start, noted = folder / f"sft_{updates}", folder / f"sft_{updates}.json"
     if noted.exists():
         return str(start), Spent(**json.loads(noted.read_text()))
@@ -186,7 +186,7 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
 
 
 def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyModule:
-    """One of the algorithms that sample, with the settings that all of them share."""
+    """One of the sampling algorithms, with the settings that they all share."""
     shared: dict[str, Any] = {
         "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         "rewards": [TestsReward()],
@@ -205,7 +205,7 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyMod
 
 
 def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, Spent]:
-    """Pairs from completions of the warm start. Their file, and the time it took."""
+    """Write pairs from completions of the warm start. Returns their file and the time it took."""
     path = folder / "pairs.jsonl"
     module = DPO(
         CausalLM(start),

@@ -41,7 +41,7 @@ def main() -> None:
         print(f"{FOLDER} holds a finished demo: starting afresh")
         shutil.rmtree(FOLDER)
     if BEFORE.exists():
-        print(f"{MODEL} is there: going on after the warm start")
+        print(f"{MODEL} exists: skipping the warm start")
     else:
         warm_start()
     before = json.loads(BEFORE.read_text())
@@ -67,7 +67,7 @@ def learn() -> dict[str, float]:
 
 
 def measured(cli: Cli) -> dict[str, float]:
-    """What the last validation came to."""
+    """Metrics of the last validation."""
     return {name: float(value) for name, value in cli.trainer.callback_metrics.items() if name.startswith("val/")}
 
 

@@ -1,4 +1,4 @@
-"""Kill runs at random moments with SIGKILL and start the same command again: do they end like undisturbed ones?
+"""SIGKILL runs at random moments and start the same command again: do they end like undisturbed ones?
 
 Each run is ``lit-rl fit`` with programs executed in the sandbox, a checkpoint after each rollout, validation between:
 GRPO and PPO with a critic, on one rank and on two ranks with shards, and GRPO in two turns. An epoch is three
@@ -47,7 +47,7 @@ LONGEST_SECONDS = 300.0
 def configuration(
     folder: Path, algorithm: str, ranks: int, limit: float, max_rollouts: int = ROLLOUTS
 ) -> dict[str, Any]:
-    """A run that is over in seconds."""
+    """A run that takes seconds."""
     policy = {
         "tokenizer": "package:lit_rl.data/basics_tokenizer",
         "config": {
@@ -63,7 +63,7 @@ def configuration(
     module = {
         "policy": {"class_path": "lit_rl.models.CausalLM", "init_args": policy},
         "sampling": {"num_samples": 4, "max_tokens": 16},
-        # Untrained, it never passes a test; lengths differ, so there is something to learn from all the same.
+        # Untrained, it never passes a test; lengths differ, so there is still something to learn from.
         "rewards": [
             {"class_path": "lit_rl.rewards.TestsReward"},
             {"class_path": "lit_rl.rewards.LengthPenalty"},
@@ -124,7 +124,7 @@ class Run:
         for process in self.processes:
             try:
                 os.killpg(process.pid or 0, signal.SIGKILL)
-            except ProcessLookupError:  # it ended, or did not come to make its group yet
+            except ProcessLookupError:  # it has ended, or has not made its group yet
                 process.kill()
         self.join()
         return alive
@@ -152,7 +152,7 @@ def _rank(config: Path, log: Path, rank: int, ranks: int, port: int) -> None:
 
 
 def digest(folder: Path) -> str:
-    """Of the weights of the last rollout, to the last bit."""
+    """Digest of the weights after the last rollout, to the last bit."""
     weights = read_checkpoint(folder / "run" / f"rollout_{ROLLOUTS:06d}.ckpt")["state_dict"]
     total = hashlib.sha256()
     for name in sorted(weights):
@@ -214,7 +214,7 @@ def main() -> None:
                 seconds = whole[kind][1] * (ROLLOUTS - done(folder)) / ROLLOUTS
                 kills += kill_at_random(Run(folder, *kind), folder, seconds, while_saving, chance)
             if not kills:
-                continue  # it was over before the blow fell: no test of anything
+                continue  # it ended before the kill, so it tested nothing
             left = sorted(p.name for p in (folder / "run").glob("*.ckpt") if not p.is_symlink())
             half = any((folder / "run").glob(".*.part"))
             codes = Run(folder, *kind).join()

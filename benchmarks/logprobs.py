@@ -1,4 +1,4 @@
-"""Time and memory of log-probabilities with their gradients: all logits at once, chunks computed again, and blocks.
+"""Time and memory of log-probabilities with gradients: all logits at once, chunks recomputed in the backward, blocks.
 
     python benchmarks/logprobs.py --threads 1
 
@@ -63,7 +63,7 @@ def run(way: str, spec: dict[str, Any], folder: Path) -> dict[str, float]:
 
 
 def gap(way: str, gradients: tuple[Tensor, ...], folder: Path) -> float:
-    """The largest difference from the dense gradients, which the dense way leaves in a file for the others."""
+    """The largest difference from the dense gradients, which the dense way saves to a file for the others."""
     file = folder / "dense.pt"
     if way == "dense":
         torch.save(gradients, file)

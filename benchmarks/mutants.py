@@ -27,7 +27,7 @@ _NOT_COPIED = shutil.ignore_patterns(".git", ".venv", "runs", "build", "dist", "
 
 
 class DoesNotFitError(ValueError):
-    """The row's text is not in the file exactly once: the code has moved on and the row must follow."""
+    """The row's text is not in the file exactly once: the code has changed and the row must follow."""
 
 
 def break_copy(tree: Path, mutant: Mutant) -> str:
@@ -66,7 +66,7 @@ def is_noticed(tree: Path, mutant: Mutant) -> bool:
 
 
 def try_all(mutants: list[Mutant]) -> tuple[list[str], list[str]]:
-    """Names of the mutants that survive, and what does not fit any more; prints a line per mutant."""
+    """Names of the mutants that survive, and rows that no longer fit; prints a line per mutant."""
     survivors, misfits = [], []
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "tree"

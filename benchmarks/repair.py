@@ -62,7 +62,7 @@ Shares = dict[str, float]
 
 @dataclass
 class Result:
-    """What one kind of training came to with one seed.
+    """The result of one kind of training with one seed.
 
     Args:
         turns: of training.
@@ -105,7 +105,7 @@ class Job:
 
 @dataclass
 class Budget(pl.Callback):
-    """Counts what is sampled, ends training when it is spent, and measures on the way."""
+    """Counts sampled tokens, ends training when the budget is spent, and measures along the way."""
 
     name: str
     problems: Sequence[Problem]
@@ -131,7 +131,7 @@ class Budget(pl.Callback):
 
 
 def quiet() -> None:
-    """One thread, and no warnings of libraries: what every process begins with."""
+    """Set one thread and silence libraries' warnings, at the start of every process."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -146,7 +146,7 @@ def task(seed: int = 0, **options: Any) -> Basics:
 
 
 def warm_start(folder: Path, updates: int) -> str:
-    """Imitate, unless an earlier run has; the policy's folder."""
+    """Imitate, unless an earlier run has; returns the policy's folder."""
     start = folder / f"sft_{updates}"
     if not start.exists():
         schedule = partial(
@@ -205,7 +205,7 @@ def measured(
 
 
 def measure(policy: CausalLM) -> Shares:
-    """All that the table shows of a policy."""
+    """Everything that the table shows about a policy."""
     problems = held_out()
     shares: Shares = {}
     with Sandbox() as sandbox:
@@ -240,7 +240,7 @@ def run(job: Job) -> Result:
 def run_all(
     start: str, jobs: Sequence[Job], processes: int, minutes: float, folder: Path
 ) -> tuple[Shares, list[Result]]:
-    """The start's shares and all results, the trainings side by side.
+    """The start's shares and all results; the trainings run in parallel.
 
     Args:
         start: folder of the policy that they begin with.
@@ -251,7 +251,7 @@ def run_all(
     """
     ends = time.perf_counter() + 60 * minutes
     results: list[Result] = []
-    # Not by fork: a copy of a process that has used torch's threads may hang.
+    # No fork: a copy of a process that has used torch's threads may hang.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=quiet) as pool:
         measuring = pool.submit(measure_start, start)
         running: dict[Future[Result], Job] = {pool.submit(run, job): job for job in jobs}

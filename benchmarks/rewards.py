@@ -55,7 +55,7 @@ def completion(rng: random.Random) -> str:
 
 
 def placed(text: str, tokenizer: Any) -> tuple[tuple[int, int], ...]:
-    """Places of a completion's tokens, EOS last."""
+    """Byte spans of a completion's tokens, EOS last."""
     end = len(text.encode())
     if tokenizer is None:
         return (*((i, min(i + 3, end)) for i in range(0, end, 3)), (end, end))
@@ -93,7 +93,7 @@ def rows(number: int, tokenizer: Any) -> tuple[Completions, list[Judgement]]:
 
 
 def seconds(call: Callable[[], object], repeats: int) -> list[float]:
-    """Wall time of each of several calls, after one that is not counted, with nothing cached."""
+    """Wall time of each of several calls, after an uncounted one, with nothing cached."""
     call()
     times = []
     for _ in range(repeats):

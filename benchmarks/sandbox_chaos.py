@@ -1,4 +1,4 @@
-"""Judges, zygotes and programs are killed at random: no verdict is wrong, hardly one is missing, nothing stays.
+"""Judges, zygotes and programs are killed at random: no verdict is wrong, hardly any is missing, nothing is left over.
 
 ``python benchmarks/sandbox_chaos.py [--programs 20000] [--workers 4] [--tier T] [--seed S]``. Programs whose verdict is
 known are judged while one process of the sandbox after the other gets SIGKILL. Exits with 1 if a verdict was wrong,
@@ -43,7 +43,7 @@ KNOWN = [
 
 
 def processes_below(root: int) -> dict[str, list[int]]:
-    """What runs below a process: its judges, their zygotes, their programs."""
+    """Descendants of a process: its judges, their zygotes, their programs."""
     children: dict[int, list[int]] = {}
     names = {}
     for entry in os.listdir("/proc"):
@@ -66,7 +66,7 @@ def processes_below(root: int) -> dict[str, list[int]]:
 
 
 class Killer(threading.Thread):
-    """Kills one process of the sandbox after the other until it is told to stop.
+    """Kills one process of the sandbox after another until told to stop.
 
     Args:
         stream: of random numbers.
@@ -88,7 +88,7 @@ class Killer(threading.Thread):
                 self.kill(self.stream.choice(found[kind]), kind)
 
     def kill(self, pid: int, kind: str) -> None:
-        """Kill a process through a descriptor, so that no other that got its number is meant."""
+        """Kill a process through a descriptor, so that its number cannot mean another by now."""
         try:
             process = os.pidfd_open(pid)
         except OSError:
@@ -124,7 +124,7 @@ SUPERVISORS: set[str] = set()
 
 
 def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean_seconds: float) -> list[str]:
-    """Run it; what is wrong, as lines."""
+    """Run it; returns the faults found, one line each."""
     stream = random.Random(seed)
     wrong: collections.Counter[str] = collections.Counter()
     failures: collections.Counter[str] = collections.Counter()

@@ -1,4 +1,4 @@
-"""Throw garbage at everything that a program can write to, and look whether anybody but that program is hurt.
+"""Throw garbage at everything that a program can write to, and check that only that program is hurt.
 
 ``python benchmarks/sandbox_fuzz.py --minutes 30 --seed 0 [--num-workers 2] [--failures fuzz_failures.jsonl]``.
 Each round is made from the seed and its number alone. It hands messages to the parsers in this process, then
@@ -90,7 +90,7 @@ HONEST = [
     ("def task_program():\n    say('hi')\n", ROBOT, "wrong_answer"),
 ]  # fmt: skip
 
-# What writes garbage, and how. ``GARBAGE`` is a list of bytes; none of these comes to a right answer.
+# Code that writes garbage. ``GARBAGE`` is a list of bytes; none of it ever gives a right answer.
 _EVERYWHERE = """
 import os, sys
 GARBAGE = {garbage!r}
@@ -155,7 +155,7 @@ def message(rng: random.Random) -> bytes:
 
 
 def garbage_program(rng: random.Random, check: Any) -> str:
-    """A program that writes garbage where its messages go, and is wrong whatever it writes."""
+    """A program that writes garbage in place of its messages and is wrong whatever it writes."""
     garbage = [message(rng) + rng.choice([b"\n", b"\n", b""]) for _ in range(rng.randrange(1, 6))]
     if rng.random() < 0.5:
         source = _EVERYWHERE.format(garbage=garbage, first=rng.choice([0, 1, 3, 4]))
@@ -197,7 +197,7 @@ def fuzz_sandbox(rng: random.Random, sandbox: Sandbox, number: int, seen: Counte
         check = rng.choice(checks)
         batch.append((garbage_program(rng, check), check, None))
         source, check, expected = rng.choice(HONEST)
-        # With time to spare: what is looked for is garbage that hurts a neighbour, not a machine at its limits.
+        # With time to spare: the fault to find is garbage that hurts a neighbour, not a machine at its limits.
         batch.append((source, replace(check, timeout_seconds=10.0), expected))
     outcomes = sandbox.judge_many([(source, check) for source, check, _ in batch])
     for (source, check, expected), outcome in zip(batch, outcomes, strict=True):
@@ -215,7 +215,7 @@ def _fault(outcome: Outcome, expected: str | None) -> str | None:
 
 
 def peak_megabytes() -> int:
-    """Most memory that one of this process's children has taken so far: its supervisors."""
+    """Largest memory peak of this process's children, the supervisors, so far."""
     most = 0
     for path in Path("/proc/self/task").glob("*/children"):
         for pid in path.read_text().split():
@@ -230,7 +230,7 @@ def peak_megabytes() -> int:
 def run(
     seed: int, minutes: float, num_workers: int, tell: Callable[[dict[str, Any]], None], most_rounds: int | None = None
 ) -> tuple[int, int, Counter[str]]:
-    """Rounds until the time is up: their number, the supervisors' peak in MB, and the verdicts seen."""
+    """Run rounds until the time is up; returns their number, the supervisors' peak in MB, and the verdicts seen."""
     deadline, rounds, peak = time.monotonic() + 60 * minutes, 0, 0
     seen: Counter[str] = Counter()
     with Sandbox(num_workers, 256 << 20, 4 << 20) as sandbox:

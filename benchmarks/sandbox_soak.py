@@ -1,4 +1,4 @@
-"""Random programs at full load for a long time: memory and descriptors stay flat, every verdict is there.
+"""Random programs at full load for a long time: memory and descriptors stay flat, no verdict is missing.
 
 ``python benchmarks/sandbox_soak.py --minutes 60 --log docs/soak.log``: draws from the suites of hostile and
 honest programs in all ways of judging, C included, and writes one line a minute and a summary. Exits with 1
@@ -34,7 +34,7 @@ def load_suites():
 
 
 def draw(suites, stream: random.Random, secret: str):
-    """A program, its check, and whether it may pass (``None``: of a loaded machine one cannot say)."""
+    """A program, its check, and whether it may pass (``None``: depends on how loaded the machine is)."""
     if stream.random() < 0.02:
         case = (("1 2\n3 4\n", "3\n7 7\n"),)
         return SUM_IN_C.format(stream.randrange(50)), StdioTests(case, "c", 2.0), True
@@ -49,7 +49,7 @@ def draw(suites, stream: random.Random, secret: str):
 
 
 def family() -> list[int]:
-    """This process and all below it."""
+    """This process and all its descendants."""
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -66,7 +66,7 @@ def family() -> list[int]:
 
 
 def usage() -> tuple[int, int, int]:
-    """Private memory in KiB, descriptors and processes of the whole family."""
+    """Private memory in KiB, descriptors and processes of this process and all its descendants."""
     memory = descriptors = count = 0
     for pid in family():
         try:
