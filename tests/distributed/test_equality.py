@@ -27,7 +27,7 @@ def difference(first: dict[str, Any], second: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
-    """Float64, unequal lengths, ranks without a row to train on, clipping; whole rows alone, shared prompts on two."""
+    """Items 3, 6, 20, 21, 46, 49, 52: uneven lengths, idle ranks, clipping; whole rows alone, shared prompts on two."""
     make = MODULES[kind]
 
     def on_two(strategy: str) -> Any:
