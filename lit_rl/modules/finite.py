@@ -58,7 +58,7 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
     if not all(map(math.isfinite, evidence["weight_norms"].values())):
         return "weights are not finite: an earlier update was too large, or a checkpoint is damaged"
     if bad:
-        return f"{', '.join(bad)} held such a number before the update: check the reward terms and the reference"
+        return f"{', '.join(bad)} were not finite before the update: check the reward terms and the reference"
     if "logprobs" in evidence and not evidence["logprobs"].isfinite().all():
         return "the forward pass overflowed: the learning rate may be too high, or the dtype too narrow"
     if not all(map(math.isfinite, evidence["gradient_norms"].values())):

@@ -134,9 +134,9 @@ class GRPO(RolloutModule):
         if self.objective.penalises_rewards:  # before advantages: any row may get one
             logprobs = self.logprobs_of(completions, valid)
             token_rewards = self.objective.penalised(rewards.credit, *logprobs, mask & valid[:, None])
-        scores = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
+        totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
         weights = credit_weights(rewards.credit, mask) if self.token_weights else 1.0
-        advantages = self.baseline(scores, valid, completions.group_ids)[:, None] * weights * mask
+        advantages = self.baseline(totals, valid, completions.group_ids)[:, None] * weights * mask
         row_mask = valid & ~completions.truncated if self.mask_truncated else valid
         if logprobs is None:
             logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))

@@ -75,7 +75,7 @@ def test_an_infinite_gradient_stops_the_run_before_the_optimizer_steps(make_modu
 
 
 def test_the_cause_is_sought_before_the_loss(make_module: Make, tmp_path: Path) -> None:
-    with pytest.raises(NotFiniteError, match=r"advantages held such a number before the update"):
+    with pytest.raises(NotFiniteError, match=r"advantages were not finite before the update"):
         fit(make_module(AdvantageIsInfinite, max_rollouts=1), tmp_path)
 
 
