@@ -6,7 +6,7 @@ Letters: N rows, T completion tokens.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,52 +21,56 @@ from lit_rl.run_files.lines import finite
 from lit_rl.run_files.recorded import pack_spans
 from lit_rl.types import Experience, Judgement, Problem, StopReason
 
-Tokens = Mapping[str, Tensor | None]
+Tokens = Mapping[str, list[list[Any]]]
 
 LONGEST_OUTPUT = 2000
 """Characters of what a program printed that are kept, its end."""
 
 
-def token_values(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Tokens:
-    """What is known of each token, [N, T] by name.
+def plain_rows(
+    rollout: Rollout,
+    rewards: RewardOutput,
+    experience: Experience,
+    found: Mapping[str, Tensor],
+    rows: Sequence[int],
+    decode: Decode | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Some rows as plain data, their numbers and their groups' as they are on this rank.
 
     Args:
         rollout: N rows.
         rewards: of the same rows.
         experience: made of them.
-        seen: in the update, see :class:`lit_rl.modules.RolloutModule`.
+        found: in the update, see :class:`lit_rl.modules.at_hand.AtHand`.
+        rows: which of them, in which order.
+        decode: of the policy's codec, to read what the environment said.
     """
-    return {
+    known = {
         "credit": rewards.credit,
         "advantage": experience.advantages,
         "logprob_sampled": rollout.completions.sampler_logprobs,
         "logprob_old": experience.old_logprobs,
-        "logprob_update": seen.get("logprobs"),
+        "logprob_update": found.get("logprobs"),
         "logprob_ref": experience.ref_logprobs,
         "value": experience.old_values,
-        "entropy": seen.get("entropy"),
+        "entropy": found.get("entropy"),
     }
+    # All rows at once: each copy from a device waits for it.
+    index = torch.tensor(rows, dtype=torch.long)
+    tokens = {name: rounded(values[index.to(values.device)]) for name, values in known.items() if values is not None}
+    ids = rollout.completions.completion_ids[index.to(rollout.completions.completion_ids.device)].tolist()
+    lengths, groups = rollout.completions.num_tokens.tolist(), rollout.completions.group_ids.tolist()
+    for place, row in enumerate(rows):
+        columns = {name: values[place][: lengths[row]] for name, values in ({"ids": ids} | tokens).items()}
+        yield _plain_row(rollout, rewards, row, decode) | {"group": groups[row], "tokens": columns}
 
 
-def plain_row(
-    rollout: Rollout, rewards: RewardOutput, tokens: Tokens, row: int, decode: Decode | None = None
-) -> dict[str, Any]:
-    """One row as plain data, its number and its group's as they are on this rank.
-
-    Args:
-        rollout: N rows.
-        rewards: of the same rows.
-        tokens: see :func:`token_values`.
-        row: which of them.
-        decode: of the policy's codec, to read what the environment said.
-    """
+def _plain_row(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode | None) -> dict[str, Any]:
     completions = rollout.completions
     judgement = rollout.judgements[row]
     turns = completions.turns[row]
-    length = int(completions.num_tokens[row])
     return {
         "row": row,
-        "group": int(completions.group_ids[row]),
         "task_id": judgement.problem.task_id,
         "prompt": _prompt(judgement.problem),
         "prompt_ids": completions.prompt_ids[row][completions.prompt_mask[row]].tolist(),
@@ -87,10 +91,6 @@ def plain_row(
         "reward": float(rewards.rewards[row]) if rewards.valid[row] else None,
         "reason": rewards.reasons.get(row, ""),
         "terms": {name: finite(float(values[row])) for name, values in rewards.term_values.items()},
-        "tokens": {
-            "ids": completions.completion_ids[row, :length].tolist(),
-            **{name: rounded(values[row, :length]) for name, values in tokens.items() if values is not None},
-        },
     }
 
 
@@ -113,12 +113,12 @@ def ending(outcome: Outcome) -> str:
     return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
 
 
-def rounded(values: Tensor, digits: int = 4) -> list[float | None]:
-    """Numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
+def rounded(values: Tensor, digits: int = 4) -> list[list[float | None]]:
+    """Rows of numbers with this many significant digits, which take few bytes; ``None`` where they are not finite."""
     exact = values.detach().to("cpu", torch.float64)
-    size = exact.abs().clamp_min(1e-12).log10().floor()
-    scale = 10.0 ** (digits - 1 - size)
-    return [finite(value) for value in ((exact * scale).round() / scale).tolist()]
+    scale = 10.0 ** (digits - 1 - exact.abs().clamp_min(1e-12).log10().floor())
+    short = ((exact * scale).round() / scale).tolist()
+    return short if bool(exact.isfinite().all()) else [[finite(value) for value in row] for row in short]
 
 
 def rounded_number(value: float) -> float:

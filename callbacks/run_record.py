@@ -13,7 +13,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.recorded_rows import ending, plain_row, shortened, token_values
+from lit_rl.callbacks.recorded_rows import ending, plain_rows, shortened
 from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
@@ -161,11 +161,9 @@ class RunRecord(pl.Callback):
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
-        tokens = token_values(rollout, rewards, experience, module.at_hand.found)
-        decode = module.policy.codec.decode
+        found, decode = module.at_hand.found, module.policy.codec.decode
         rows: list[dict[str, Any]] = []
-        for number in chosen:
-            row = plain_row(rollout, rewards, tokens, number, decode)
+        for row in plain_rows(rollout, rewards, experience, found, chosen, decode):
             size = _size(row)
             if size > allowance and not rows:
                 row = shortened(row, _SHORT_TEXT)

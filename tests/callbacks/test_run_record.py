@@ -98,8 +98,9 @@ def test_a_row_is_recorded_as_it_was(tmp_path: Path) -> None:
 
 
 def test_numbers_keep_four_digits_at_any_size() -> None:
-    values = torch.tensor([0.0, 123456.0, -1.23456e-5, float("nan"), -float("inf"), 0.99999])
-    assert rounded(values) == [0.0, 123500.0, -1.235e-5, None, None, 1.0]
+    values = torch.tensor([[0.0, 123456.0, -1.23456e-5], [float("nan"), -float("inf"), 0.99999]])
+    assert rounded(values) == [[0.0, 123500.0, -1.235e-5], [None, None, 1.0]]
+    assert rounded(values[:1]) == [[0.0, 123500.0, -1.235e-5]]
 
 
 def test_the_rows_that_tell_most_come_first() -> None:

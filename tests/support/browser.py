@@ -77,9 +77,10 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def picture(self, file: Path, whole: bool = True) -> None:
-        """Write the page as a PNG file."""
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+    def picture(self, file: Path, clip: dict[str, float] | None = None) -> None:
+        """Write the page, or a part of it, as a PNG file."""
+        part = {"clip": clip} if clip else {}
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **part)["data"]
         file.write_bytes(base64.b64decode(data))
 
 
