@@ -23,9 +23,9 @@
     },
     value: { needs: "value", of: (t, i) => t.value[i], signed: true, says: "the critic's, before the update" },
   };
-  const PHASES = { sampling: "#2166ac", judging: "#1b7837", rewarding: "#01665e", scoring: "#762a83", updating: "#b35806",
-    rollout: "#2166ac", update: "#b35806", idle: "#8a8a8a", waiting: "#8a8a8a" };
-  const TOTALS = ["rollout", "update", "step"];
+  const PHASES = { idle: "#8a8a8a", sampling: "#2166ac", judging: "#1b7837", rewarding: "#01665e", scoring: "#762a83", updating: "#b35806",
+    rollout: "#2166ac", update: "#b35806" };
+  const TOTALS = ["rollout", "update"];  // where nothing finer was measured
 
   function make(tag, className, text, parent) {
     const element = document.createElement(tag);

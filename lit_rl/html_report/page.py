@@ -22,7 +22,9 @@ OVERVIEW = (
     "completion/truncated_fraction",
     "group/zero_advantage_fraction",
     "policy/entropy",
+    "policy/kl_to_reference",
     "policy/approximate_kl",
+    "policy/ratio_max",
     "policy/gradient_norm",
     "loss",
     "sft/loss",
@@ -30,6 +32,7 @@ OVERVIEW = (
 )
 """Numbers that a report begins with; those that a run has."""
 
+_NO_TERMS = ("reward/mean", "reward/std", "reward/p10", "reward/p90", "reward/invalid_fraction")
 _VERDICT = re.compile(r"verdict/(.+)_fraction")
 _VERDICT_COLOURS = {
     "passed": "#1b7837",
@@ -84,7 +87,7 @@ def _curves(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
     first = list(dict.fromkeys(n for pattern in wanted for n in known if fnmatchcase(n, pattern)))
-    terms = [n for n in known if n.startswith("reward/") and n not in (*first, "reward/invalid_fraction")]
+    terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
     rest = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"
