@@ -26,7 +26,7 @@ from lit_rl.execution.confinement.bpf import Filter
 from lit_rl.execution.confinement.isolation import Confined, isolate
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
-from lit_rl.execution.confinement.kernel import bare_prctl, fork, let_signals_through, libc
+from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.grading.grader import grade
@@ -52,6 +52,7 @@ STOP = struct.Struct("=ii")
 WATCH = struct.Struct("=i")
 DESCRIPTORS = 5  # stdin, stdout, stderr, job, channel
 _ENDED = 0  # the lowest free: while a child runs, the descriptor that tells of its end
+_ENDING_SECONDS = 1.0  # a process on its way out is through by then, also where others keep the cores busy
 _ABOVE_JOBS = 32  # where the zygote keeps its own, so that a job's arrive at the numbers they will have
 # What ended a job; the last is for the supervisor to find out.
 FINISHED, OUT_OF_CPU, OUT_OF_WALL, STOPPED, DISK_FULL, GROUP_IS_FULL = range(6)
@@ -257,7 +258,7 @@ class Zygote:
 
         Returns those that had not ended by themselves.
         """
-        alive = [pid for pid in pids if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None]
+        alive = [pid for pid in pids if not _has_ended(pid)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         if self.own_groups:
@@ -274,6 +275,21 @@ class Zygote:
                 if found is None or found.si_pid in pids:
                     break
                 os.waitpid(found.si_pid, 0)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child ended by itself or was killed by another, or is just about to be through with it.
+
+    A child's files are closed a moment before it can be waited for. Whoever hears of that, such as its grader, may
+    end first, and this process would take the child for alive and its own signal for the reason of its end.
+    """
+    until = 0.0
+    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if not has_no_memory(pid) or 0 < until < time.monotonic():
+            return False
+        until = until or time.monotonic() + _ENDING_SECONDS
+        time.sleep(0.001)
+    return True
 
 
 def _limit_cpu(pid: int, cpu_seconds: float) -> None:
