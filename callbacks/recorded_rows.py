@@ -24,7 +24,7 @@ from lit_rl.types import Experience, Judgement, Problem, StopReason
 Tokens = Mapping[str, list[list[Any]]]
 
 LONGEST_OUTPUT = 2000
-"""Characters of what a program printed that are kept, its end."""
+"""How many characters, from the end, are kept of what a program printed."""
 
 
 def plain_rows(

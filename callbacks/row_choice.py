@@ -1,4 +1,4 @@
-"""Which rows of a rollout are worth keeping."""
+"""Which rows of a rollout to keep."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 def choose_rows(
     groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
 ) -> list[int]:
-    """Rows in the order of their worth: a budget keeps as many as fit.
+    """Rows, the most informative first: the caller keeps as many as its budget allows.
 
-    First the group whose rewards differ most, then the best row and the worst one of the rollout, the first that has no
-    reward, and then groups drawn at random. Of a group its best and its worst row come first, then what lies between.
+    First the group whose rewards differ most, then the best and the worst row of the rollout, the first row without a
+    reward, and then groups drawn at random. Within a group the best and the worst row come first, then the others.
 
     Args:
         groups: rows of each group.
-        rewards: of each row; ``None`` where it has none.
-        num_groups: groups to keep; the best and the worst row come on top.
+        rewards: reward of each row; ``None`` if it has none.
+        num_groups: groups to keep, in addition to the best and the worst row.
         num_rows: most rows of a group.
-        seed: of the draw.
+        seed: of the random draw.
     """
     widest = sorted(groups.values(), key=lambda rows: _spread(rows, rewards), reverse=True)[: min(1, num_groups)]
     others = [rows for rows in groups.values() if rows not in widest]

@@ -1,4 +1,4 @@
-"""Plain files of a run: every number that is logged, and the rollouts that are worth looking at."""
+"""Plain files of a run: every logged number, and the rollouts worth looking at."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lit_rl.training.ranks import gather_over_ranks
 from lit_rl.types import Experience
 
 _ROLLOUTS_TO_COME = 1000
-"""A rollout may take one part in this many of the bytes that are left, so that the file never outgrows its limit."""
+"""A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
 
 _SHORT_TEXT = 2000
 
@@ -32,26 +32,26 @@ _SHORT_TEXT = 2000
 class RunRecord(pl.Callback):
     """Writes ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
 
-    Both are only ever appended to, a whole line or a whole compressed frame at a time: a run that is killed leaves them
-    readable. A run that goes on from a checkpoint first drops what came after it, so nothing is there twice. Rank 0
-    writes for all ranks.
+    Both are only appended to, a whole line or compressed frame at a time, so a killed run leaves them readable. A run
+    that resumes from a checkpoint first drops what was recorded after it, so nothing appears twice. Rank 0 writes for
+    all ranks.
 
-    ``metrics.jsonl`` has a line for each rollout (update, in a run without rollouts), one for each validation, and
-    one that says what each start was. ``rollouts.jsonl.gz`` has, of each rollout, how all programs ended and some rows
+    ``metrics.jsonl`` has a line per rollout (per update, in a run without rollouts), one per validation, and one per
+    start that describes the run. ``rollouts.jsonl.gz`` has, for each rollout, how all programs ended, and some rows
     in full: prompt, turns, program, verdict of each case, reward terms, and for each token its credit, advantage and
     log-probabilities.
 
-    On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`, in the folder of the run's logger; without a logger in
-    that of :class:`Checkpointing`; a run that has neither is not recorded.
+    On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`: in the folder of the run's logger, or without a logger
+    in that of :class:`Checkpointing`. A run with neither is not recorded.
 
     Args:
-        folder: where to write; ``None`` for what is said above.
-        num_groups: groups of each rollout that are kept: the one whose rewards differ most, the others by chance. The
-            best and the worst row of the rollout are kept in any case.
+        folder: where to write; ``None`` for the folder named above.
+        num_groups: groups to keep of each rollout: the one whose rewards differ most, the others at random. The
+            best and the worst row of the rollout are always kept.
         num_rows: most rows of a group.
-        every_n_rollouts: keep rows of every this many rollouts.
-        max_megabytes: limit of ``rollouts.jsonl.gz``. A rollout takes a thousandth of what is left at most: rows that
-            do not fit are left out, and the file never gets there. 0 keeps no rows.
+        every_n_rollouts: keep rows once every this many rollouts.
+        max_megabytes: limit of ``rollouts.jsonl.gz``. A rollout takes at most a thousandth of what is left; rows that
+            do not fit are left out, so the file never reaches the limit. 0 keeps no rows.
     """
 
     def __init__(
@@ -79,18 +79,18 @@ class RunRecord(pl.Callback):
     # -- where ---------------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Check whether there is a place to write to.
+        """Check that there is a folder to write to.
 
         Raises:
             ValueError: there is none.
         """
         if stage == "fit" and self.folder is None and not has_folder(trainer):
             raise ValueError(
-                "RunRecord has no place to write to, as the run has neither a logger nor Checkpointing: give its folder"
+                "RunRecord has no folder to write to: the run has neither a logger nor Checkpointing: give its folder"
             )
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Go on where the checkpoint ends; say what kind of run this is."""
+        """Resume where the checkpoint ends; write a line that describes the run."""
         self._path = folder_of(trainer, self.folder) if trainer.is_global_zero else None
         if self._path is None:
             return
@@ -157,7 +157,7 @@ class RunRecord(pl.Callback):
     def _part(
         self, module: Any, rollout: Rollout, rewards: RewardOutput, experience: Experience, allowance: int
     ) -> dict[str, Any]:
-        """What this rank has to say of a rollout, in at most this many bytes, compressed."""
+        """This rank's part of a rollout's record, in at most this many compressed bytes."""
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
@@ -177,19 +177,19 @@ class RunRecord(pl.Callback):
 
 
 def record_by_default(trainer: Any) -> None:
-    """Have a run recorded that has a folder of its own, unless its callbacks say how."""
+    """Record a run that has a folder, unless a RunRecord is already among its callbacks."""
     listed = any(isinstance(callback, RunRecord) for callback in trainer.callbacks)
     if not listed and not trainer.fast_dev_run and has_folder(trainer):
         trainer.callbacks.insert(0, RunRecord())  # the trainer calls those that save checkpoints last
 
 
 def has_folder(trainer: Any) -> bool:
-    """Whether a run has a folder of its own."""
+    """Whether a run has a folder: a logger's, or that of Checkpointing."""
     return bool(trainer.loggers) or any(isinstance(one, Checkpointing) for one in trainer.checkpoint_callbacks)
 
 
 def folder_of(trainer: Any, given: str | None = None) -> Path:
-    """Where a run keeps its plain files; asked on rank 0."""
+    """Where a run keeps its plain files; call on rank 0 only."""
     if given is not None:
         return Path(given).expanduser()
     logger: Any = trainer.logger
@@ -202,14 +202,14 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
 
 
 def clock(trainer: pl.Trainer, module: Any) -> tuple[str, int]:
-    """What a run counts, and how far it is."""
+    """What a run counts (``rollout`` or ``update``), and its count so far."""
     if hasattr(module, "rollout_step"):
         return "rollout", int(module.rollout_step)
     return "update", trainer.global_step
 
 
 def description(trainer: Any, module: Any) -> dict[str, Any]:
-    """What kind of run this is, as tables name it."""
+    """What describes the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), getattr(module, "sampling", None)
     lora = getattr(policy, "lora", None)
     return {
@@ -248,5 +248,5 @@ def _numbered(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _size(row: Mapping[str, Any]) -> int:
-    """Bytes that a row takes at most; rows compress better together."""
+    """Upper bound of a row's compressed bytes; rows compress better together."""
     return len(zlib.compress(to_json(row).encode(errors=SURROGATES), 1))

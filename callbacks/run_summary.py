@@ -1,4 +1,4 @@
-"""The first lines of a run, which say what it is, and the last, which say what it came to and what follows."""
+"""The first lines of a run, which describe it, and the last, which give its results and the next commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lit_rl.callbacks.run_view import Rows, RunView, clock_text, headline, short
 
 
 def head_of(trainer: pl.Trainer, module: Any) -> Rows:
-    """What is trained on what, where it runs and where it logs."""
+    """The method, policy and task, the devices, and where the run logs."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
     device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {trainer.world_size}"
@@ -77,7 +77,7 @@ def measured(view: RunView) -> Rows:
 
 
 def checkpoints_of(trainer: pl.Trainer) -> Rows:
-    """The best and the last checkpoint, where the run saved some."""
+    """The best and the last checkpoint, if the run saved any."""
     saved = saver_of(trainer)
     if saved is None:
         return []
@@ -92,7 +92,7 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
 
 
 def next_of(trainer: pl.Trainer, module: Any, whole: bool) -> Rows:
-    """Commands for this run, each of them valid as it stands."""
+    """Commands for this run, each ready to be copied."""
     commands = []
     saved = saver_of(trainer)
     if saved is not None and saved.config and saved.run.target("last") is not None and is_language_model(module):
@@ -115,7 +115,7 @@ def saver_of(trainer: pl.Trainer) -> Checkpointing | None:
 
 
 def board_folder(trainer: pl.Trainer) -> Path | None:
-    """The folder of event files of the run's TensorBoard logger, if it has one; asks no other rank."""
+    """The event-file folder of the run's TensorBoard logger, if it has one; communicates with no other rank."""
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger):
             return Path(logger.log_dir)
@@ -123,13 +123,13 @@ def board_folder(trainer: pl.Trainer) -> Path | None:
 
 
 def shown(path: Path) -> str:
-    """A path from here, where it lies below; else as it is."""
+    """A path relative to the working directory if it is below it, else unchanged."""
     absolute = path.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
 
 
 def quoted(path: Path) -> str:
-    """A path for a shell."""
+    """A path quoted for a shell."""
     return shlex.quote(shown(path))
 
 

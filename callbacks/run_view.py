@@ -1,4 +1,4 @@
-"""What is worth saying of a run while it runs, as lines of text: for the screen, and for a log file."""
+"""What to show of a run while it runs, as lines of text: for the screen, and for a log file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lit_rl.training.progress import Progress
 
 Rows = list[tuple[str, str]]
-"""A label and what stands beside it, line by line."""
+"""Pairs of a label and the text next to it, one per line."""
 
 _NUM_RECENT = 10
 _MOST_CURVES = 2
@@ -19,14 +19,14 @@ _MEASURED_SELDOM = ("policy/entropy",)
 
 @dataclass
 class RunView:
-    """What is known of a run at one moment.
+    """What is known about a run at one moment.
 
     Args:
-        progress: of the module.
+        progress: the module's.
         word: what is counted, ``rollout`` or ``update``.
-        total: how many there will be; ``None`` if there is no telling.
-        done: how many there are, those before a resume included.
-        clock: seconds.
+        total: how many there will be; ``None`` if unknown.
+        done: how many are done, those before a resume included.
+        clock: returns seconds.
     """
 
     progress: Progress
@@ -51,25 +51,25 @@ class RunView:
         self.started = self.clock()
 
     def finish(self, done: int, metrics: Mapping[str, float]) -> None:
-        """Take in what a rollout or update came to."""
+        """Take over the metrics of a rollout or update."""
         seldom = {name: self.metrics[name] for name in _MEASURED_SELDOM if name in self.metrics}
         self.done, self.metrics = done, {**seldom, **metrics}
         if "reward/mean" in metrics:
             self.recent.append(metrics["reward/mean"])
 
     def validated(self, metrics: Mapping[str, float]) -> None:
-        """Take in what a validation came to."""
+        """Take over the metrics of a validation."""
         self.validating = ""
         self.validations.append((self.done, dict(metrics)))
 
     @property
     def seconds(self) -> float:
-        """Since this start of the run began to train."""
+        """Seconds since this start of the run began to train."""
         return self.clock() - self.started
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the end, if all goes on as fast as until now; ``None`` if there is no telling."""
+        """Seconds until the end at the current pace; ``None`` if unknown."""
         finished = self.done - self.first
         if self.total is None or finished < 1:
             return None
@@ -78,7 +78,7 @@ class RunView:
     # -- the screen ----------------------------------------------------------------------------------------
 
     def rows(self) -> Rows:
-        """All lines, those left out about which nothing is known."""
+        """All lines but those with nothing to show."""
         rows = [
             (self.word, self.place()),
             ("now", "" if self.is_over else self.now()),
@@ -90,7 +90,7 @@ class RunView:
         return [(label, text) for label, text in rows if text]
 
     def place(self) -> str:
-        """Where the run stands, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
+        """How far the run is, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
         gone = f"{clock_text(self.seconds)} gone"
         if self.total is None:
             return f"{self.done}   {gone}"
@@ -101,7 +101,7 @@ class RunView:
         )
 
     def now(self) -> str:
-        """What goes on at this moment."""
+        """What is happening at this moment."""
         progress = self.progress
         doing = f"{self.validating}: " if self.validating else ""
         if progress.phase == "waiting":
@@ -156,7 +156,7 @@ class RunView:
         return "  ".join(parts)
 
     def validation_line(self) -> str:
-        """One plain line of the last validation; empty if it measured nothing that is known."""
+        """One plain line about the last validation; empty if it has no headline metric."""
         count, metrics = self.validations[-1]
         names = headline(metrics)
         said = "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in names[:4])
@@ -206,7 +206,7 @@ def verdicts_of(metrics: Mapping[str, float]) -> str:
 
 
 def rows_of(metrics: Mapping[str, float]) -> str:
-    """Lengths, and what teaches nothing."""
+    """Lengths, and the share of groups without a learning signal."""
     named = {
         "completion/length": "length {:.1f}",
         "completion/truncated_fraction": "truncated {:.0%}",
@@ -228,7 +228,7 @@ def policy_of(metrics: Mapping[str, float]) -> str:
 
 
 def loss_of(metrics: Mapping[str, float]) -> str:
-    """Loss and what a preference loss measures beside it."""
+    """The loss, and for a preference loss its margin and accuracy."""
     named = {"sft/loss": "loss {:.4f}", "dpo/loss": "loss {:.4f}", "dpo/margin": "margin {:.3f}"}
     named["dpo/accuracy"] = "accuracy {:.0%}"
     return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)

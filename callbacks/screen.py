@@ -30,15 +30,15 @@ _SECONDS_BETWEEN_BATCHES = 10.0
 class Screen(pl.Callback):
     """Shows how a run goes, on the first rank.
 
-    In a terminal: one screen of at most 80 x 24, drawn again every ``refresh_seconds``, also while one rollout takes
-    long. Elsewhere: one plain line for each rollout; for updates without rollouts (SFT, DPO) at most one a second. At
-    the end both say where checkpoints and logs are and which commands follow. ``lit_rl.Trainer`` and ``lit-rl`` add it
+    In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
+    Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second. At the end
+    both say where checkpoints and logs are and which commands to run next. ``lit_rl.Trainer`` and ``lit-rl`` add it
     unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
 
     Args:
-        live: draw the screen; ``None`` where standard output is a terminal.
-        refresh_seconds: between two drawings.
-        lines_every: plain lines for every this many rollouts or updates; 0 for none.
+        live: draw the screen; ``None`` draws it if standard output is a terminal.
+        refresh_seconds: seconds between two drawings.
+        lines_every: write a plain line every this many rollouts or updates; 0 for none.
     """
 
     def __init__(self, live: bool | None = None, refresh_seconds: float = 1.0, lines_every: int = 1) -> None:
@@ -70,11 +70,11 @@ class Screen(pl.Callback):
         experience: Experience,
         metrics: Mapping[str, float],
     ) -> None:
-        """Take in what a rollout came to."""
+        """Take over a rollout's metrics."""
         self.view.finish(_count(trainer, module), metrics)
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Write a plain line where there is no screen."""
+        """Write a plain line if there is no screen."""
         is_update = self.view.word == "update"
         if is_update and self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
@@ -89,7 +89,7 @@ class Screen(pl.Callback):
         self._stop()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what the run came to; all that it saves is saved by now."""
+        """Print the run's summary; everything it saves is saved by now."""
         if self._shows:
             _print(summary_of(trainer, pl_module, self.view))
 
@@ -104,7 +104,7 @@ class Screen(pl.Callback):
         self._begin(trainer, pl_module, "testing")
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that it is sampled now."""
+        """Show that the run is sampling predictions."""
         self._begin(trainer, pl_module, "predicting")
 
     def on_validation_batch_start(
@@ -126,7 +126,7 @@ class Screen(pl.Callback):
         self._batch("predicting", trainer.num_predict_batches, batch_idx, dataloader_idx)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Take in what was measured."""
+        """Take over the validation's metrics."""
         measured = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
         self.view.validated(measured)
         if trainer.state.fn == "fit":
@@ -190,7 +190,7 @@ class Screen(pl.Callback):
             self._drawing = None
 
     def _line(self, text: str, seconds_between: float = 0.0) -> None:
-        """Print a plain line where there is no screen, unless the last one was printed just now."""
+        """Print a plain line if there is no screen, unless the last one was printed just now."""
         now = time.monotonic()
         if not text or not self._shows or self._drawing is not None or not self.lines_every:
             return
@@ -226,7 +226,7 @@ class _Drawing:
 
 
 def frame_of(view: RunView) -> RenderableType:
-    """The screen as rich draws it: labels in a column of their own, lines cut where the terminal ends."""
+    """The screen as rich draws it: labels in a column of their own, lines cut at the terminal's width."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -248,7 +248,7 @@ def _console() -> Console:
 
 
 def _print(rows: Rows) -> None:
-    """Print labelled lines, whole however wide the terminal is: paths and commands are copied from here."""
+    """Print labelled lines uncut, whatever the terminal's width: paths and commands are copied from here."""
     width = max((len(label) for label, _ in rows), default=0)
     for label, text in rows:
         print(f"{label:<{width}}   {text}")
@@ -257,9 +257,9 @@ def _print(rows: Rows) -> None:
 
 @contextmanager
 def _redirected_handlers() -> Iterator[None]:
-    """Send log messages through what ``sys.stderr`` and ``sys.stdout`` are now.
+    """Send log messages to the current ``sys.stderr`` and ``sys.stdout``.
 
-    Handlers keep the stream that they were made with, and would write into the middle of the screen.
+    Handlers keep the stream that they were created with, and would write into the middle of the screen.
     """
     now = {sys.__stderr__: sys.stderr, sys.__stdout__: sys.stdout}
     loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]

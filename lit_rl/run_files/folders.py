@@ -1,4 +1,4 @@
-"""Where the plain files of runs are."""
+"""Where a run's plain files are."""
 
 from __future__ import annotations
 

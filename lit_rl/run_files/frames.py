@@ -1,4 +1,4 @@
-"""JSON lines in compressed frames: one gzip member per rollout, each of them readable without those after it.
+"""JSON lines in compressed frames: one gzip member per rollout, each readable without those after it.
 
 A file of members is an ordinary gzip file: ``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SURROGATES = "backslashreplace"
-"""A lone surrogate, which a text of a program may hold, becomes its JSON escape and is read back as it was."""
+"""A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
 
 _CHUNK = 1 << 16
 _GZIP = zlib.MAX_WBITS | 16
@@ -25,7 +25,7 @@ class TornFile(UserWarning):
 
 
 class Frame(NamedTuple):
-    """What was written at once.
+    """The lines of one write.
 
     Args:
         items: one per line.
@@ -65,6 +65,6 @@ def read_frames(path: Path) -> Iterator[Frame]:
                     raise EOFError
                 items = [json.loads(line) for line in b"".join(parts).splitlines()]
             except (zlib.error, EOFError, ValueError):
-                warnings.warn(f"{path}: what was written after byte {start} is torn and is skipped", TornFile, 2)
+                warnings.warn(f"{path} is torn: everything after byte {start} is skipped", TornFile, 2)
                 return
             yield Frame(items, end)

@@ -1,4 +1,4 @@
-"""Plain JSON lines: one object per line, the last one torn at most."""
+"""Plain JSON lines: one object per line; at most the last one is torn."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lit_rl.run_files.frames import SURROGATES, Frame, TornFile
 
 
 def to_json(item: Mapping[str, Any]) -> str:
-    """An object as one line. NaN and infinities, which JSON does not have, must have become ``None`` before."""
+    """An object as one line. NaN and infinities, which JSON lacks, must already be ``None``."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def finite(value: float) -> float | None:
-    """A number as JSON can hold it."""
+    """A number, or ``None`` where JSON cannot hold it."""
     return value if math.isfinite(value) else None
 
 
@@ -38,7 +38,7 @@ def read_lines(path: Path) -> Iterator[Frame]:
                     raise ValueError
                 item = json.loads(line)
             except ValueError:
-                warnings.warn(f"{path}: what was written after byte {end} is torn and is skipped", TornFile, 2)
+                warnings.warn(f"{path} is torn: everything after byte {end} is skipped", TornFile, 2)
                 return
             end += len(line)
             yield Frame([item], end)

@@ -1,4 +1,4 @@
-"""Recorded rollouts as they are read back: plain data, no tensors."""
+"""Recorded rollouts, read back as plain data, without tensors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RecordedTurn:
     outcome: Mapping[str, Any]
 
     def pieces(self) -> list[str]:
-        """The text of each token. A character made of several tokens stands where its last byte does."""
+        """The text of each token. A character made of several tokens goes to the token with its last byte."""
         data = self.text.encode("utf-8", "surrogatepass")
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces, done = [], 0
@@ -49,7 +49,7 @@ class RecordedTurn:
 
 @dataclass(frozen=True)
 class RecordedRow:
-    """One completion of a rollout and what was made of it.
+    """One completion of a rollout with its outcome, reward and per-token values.
 
     Args:
         rollout: number of the rollout, from 1.
@@ -60,13 +60,13 @@ class RecordedRow:
         prompt_ids: token ids of the prompt.
         turns: at least one.
         program: fields of the program found in the last turn, ``None`` if there is none.
-        failing: bytes of the last turn's text that the line where it failed covers.
-        reward: before any KL; ``None`` where there is none.
-        reason: why there is none.
-        terms: reward terms, unweighted; ``None`` where a term failed.
+        failing: bytes of the failing line in the last turn's text.
+        reward: before any KL; ``None`` if there is none.
+        reason: why there is no reward.
+        terms: reward terms, unweighted; ``None`` if a term failed.
         tokens: per column of the completion, by name: ``ids``, ``credit``, ``advantage``, ``logprob_sampled`` and,
-            where they were computed, ``logprob_old``, ``logprob_update``, ``logprob_ref``, ``value``, ``entropy``.
-            Empty where the row was too large to be kept whole.
+            if they were computed, ``logprob_old``, ``logprob_update``, ``logprob_ref``, ``value``, ``entropy``.
+            Empty if the row was too large to be kept whole.
     """
 
     rollout: int
@@ -90,7 +90,7 @@ class RecordedRow:
 
     @property
     def verdict(self) -> str:
-        """Of the last turn's program."""
+        """Verdict on the last turn's program."""
         return str(self.outcome["verdict"])
 
     @property
@@ -110,11 +110,11 @@ class RecordedRollout:
 
     Args:
         number: from 1.
-        num_rows: that the rollout had; ``rows`` may be fewer.
+        num_rows: rows that the rollout had; ``rows`` may be fewer.
         time: seconds since the epoch at its end.
-        endings: how many of all its programs ended in which way, such as ``exception: NameError``.
-        seconds: that its parts took, by name.
-        rows: those that were kept.
+        endings: number of its programs by how they ended, such as ``exception: NameError``.
+        seconds: what its parts took, by name.
+        rows: the rows that were kept.
     """
 
     number: int
@@ -180,7 +180,7 @@ def _turn(item: Mapping[str, Any]) -> RecordedTurn:
 
 
 def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
-    """Byte spans as they are written: widths where each begins at the end of the one before, else pairs."""
+    """Byte spans as they are written: widths if each span begins at the end of the one before, else pairs."""
     starts = [0, *(end for _, end in spans)]
     if all(start == before for (start, _), before in zip(spans, starts, strict=False)):
         return [end - start for start, end in spans]
@@ -188,7 +188,7 @@ def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
 
 
 def spans_of(packed: Sequence[Any]) -> Spans:
-    """Byte spans as they were."""
+    """The byte spans that :func:`pack_spans` packed."""
     spans, end = [], 0
     for item in packed:
         start, end = (end, end + item) if isinstance(item, int) else (item[0], item[1])

@@ -1,4 +1,4 @@
-"""What becomes of the files when a run starts: they end where it goes on, so nothing is there twice."""
+"""What happens to the files when a run starts: they are cut where it resumes, so nothing appears twice."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lit_rl.run_files.lines import read_lines
 
 
 def cut_after(path: Path, count: int) -> int:
-    """Drop what was recorded after a checkpoint; the run will do it again. What is torn goes too.
+    """Drop what was recorded after a checkpoint, because the run will repeat it, and any torn end.
 
-    A run that begins at 0 found the files of another one: they are set aside as ``NAME.old``.
+    If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
 
     Args:
-        path: of a file of JSON lines, compressed if it ends in ``.gz``.
-        count: rollouts (updates, in a run without rollouts) that the checkpoint holds.
+        path: a file of JSON lines, compressed if it ends in ``.gz``.
+        count: rollouts (updates, in a run without rollouts) in the checkpoint.
 
     Returns:
         the length of the file in bytes, 0 if there is none.

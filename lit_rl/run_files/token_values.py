@@ -1,4 +1,4 @@
-"""What the tokens of a recorded row can be coloured by."""
+"""The values by which the tokens of a recorded row can be coloured."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class TokenValue:
     """One way to colour tokens.
 
     Args:
-        needs: the recorded values without which there is nothing to show.
-        of: the value of a token, from what was recorded of its row; ``None`` if it has none.
-        signed: whether values have two signs.
-        says: what it is, with its unit.
+        needs: name of the recorded values that it requires.
+        of: from the recorded values of a row and a token's column to the token's value; ``None`` if it has none.
+        signed: whether values can be negative.
+        says: what the value means, with its unit.
     """
 
     needs: str
