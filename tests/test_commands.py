@@ -1,4 +1,4 @@
-"""The command line beside the configurations: verbs, help, one line for a mistake, classes of one's own."""
+"""The command line beside the configurations: verbs, help, one line per mistake, custom classes."""
 
 from __future__ import annotations
 

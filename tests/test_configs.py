@@ -1,4 +1,4 @@
-"""Every YAML is what it says: it parses, it instantiates offline, it opens by saying what it is for."""
+"""Every YAML file parses, instantiates offline, and opens by saying what it is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The container files name what is there."""
+"""The container files name only what exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lit-rl report --html`: one file that holds everything, and in which what a program wrote is only ever text."""
+"""`lit-rl report --html`: one self-contained file, in which a program's output is only ever text."""
 
 from __future__ import annotations
 

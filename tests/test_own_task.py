@@ -1,4 +1,4 @@
-"""The page about one's own task is run as it stands, with a tiny policy in place of a real one."""
+"""The page about custom tasks is run as printed, with a tiny policy in place of a real one."""
 
 from __future__ import annotations
 

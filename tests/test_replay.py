@@ -1,4 +1,4 @@
-"""`lit-rl replay`: recorded completions come to what they came to, unless something changed."""
+"""`lit-rl replay`: recorded completions get the same verdicts and rewards again, unless something changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about several turns is run as it stands, with a tiny policy; its transcript is what the sandbox says."""
+"""The page about several turns is run as printed, with a tiny policy; its transcript matches the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run goes on exactly where it stopped, also at the end of an epoch, and however often it was stopped before."""
+"""A run resumes exactly where it stopped, even at the end of an epoch, however often it was stopped before."""
 
 from __future__ import annotations
 

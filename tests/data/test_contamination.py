@@ -1,4 +1,4 @@
-"""Problems that are measured on, found among those that are trained on."""
+"""Held-out problems that occur among the training problems."""
 
 from __future__ import annotations
 

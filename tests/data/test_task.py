@@ -1,4 +1,4 @@
-"""The loader: every problem once, dealt out without duplicates, and it goes on where it stood."""
+"""The loader: every problem once, dealt to ranks without duplicates, resumed where it stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fits on one or two ranks that must come to the same weights."""
+"""Fits on one or two ranks that must end with the same weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine of one's own, against the public interface alone: a Markov chain over token ids.
+"""A custom engine, written against the public interface alone: a Markov chain over token ids.
 
 It knows nothing of the policy but ``version``: the next id depends on the last one by a table of its own.
 """

@@ -1,4 +1,4 @@
-"""Cases whose samples were written down when the policy still had a sampling loop of its own (recorded.json).
+"""Cases whose samples were recorded when the policy still had its own sampling loop (recorded.json).
 
 Weights are drawn here, name by name, so that they do not depend on how transformers initializes a model.
 """

@@ -1,4 +1,4 @@
-"""Sessions of the trainer's own process: what is sampled depends on the request alone, whenever and beside whatever."""
+"""Sessions of the trainer's own process: samples depend on the request alone, not on its timing or its company."""
 
 from __future__ import annotations
 

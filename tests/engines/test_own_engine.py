@@ -1,4 +1,4 @@
-"""An engine of one's own is one short file and trains like any other."""
+"""A custom engine is one short file and trains like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples are those of the time when the policy still had a sampling loop of its own."""
+"""Samples equal those recorded when the policy still had its own sampling loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that tests apply to results: as Python's own, but they refuse what would take for ever."""
+"""Functions that tests apply to results: like Python's own, but they refuse what would never end."""
 
 from fractions import Fraction
 

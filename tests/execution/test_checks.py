@@ -1,4 +1,4 @@
-"""What checks say of themselves, and how a kind of check from outside the package is judged."""
+"""What checks declare, and how a kind of check from outside the package is judged."""
 
 from __future__ import annotations
 

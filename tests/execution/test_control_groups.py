@@ -1,4 +1,4 @@
-"""Groups that a worker makes in tier 2 go with it, however it ends; also where root only delegated its own group."""
+"""Groups that a worker makes in tier 2 go with it, however it ends, even if root only delegated its own group."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""A program may print through any object and end in any way: what it wrote arrives."""
+"""A program may print through any object and end in any way: all its output arrives."""
 
 import importlib.util
 from pathlib import Path

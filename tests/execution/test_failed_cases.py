@@ -1,4 +1,4 @@
-"""What an outcome says of the first case that failed, through the public interface."""
+"""What an outcome says about the first failed case, through the public interface."""
 
 import pickle
 

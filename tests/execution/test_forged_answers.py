@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - programs stay on one line
-"""Programs that speak to the grader as no honest process does, or bend what it holds: none passes, none is masked."""
+"""Programs that forge the grader's protocol, or tamper with what it holds: none passes, none is masked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Workers die, batches are late, trainers end: nothing hangs, nothing is lost, nothing stays."""
+"""Workers die, batches are late, trainers end: nothing hangs, nothing is lost, nothing is left over."""
 
 import copy
 import importlib.util

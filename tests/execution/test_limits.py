@@ -1,4 +1,4 @@
-"""Limits hold for each case, whatever the program says about itself and however crowded the machine is."""
+"""Limits hold for each case, whatever the program claims and however busy the machine is."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - programs stay on one line
-"""An error in a test's own lines is the tests' fault only where the program had no say in whether it happens."""
+"""An error in a test's own lines is the tests' fault only if the program had no say in whether it happens."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The same program ends the same way each time, and knows nothing of what a test draws at random."""
+"""The same program ends the same way each time, and cannot predict what a test draws at random."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of pitfalls keeps its word: all rows are there, and its tests exist and name their row."""
+"""The page of pitfalls is true: every row is there, and its tests exist and name their row."""
 
 from __future__ import annotations
 

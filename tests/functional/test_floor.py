@@ -1,4 +1,4 @@
-"""What holds for the whole package of the math."""
+"""What holds for the whole math package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equality with what others have: TRL 1.16's losses and torchrl's advantages, on random tensors.
+"""Equality with other implementations: TRL 1.16's losses and torchrl's advantages, on random tensors.
 
 Set ``LIT_RL_PEERS_VENV`` to a folder: a virtual environment is made there on first use, with TRL and torchrl
 beside the torch of this one, and used again afterwards. Their code computes, ours must agree to 1e-6.

@@ -1,4 +1,4 @@
-"""Conversations that go on: what is appended is what the chat template would have written there."""
+"""Continued conversations: what is appended is what the chat template would have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe after loading: a model whose sampling or scoring is off does not get through."""
+"""The probe after loading: a model that samples or scores wrongly is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden states to logits as each family does it, and the refusal of what is not known."""
+"""Hidden states to logits as each family does it, and the refusal of unknown ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts as ids: special tokens once, whoever writes them."""
+"""Prompts as ids: special tokens exactly once, whichever part writes them."""
 
 from __future__ import annotations
 

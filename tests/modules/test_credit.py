@@ -1,4 +1,4 @@
-"""Where a completion's reward stands, and what its tokens learn from that."""
+"""Which tokens carry a completion's reward, and what each token learns from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DPO: the loss of the paper, a reference that stands still, and pairs that come from programs that were run."""
+"""DPO: the loss of the paper, a reference that does not move, and pairs from executed programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experience is made once, complete, and says nothing that nobody measured."""
+"""Experience is made once, complete, and holds nothing that was not measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose loss or gradient is no number stops, says why, and leaves what is needed to look into it."""
+"""A run with a non-finite loss or gradient stops, says why, and leaves the evidence needed to investigate."""
 
 from __future__ import annotations
 

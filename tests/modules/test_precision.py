@@ -1,4 +1,4 @@
-"""Precisions: every module runs in each of them, and weights below float32 learn all the same."""
+"""Precisions: every module runs in each of them, and weights below float32 still learn."""
 
 from __future__ import annotations
 

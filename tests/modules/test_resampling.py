@@ -1,4 +1,4 @@
-"""Dynamic sampling: groups that teach nothing make room for others, up to a cap."""
+"""Dynamic sampling: groups without a learning signal are replaced by others, up to a cap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that older weights sampled are compared with what the sampler said of them."""
+"""Rows sampled by older weights are compared with the sampler's own log-probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is logged of a rollout, on hand-made rows."""
+"""What is logged about a rollout, on hand-made rows."""
 
 from __future__ import annotations
 

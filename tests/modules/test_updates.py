@@ -1,4 +1,4 @@
-"""What happens between a rollout and the next: which rows, in which order, at which rate, and who is told."""
+"""Between one rollout and the next: which rows, in which order, at which learning rate, with which callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each place in a text earns, counted by eye; in bulk against loops in test_credit_in_bulk.py."""
+"""What each span of a text earns, counted by eye; in bulk against loops in test_credit_in_bulk.py."""
 
 import pytest
 import torch

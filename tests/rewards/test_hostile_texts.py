@@ -1,4 +1,4 @@
-"""No text makes a term hang or fall over, whatever a policy writes."""
+"""Nothing that a policy writes makes a term hang or crash."""
 
 from __future__ import annotations
 

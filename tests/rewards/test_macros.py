@@ -1,4 +1,4 @@
-"""C and C++ as written in real code: macros that a parser without preprocessor cannot know are no fault."""
+"""C and C++ as written in real code: macros that a parser without a preprocessor cannot know do not count as errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in a program as bytes of the completion, also where indentation was taken away on the way."""
+"""Spans of a program as bytes of the completion, even if indentation was removed on the way."""
 
 import pytest
 from support.completions import problem

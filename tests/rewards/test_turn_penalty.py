@@ -1,4 +1,4 @@
-"""A penalty for each turn that failed stands on that turn, and credit sums to the reward."""
+"""The penalty of each failed turn is put on that turn, and credit sums to the reward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines and environments that do not keep to what is asked of them: one line, no hang, no odd tensor."""
+"""Engines and environments that break their contract: one error line, no hang, no bad tensor."""
 
 from __future__ import annotations
 

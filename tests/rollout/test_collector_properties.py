@@ -1,4 +1,4 @@
-"""Whatever is said, whatever the limits: rows, masks, turns and requests fit together."""
+"""Rows, masks, turns and requests fit together, whatever is sampled and whatever the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From completions to judgements: the right program, run once, and never a zero for a failure of ours."""
+"""From completions to judgements: the right program, run once, and never a zero for an infrastructure failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of repair: what it says, when it says nothing, and what it cannot say."""
+"""The repair environment: what it says, when it says nothing, and what it cannot say."""
 
 import pytest
 

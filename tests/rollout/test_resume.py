@@ -1,4 +1,4 @@
-"""A run of two turns that is cut off and goes on is, to the last bit, the run that was not."""
+"""A two-turn run that is interrupted and resumed equals an undisturbed one to the last bit."""
 
 from __future__ import annotations
 

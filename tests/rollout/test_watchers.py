@@ -1,4 +1,4 @@
-"""What a callback is told of each rollout, and what can be seen while one runs."""
+"""What a callback learns about each rollout, and what can be seen during one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are only appended to: read back whole, torn anywhere, and cut where a run goes on."""
+"""Append-only files: read back whole, torn anywhere, and cut where a run resumes."""
 
 from __future__ import annotations
 

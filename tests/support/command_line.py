@@ -1,4 +1,4 @@
-"""What the tests of mistakes share: a configuration that runs, and a command line whose answer they read."""
+"""What the tests of mistakes share: a configuration that runs, and a command line whose output they read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BASE: dict[str, Any] = {
 }
 
 _NOT_OURS = ("GPU", "TPU", "basics:", "Seed", "Loading weights:")
-"""Beginnings of lines that tell of the run, before the mistake is met."""
+"""Beginnings of lines about the run that come before the mistake is found."""
 
 
 def answer(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:

@@ -1,4 +1,4 @@
-"""A short run of the fuzzing benchmark, which says whether garbage of a program hurts anybody else."""
+"""A short run of the fuzzing benchmark, which checks that a program's garbage hurts no other program."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Values as readers are shown them."""
+"""Values as text for readers."""
 
 import collections
 import datetime

@@ -1,4 +1,4 @@
-"""Values that cross a border come out as they went in."""
+"""Values that cross between processes arrive unchanged."""
 
 import array
 import collections
