@@ -241,8 +241,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "random numbers repeat every 8 tokens",
         "lit_rl/models/streams.py",
-        "return self._block[rows, step - self._first]",
-        "return self._block[rows, (step - self._first) % 8]",
+        "return self._block[rows, column]",
+        "return self._block[rows, column % 8]",
         "tests/models/test_sampling.py",
     ),
     Mutant(
@@ -254,7 +254,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "prompts that lost their rows keep the mask of those that stay",
-        "lit_rl/models/shared_decoding.py",
+        "lit_rl/models/shared_cache.py",
         "self.bias = self.bias[needed]",
         "self.bias = self.bias[: len(needed)]",
         "tests/models/test_shared_decoding.py",

@@ -104,11 +104,14 @@ class InProcessSession(Session):
             raise RuntimeError("the session is over, its weights may be gone: open another one with engine.session")
 
     def _start(self) -> None:
-        """Make a batch of the requests that wait, if it is time."""
+        """Let requests that wait start, if it is time."""
         count = self._num_to_start()
         if count:
             requests = [self._waiting.popleft() for _ in range(count)]
-            self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
+            if self._batches and self._batches[-1].can_join:
+                self._batches[-1].join(requests)
+            else:
+                self._batches.append(RunningBatch(self._policy.decoding(), requests, self._sampling, self._version))
         self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
 
     def _num_to_start(self) -> int:

@@ -45,13 +45,13 @@ class CachedDecoding(Decoding):
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
         copies = copies.to(logits.device)
-        self._positions = positions[copies, -1]
         self.room = self._room(prompt_mask[copies])
-        self._begin_rows(copies, prompt_mask, most_tokens)
+        self._begin_rows(copies, prompt_mask, positions[copies, -1], most_tokens)
         return logits[copies]
 
-    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, most_tokens: int) -> None:
+    def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
         """Give each row what was read of its prompt."""
+        self._positions = positions
         if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies), device=copies.device)):
             self._cache.reorder_cache(copies)
         self._length = prompt_mask.shape[1]

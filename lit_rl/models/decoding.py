@@ -16,12 +16,15 @@ from lit_rl.types import StopReason
 class Decoding(ABC):
     """Rows of a policy that are written side by side, one token each at a time.
 
-    A policy makes a new one for each batch of rows. :meth:`read` comes first and once; then the caller chooses a token
-    per row and appends them, again and again. Used in eval mode and without gradients.
+    A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
+    and appends them, again and again. Used in eval mode and without gradients.
     """
 
+    can_join: bool = False
+    """Whether :meth:`read` may be called again, between two tokens, to begin rows behind those that are there."""
+
     room: Sequence[int]
-    """Tokens that each row may write before the policy's positions are full; known after :meth:`read`."""
+    """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
 
     @abstractmethod
     def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
@@ -33,7 +36,7 @@ class Decoding(ABC):
             most_tokens: no row writes more than this.
 
         Returns:
-            [n, V] logits of each row's first token.
+            [n, V] logits of the first token of each of these rows.
         """
 
     @abstractmethod

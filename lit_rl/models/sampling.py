@@ -70,13 +70,13 @@ def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 class RunningBatch:
-    """Requests that started together: each step samples one more token for each of them.
+    """Requests that are sampled side by side: each step samples one more token for each of them.
 
-    Equal prompts are read once, in the first step.
+    Equal prompts of requests that start together are read once.
 
     Args:
         decoding: a new one.
-        requests: at least one.
+        requests: what to start with, at least one.
         sampling: temperature and filters; token limits are those of the requests.
         weights_version: of the weights that sample.
     """
@@ -85,33 +85,46 @@ class RunningBatch:
         self, decoding: Decoding, requests: Sequence[Request], sampling: Sampling, weights_version: int = 0
     ) -> None:
         self._decoding = decoding
-        self._requests = requests
         self._sampling = sampling
         self._version = weights_version
-        self._uniforms = Uniforms([r.stream for r in requests]) if sampling.temperature > 0 else None
-        self._ids: list[list[int]] = [[] for _ in requests]
-        self._logprobs: list[list[float]] = [[] for _ in requests]
-        self._ended = [False] * len(requests)
-        self._held = torch.arange(len(requests))  # the requests whose rows the decoding still has
+        self._requests: list[Request] = []
+        self._joining = list(requests)
+        self._room: list[int] = []
+        self._uniforms = Uniforms()
+        self._ids: list[list[int]] = []
+        self._logprobs: list[list[float]] = []
+        self._ended: list[bool] = []
+        self._held = torch.zeros(0, dtype=torch.long)  # the requests whose rows the decoding still has
+        self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
-        self._num_steps = 0
 
     @property
     def num_running(self) -> int:
         """Requests that have not ended."""
-        return self._ended.count(False)
+        return self._ended.count(False) + len(self._joining)
 
     @property
     def num_held(self) -> int:
         """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
-        return len(self._held) if self.num_running else 0
+        return len(self._held) + len(self._joining) if self.num_running else 0
+
+    @property
+    def can_join(self) -> bool:
+        """Whether further requests can be sampled in the same batch."""
+        return self._decoding.can_join
+
+    def join(self, requests: Sequence[Request]) -> None:
+        """Sample further requests from the next step on."""
+        self._joining += requests
 
     def step(self) -> list[Generation]:
         """Sample one token for each row; return the requests that ended with it."""
-        logits = self._read() if self._chosen is None else self._decoding.append(self._chosen)
-        numbers = self._uniforms.at(self._num_steps, self._held) if self._uniforms is not None else None
-        self._num_steps += 1
-        chosen, scores = choose_tokens(logits, self._sampling, numbers)
+        logits = [] if self._chosen is None else [self._decoding.append(self._chosen)]
+        if self._joining:
+            logits.append(self._read())
+        numbers = self._uniforms.at(self._lengths, self._held) if self._sampling.temperature > 0 else None
+        self._lengths += 1
+        chosen, scores = choose_tokens(torch.cat(logits), self._sampling, numbers)
         generations = []
         for index, token, score in zip(self._held.tolist(), chosen.tolist(), scores.tolist(), strict=True):
             if self._ended[index]:
@@ -126,17 +139,26 @@ class RunningBatch:
         return generations
 
     def _read(self) -> Tensor:
-        """Read each distinct prompt once; logits [n, V] of the first tokens."""
+        """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
+        joining, self._joining = self._joining, []
         places: dict[tuple[int, ...], int] = {}
-        copies = [places.setdefault(request.prompt_ids, len(places)) for request in self._requests]
-        most_tokens = max(request.max_tokens for request in self._requests)
-        return self._decoding.read(list(places), torch.tensor(copies), most_tokens)
+        copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
+        logits = self._decoding.read(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
+        rows = torch.arange(len(self._requests), len(self._requests) + len(joining))
+        self._held, self._lengths = torch.cat([self._held, rows]), torch.cat([self._lengths, torch.zeros_like(rows)])
+        self._requests += joining
+        self._room += self._decoding.room
+        self._uniforms.add([request.stream for request in joining])
+        self._ids += [[] for _ in joining]
+        self._logprobs += [[] for _ in joining]
+        self._ended += [False] * len(joining)
+        return logits
 
     def _reason(self, index: int) -> StopReason | None:
         """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
         request, ids = self._requests[index], self._ids[index]
         reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
-        if reason is None and len(ids) >= min(request.max_tokens, self._decoding.room[index]):
+        if reason is None and len(ids) >= min(request.max_tokens, self._room[index]):
             return StopReason.LENGTH
         return reason
 
@@ -150,7 +172,7 @@ class RunningBatch:
         if not going or len(going) > _COMPACT_BELOW * len(self._held):
             return chosen
         stay = torch.tensor(going)
-        self._held = self._held[stay]
+        self._held, self._lengths = self._held[stay], self._lengths[stay]
         self._decoding.keep(stay)
         return chosen[stay.to(chosen.device)]
 

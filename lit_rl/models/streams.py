@@ -47,23 +47,27 @@ class Uniforms:
         seeds: one seed per row.
     """
 
-    def __init__(self, seeds: Sequence[int]) -> None:
-        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self._block = torch.empty(len(seeds), 0, dtype=torch.float64)
-        self._first = 0
+    def __init__(self, seeds: Sequence[int] = ()) -> None:
+        self._generators: list[torch.Generator] = []
+        self._block = torch.empty(0, _BLOCK_TOKENS, dtype=torch.float64)
+        self.add(seeds)
 
-    def at(self, step: int, rows: Tensor) -> Tensor:
-        """Numbers in [0, 1) for token ``step`` of the given rows. Steps are asked for in order.
+    def add(self, seeds: Sequence[int]) -> None:
+        """Add rows behind those that are there."""
+        self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
+
+    def at(self, steps: Tensor, rows: Tensor) -> Tensor:
+        """Numbers in [0, 1) for a token of each of the given rows.
 
         Args:
-            step: token position, 0-based; never before the block that was asked for last.
+            steps: [n] int64 token positions, 0-based. Those of a row are asked for in order, none left out.
             rows: [n] int64 row numbers on the CPU.
 
         Returns:
             [n] float64 on the CPU.
         """
-        while step >= self._first + self._block.shape[1]:
-            self._first += self._block.shape[1]
-            drawn = [torch.rand(_BLOCK_TOKENS, generator=g, dtype=torch.float64) for g in self._generators]
-            self._block = torch.stack(drawn)
-        return self._block[rows, step - self._first]
+        column = steps % _BLOCK_TOKENS
+        for row in rows[column == 0].tolist():
+            self._block[row] = torch.rand(_BLOCK_TOKENS, generator=self._generators[row], dtype=torch.float64)
+        return self._block[rows, column]

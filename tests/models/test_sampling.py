@@ -15,6 +15,7 @@ from lit_rl.models.streams import Uniforms
 from lit_rl.models.text_codec import TextCodec
 from lit_rl.types import Sampling, StopReason
 
+ROW = torch.tensor([0])
 PROBABILITIES = (0.05, 0.5, 0.15, 0.3)
 
 
@@ -48,10 +49,24 @@ def test_filters_keep_the_likeliest_tokens_and_score_them_as_drawn(sampling: Sam
 
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:
     uniforms = Uniforms([11, 12])
-    both = torch.stack([uniforms.at(step, torch.tensor([0, 1])) for step in range(200)])
+    both = torch.stack([uniforms.at(torch.tensor([step, step]), torch.tensor([0, 1])) for step in range(200)])
     assert len(set(both.flatten().tolist())) == 400
     alone = Uniforms([12])
-    assert torch.equal(torch.cat([alone.at(step, torch.tensor([0])) for step in range(200)]), both[:, 1])
+    one = [alone.at(torch.tensor([step]), torch.tensor([0])) for step in range(200)]
+    assert torch.equal(torch.cat(one), both[:, 1])
+
+
+def test_rows_that_are_added_late_have_their_own_numbers() -> None:
+    """Row 1 is added when row 0 is at token 20."""
+    expected = [Uniforms([seed]) for seed in (11, 12)]
+    uniforms = Uniforms([11])
+    for step in range(20):
+        assert uniforms.at(torch.tensor([step]), torch.tensor([0])) == expected[0].at(torch.tensor([step]), ROW)
+    uniforms.add([12])
+    for step in range(100):
+        both = uniforms.at(torch.tensor([step, 20 + step]), torch.tensor([1, 0]))
+        assert both[0] == expected[1].at(torch.tensor([step]), ROW)
+        assert both[1] == expected[0].at(torch.tensor([20 + step]), ROW)
 
 
 @pytest.mark.parametrize("stop", ["\nd", "\nclass", "\nif __name__ == '__main__':\n", "é" * 30, "x" * 200])

@@ -11,7 +11,7 @@ from engines.recorded import language_model
 from support.families import config_of
 
 from lit_rl.engines import Generation, InProcess, Request
-from lit_rl.models import CausalLM, LoRA, shared_decoding
+from lit_rl.models import CausalLM, LoRA, shared_cache
 from lit_rl.models.cached_decoding import CachedDecoding
 from lit_rl.models.shared_decoding import SharedDecoding, can_share
 from lit_rl.types import Sampling, StopReason
@@ -76,7 +76,41 @@ def test_numbers_do_not_depend_on_how_rows_spread_over_prompts(
     assert gap(policy, prompts, copies, 10) < 1e-10
     decoding = SharedDecoding(policy.model)
     written(decoding, prompts, copies, 1)
+    assert decoding._groups is not None
     assert len(decoding._groups.bias) * decoding._groups.size <= 4 * len(copies)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gpt2"])
+@torch.no_grad()
+def test_rows_that_join_others_are_written_as_if_alone(family: str, byte_tokenizer: str) -> None:
+    """New rows of one more prompt every 7 tokens, longer or shorter than those before; the oldest rows leave."""
+    policy = double(language_model(family, byte_tokenizer))
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, 200, (10, 3, 60), generator=generator)
+    prompts = [tuple(torch.randint(0, 200, (1 + 5 * i % 13,), generator=generator).tolist()) for i in range(10)]
+    expected = []
+    for prompt, drawn in zip(prompts, tokens, strict=True):
+        alone = CachedDecoding(policy.model)
+        first = [alone.read([prompt], torch.zeros(3, dtype=torch.long), 60)]
+        expected.append(torch.stack(first + [alone.append(drawn[:, step]) for step in range(60)], 1))
+    decoding = SharedDecoding(policy.model)
+    ages: dict[int, int] = {}
+    for step in range(100):
+        logits = []
+        if ages:
+            written = torch.cat([tokens[i, : 3 - i % 2, age] for i, age in ages.items()])
+            logits.append(decoding.append(written))
+            ages = {i: age + 1 for i, age in ages.items()}
+        if step % 7 == 0 and step // 7 < 10:
+            logits.append(decoding.read([prompts[step // 7]], torch.zeros(3 - step // 7 % 2, dtype=torch.long), 60))
+            ages[step // 7] = 0
+        wanted = torch.cat([expected[i][: 3 - i % 2, age] for i, age in ages.items()])
+        assert float((torch.cat(logits) - wanted).abs().max()) < 1e-10
+        if len(ages) > 4:
+            stay = [i != min(ages) for i in ages for _ in range(3 - i % 2)]
+            decoding.keep(torch.tensor(stay).nonzero()[:, 0])
+            del ages[min(ages)]
+    assert decoding._cache.layers[0].keys.shape[-2] == 64  # columns of rows that left are written again
 
 
 def test_adapters_decode_alike(byte_tokenizer: str) -> None:
@@ -114,7 +148,7 @@ def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, mon
     decoding = policy.decoding()
     with torch.no_grad():
         decoding.read([(1, 2)], torch.tensor([0, 0]), 4)
-        monkeypatch.setattr(shared_decoding._Groups, "gather", lambda *_: 1 / 0)
+        monkeypatch.setattr(shared_cache.Groups, "gather", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             decoding.append(torch.tensor([1, 2]))
     assert policy.model.config._attn_implementation == "sdpa"
