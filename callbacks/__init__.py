@@ -6,6 +6,7 @@ if __name__ != "lit_rl.callbacks":
 from lit_rl.callbacks.board import Board
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.completion_log import CompletionLog
+from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.preference_writer import PreferenceWriter
 from lit_rl.callbacks.run_record import RunRecord
@@ -16,6 +17,7 @@ __all__ = [
     "Board",
     "Checkpointing",
     "CompletionLog",
+    "Diagnostics",
     "ExecutionEvaluation",
     "PreferenceWriter",
     "RunRecord",

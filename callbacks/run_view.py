@@ -171,7 +171,14 @@ _IN_LINE = {
     "time/tokens_per_second": "tokens/s {:,.0f}",
     "time/step_seconds": "seconds {:.1f}",
 }
-_SECONDS = ("sampling", "judging", "rewarding", "scoring", "updating", "idle")
+_SECONDS = {
+    "sampling": "sample",
+    "judging": "judge",
+    "rewarding": "reward",
+    "scoring": "score",
+    "updating": "update",
+    "idle": "idle",
+}
 
 
 def headline(metrics: Mapping[str, float]) -> list[str]:
@@ -187,12 +194,9 @@ def short_name(name: str) -> str:
 
 
 def seconds_of(metrics: Mapping[str, float]) -> str:
-    """How the time of the last rollout was spent."""
-    parts = [
-        f"{name} {metrics[key]:.2g}" for name in _SECONDS if metrics.get(key := f"time/{name}_seconds", 0) >= 0.005
-    ]
-    speed = metrics.get("time/tokens_per_second")
-    return "  ".join(parts + ([f"({speed:,.0f} tokens/s)"] if speed is not None else []))
+    """How the time of the last rollout was spent; parts of less than 5 ms are left out."""
+    taken = {short: metrics.get(f"time/{phase}_seconds", 0.0) for phase, short in _SECONDS.items()}
+    return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= 0.005)
 
 
 def verdicts_of(metrics: Mapping[str, float]) -> str:
@@ -210,7 +214,8 @@ def rows_of(metrics: Mapping[str, float]) -> str:
     named = {
         "completion/length": "length {:.1f}",
         "completion/truncated_fraction": "truncated {:.0%}",
-        "group/zero_advantage_fraction": "groups that teach nothing {:.0%}",
+        "group/zero_advantage_fraction": "flat groups {:.0%}",
+        "time/tokens_per_second": "{:,.0f} tokens/s",
     }
     return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
 
