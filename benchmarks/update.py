@@ -2,15 +2,17 @@
 
     python benchmarks/update.py --output update.json
 
-Both are a forward and a backward pass over the same 16 prompts x 8 completions (log-probabilities under a random Qwen2
-of hidden size 128 and 4 layers, a weighted sum as the loss), turn by turn in one process. Prints the seconds of each
-turn, the largest difference of log-probabilities and gradients, and the ratio of medians.
+All are a forward and a backward pass over the same 16 prompts x 8 completions (log-probabilities under a random Qwen2
+of hidden size 128 and 4 layers, a weighted sum as the loss), turn by turn in one process: whole rows; shared prompts
+with all completions in one pass; and, as training does it, with completions of similar length in a pass. Prints the
+medians, the ratio of the first to the last, and their largest difference of log-probabilities and gradients.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from dataclasses import replace
@@ -19,11 +21,13 @@ from pathlib import Path
 import torch
 
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM
+from lit_rl.models import CausalLM, shared_prompts
 from lit_rl.types import Completions, Problem
 
 PROMPTS, GROUP = 16, 8
 SHAPES = ((50, 11), (160, 64), (300, 100))
+KINDS = ("", "up to ", "geometric ")
+WAYS = {"rows": (False, 0), "shared": (True, 1 << 40), "divided": (True, shared_prompts._COLUMNS_PER_PASS)}
 MODEL = {
     "model_type": "qwen2",
     "hidden_size": 128,
@@ -37,19 +41,27 @@ MODEL = {
 }
 
 
-def rows_of(policy: CausalLM, prompt: int, completion: int, equal: bool) -> Completions:
-    """Random rows; unless all are equally long, prompts have half to all of the tokens and completions one to all."""
+def rows_of(policy: CausalLM, prompt: int, completion: int, kind: str) -> Completions:
+    """Random rows, equally long or not.
+
+    ``up to``: prompts of half to all of the tokens, completions of one to all. ``geometric``: the same prompts, and
+    completions that end with the same chance at each token, in the mean after three eighths of the most.
+    """
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.randint(8, 1000, shape, generator=generator)
 
     def lengths(least: int, most: int, number: int) -> torch.Tensor:
-        return torch.randint(most if equal else least, most + 1, (number, 1), generator=generator)
+        return torch.randint(least if kind else most, most + 1, (number, 1), generator=generator)
 
     number = PROMPTS * GROUP
+    ends = lengths(1, completion, number)
+    if kind == "geometric ":
+        drawn = torch.rand(number, 1, generator=generator).log() / math.log(1 - 8 / (3 * completion))
+        ends = drawn.ceil().clamp(1, completion)
     rows = policy.codec.as_completions([Problem("a", "a", TokenTarget())] * number, ["b"] * number)
-    token_mask = torch.arange(completion) < lengths(1, completion, number)
+    token_mask = torch.arange(completion) < ends
     prompt_mask = torch.arange(prompt) >= prompt - lengths(prompt // 2, prompt, PROMPTS)
     return replace(
         rows,
@@ -62,9 +74,9 @@ def rows_of(policy: CausalLM, prompt: int, completion: int, equal: bool) -> Comp
     )
 
 
-def update(policy: CausalLM, rows: Completions, share: bool) -> tuple[float, torch.Tensor, torch.Tensor]:
+def update(policy: CausalLM, rows: Completions, way: str) -> tuple[float, torch.Tensor, torch.Tensor]:
     """CPU seconds, log-probabilities and gradient."""
-    policy.shares_prompts = share
+    policy.shares_prompts, shared_prompts._COLUMNS_PER_PASS = WAYS[way]
     policy.zero_grad()
     start = time.process_time()
     logprobs = policy.logprobs(rows)
@@ -81,21 +93,22 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer")
-    policy = CausalLM(config=MODEL, tokenizer=tokenizer, share_prompts=True)
+    policy = CausalLM(config=MODEL, tokenizer=tokenizer)
     policy.load()
     policy.eval()
     table = []
-    print(f"{'prompt + completion':<22}{'rows':>10}{'shared':>10}{'ratio':>8}{'log-probs':>12}{'gradient':>12}")
+    print(f"{'prompt + completion':<24}" + "".join(f"{name:>10}" for name in (*WAYS, "ratio", "log-probs", "gradient")))
     for prompt, completion in SHAPES:
-        for equal in (True, False):
-            rows = rows_of(policy, prompt, completion, equal)
-            turns = [(update(policy, rows, False), update(policy, rows, True)) for _ in range(given.rounds + 1)][1:]
-            alone, shared = (statistics.median(turn[i][0] for turn in turns) for i in (0, 1))
-            (_, logprobs, gradient), (_, others, other) = turns[0]
-            name = f"{'' if equal else 'up to '}{prompt} + {completion}"
-            gaps = float((logprobs - others).abs().max()), float((gradient - other).norm() / gradient.norm())
-            table.append({"shape": name, "rows": alone, "shared": shared, "ratio": alone / shared, "gaps": gaps})
-            print(f"{name:<22}{alone:>10.3f}{shared:>10.3f}{alone / shared:>8.2f}{gaps[0]:>12.1e}{gaps[1]:>12.1e}")
+        for kind in KINDS:
+            rows = rows_of(policy, prompt, completion, kind)
+            turns = [{way: update(policy, rows, way) for way in WAYS} for _ in range(given.rounds + 1)]
+            seconds = {way: statistics.median(turn[way][0] for turn in turns[1:]) for way in WAYS}
+            (_, logprobs, gradient), (_, others, other) = turns[0]["rows"], turns[0]["divided"]
+            gaps = [float((logprobs - others).abs().max()), float((gradient - other).norm() / gradient.norm())]
+            table.append({"shape": f"{kind}{prompt} + {completion}", "gaps": gaps, **seconds})
+            ratio = seconds["rows"] / seconds["divided"]
+            print(f"{table[-1]['shape']:<24}" + "".join(f"{seconds[way]:>10.3f}" for way in WAYS), end="")
+            print(f"{ratio:>10.2f}{gaps[0]:>10.1e}{gaps[1]:>10.1e}", flush=True)
     if given.output:
         given.output.write_text(json.dumps(table, indent=1))
 
