@@ -28,6 +28,7 @@ _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 
 _BASES = {
     "loss": "Loss",
+    "correction": "Correction",
     "baseline": "RowAdvantages",
     "deltas": "RowAdvantages",
     "estimator": "TokenAdvantages",
@@ -247,7 +248,9 @@ def _classes_of(module: str) -> list[str]:
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
     """Short names of classes that may stand at a key."""
     homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
-    homes |= {"loss": "lit_rl.losses"} | dict.fromkeys(("baseline", "deltas", "estimator"), "lit_rl.advantages")
+    homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
+        ("baseline", "deltas", "estimator"), "lit_rl.advantages"
+    )
     homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines"}
     homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
     words = [word for key in keys for word in key.split(".")]

@@ -118,6 +118,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.objective.loss clip",
         ("objective.loss: expected one of 'clipped'", "got clip"),
     ),
+    "a correction that there is not": (
+        "--model.objective.correction Maskd",
+        ("there is no class Maskd; did you mean MaskedBand? (MaskedBand, SequenceMask, TruncatedWeights)",),
+    ),
     "a baseline that there is not": ("--model.baseline median", ("baseline: expected one of 'group_mean'",)),
     "a precision that there is not": ("--trainer.precision bf17", ("trainer.precision", "'bf16-mixed'", "got bf17")),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),

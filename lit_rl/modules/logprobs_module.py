@@ -72,7 +72,8 @@ class LogprobsModule(CountedModule):
     def samples_on_policy(self, completions: Completions) -> bool:
         """Whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
 
-        The same on all ranks, which ask together.
+        With a correction ratios begin at the present weights, whichever sampled. The same on all ranks, which ask
+        together.
 
         Raises:
             ValueError: older weights sampled, and from a filtered distribution, so that there is no ratio.
@@ -83,7 +84,8 @@ class LogprobsModule(CountedModule):
         if num_stale:
             what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"
             require_unfiltered(self.sampling, what, "or use an engine that samples with the present weights")
-        return not num_stale and self.num_epochs == 1 and self.num_minibatches == 1
+        begins_here = not num_stale or self.objective.correction is not None
+        return begins_here and self.num_epochs == 1 and self.num_minibatches == 1
 
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
         """Log-probabilities under the policy that sampled and under the reference, each where something reads it.
@@ -100,8 +102,11 @@ class LogprobsModule(CountedModule):
     def old_logprobs(self, completions: Completions, rows: Tensor) -> Tensor:
         """[N, T] log-probabilities of the given rows under the weights that sampled them.
 
-        If the policy no longer has those weights, the sampler's own are all there is.
+        If the policy no longer has those weights, the sampler's own are all there is. A correction compares the two
+        itself, so with one these are those under the present weights.
         """
+        if self.objective.correction is not None:
+            return self.logprobs_under(self.policy, completions, rows)
         stale = stale_rows(completions, self.policy.version)
         logprobs = self.logprobs_under(self.policy, completions, rows[~stale[rows]])
         sampled = completions.sampler_logprobs.to(logprobs.dtype)

@@ -14,7 +14,16 @@ from torch import Tensor
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import masked_mean
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, approximate_kl
-from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    Correction,
+    ImportanceSampling,
+    Loss,
+    PolicyGradient,
+    Tokens,
+    Unclipped,
+)
 from lit_rl.types import Experience
 
 APPROXIMATE_KL = "policy/approximate_kl"
@@ -64,6 +73,9 @@ class Objective:
         kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is.
         kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward.
         entropy_coef: weight of an entropy bonus.
+        correction: weigh each token's loss by how likely it is now over how likely the sampler found it, by a class
+            such as :class:`lit_rl.losses.TruncatedWeights`; ``None`` for no weights. Ratios in the loss are then those
+            to the policy at the beginning of the rollout's updates, for rows that older weights sampled too.
     """
 
     loss: Loss | LossName = "clipped"
@@ -77,10 +89,16 @@ class Objective:
     kl_kind: KLKind = "k3"
     kl_in: Literal["loss", "reward"] = "loss"
     entropy_coef: float = 0.0
+    correction: Correction | None = None
 
     def __post_init__(self) -> None:
         if self.kl_coef < 0:
             raise ValueError(f"kl_coef must be >= 0, got {self.kl_coef}: a negative one drives the policy away")
+        if self.correction is not None and self.surrogate.reads_sampler_logprobs:
+            raise ValueError(
+                f"{type(self.surrogate).__name__} weighs by the sampler's probabilities itself, got it beside the "
+                f"correction {type(self.correction).__name__}: leave one of them out"
+            )
         _ = self.surrogate
 
     @cached_property
@@ -106,6 +124,13 @@ class Objective:
                 raise ValueError(f"{name} is an argument of the losses {losses}, got {value} beside loss {self.loss}")
         values = _UNLESS_GIVEN | given
         return _CLASSES[self.loss](**{own: values[name] for name, own in taken.items() if name in values})
+
+    @property
+    def compares_with_sampler(self) -> str:
+        """Name of what reads the sampler's log-probabilities, empty if nothing does."""
+        if self.correction is not None:
+            return type(self.correction).__name__
+        return type(self.surrogate).__name__ if self.surrogate.reads_sampler_logprobs else ""
 
     @property
     def penalises_rewards(self) -> bool:
@@ -179,6 +204,11 @@ class Objective:
             )
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.surrogate.metrics(tokens)
+        if self.correction is not None:
+            weights = self._weights(self.correction, tokens)
+            loss = weights * loss
+            metrics["correction/weight"] = masked_mean(weights, mask)
+            metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
             kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_kind)
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
@@ -189,3 +219,15 @@ class Objective:
             loss = loss - self.entropy_coef * entropy
         metrics["policy/loss"] = masked_mean(loss.detach(), mask)
         return loss, metrics
+
+    @staticmethod
+    def _weights(correction: Correction, tokens: Tokens) -> Tensor:
+        """[n, T] weights of the tokens, constants."""
+        sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
+        weights = correction.weights(tokens.old_logprobs, sampled, tokens.mask)
+        if weights.shape != sampled.shape:
+            raise ValueError(
+                f"{type(correction).__name__}.weights must return one weight per token, {tuple(sampled.shape)}, got "
+                f"{tuple(weights.shape)}"
+            )
+        return weights.detach()

@@ -90,8 +90,7 @@ class RolloutModule(LogprobsModule):
         require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
         require_above(0, largest_kl=largest_kl)
         require_share(max_infrastructure_failures=max_infrastructure_failures)
-        if objective.surrogate.reads_sampler_logprobs:
-            name = type(objective.surrogate).__name__
+        if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.num_epochs, self.num_minibatches, self.microbatch_size = num_epochs, num_minibatches, microbatch_size

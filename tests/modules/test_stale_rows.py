@@ -15,7 +15,7 @@ from support.small_runs import fit, weights
 
 from lit_rl.data import Corridor
 from lit_rl.engines import Engine, InProcess, Session
-from lit_rl.losses import Clipped, Unclipped
+from lit_rl.losses import Clipped, Correction, MaskedBand, SequenceMask, TruncatedWeights, Unclipped
 from lit_rl.models import OwnTrunk, Policy
 from lit_rl.models.toy_models import CorridorPolicy
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
@@ -65,18 +65,19 @@ class Watched(GRPO):
         return logits
 
 
-def two_tokens(folder: Path, engine: Engine, loss: Any, rate: float) -> Watched:
+def two_tokens(folder: Path, engine: Engine, loss: Any, rate: float, **more: Any) -> Watched:
     """Two rollouts of a policy that says one of two tokens, by plain SGD, without a baseline."""
     module = Watched(
         CorridorPolicy(num_cells=1),
         sampling=Sampling(num_samples=20, max_tokens=1),
-        objective=Objective(loss=loss),
+        objective=Objective(loss=loss, correction=more.pop("correction", None)),
         baseline="none",
         rewards=[Ones()],
         engine=engine,
         optimizer=lambda params: torch.optim.SGD(params, lr=rate),
         gradient_clip_norm=None,
         max_rollouts=2,
+        **more,
     )
     fit(module, folder, data=Corridor(num_cells=1, batch_size=1))
     return module
@@ -110,6 +111,89 @@ def test_the_clip_holds_what_has_left_its_range(tmp_path: Path) -> None:
     (_, start), (_, now) = module.seen
     assert (now.softmax(0) / start.softmax(0))[1] > 1.2
     assert torch.equal(module.table(), now) and not torch.equal(now, start)
+
+
+CORRECTIONS: dict[str, tuple[Correction, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "truncated": (TruncatedWeights(1.05), lambda weight: weight.clamp(max=1.05)),
+    "masked": (MaskedBand(0.97, 9.0), lambda weight: weight * (weight >= 0.97)),
+}
+
+
+@pytest.mark.parametrize("loss", ["clipped", "unclipped", "naive", "cispo"])
+@pytest.mark.parametrize("kind", CORRECTIONS)
+def test_a_correction_weighs_every_loss_alike(tmp_path: Path, kind: str, loss: str) -> None:
+    """With one update a rollout all of these losses have the gradient weight * reward * d log p; see step_by_hand."""
+    correction, bounded = CORRECTIONS[kind]
+    rate = 2.0
+    module = two_tokens(tmp_path, Behind(renew_every=9), loss, rate, correction=correction)
+    (_, start), (second, now) = module.seen
+    assert second.completions.weights_versions == (0,) * 20 and second.old_logprobs is None
+    p, q = now.softmax(0), start.softmax(0)
+    weights = bounded(p / q)
+    assert not torch.allclose(weights, p / q), "nothing was bounded"
+    chosen = second.completions.completion_ids[:, 0].tolist()
+    step = torch.stack([weights[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen]).mean(0)
+    assert torch.allclose(module.table() - now, rate * step, atol=1e-6)
+
+
+def test_later_updates_of_a_rollout_keep_the_weights_of_its_beginning(tmp_path: Path) -> None:
+    """Two epochs: the ratio leads back to the rollout's beginning, and the weight from there to the sampler."""
+    rate = 1.0
+    module = two_tokens(
+        tmp_path, Behind(renew_every=9), "unclipped", rate, correction=TruncatedWeights(9.0), num_epochs=2
+    )
+    (_, start), (second, now) = module.seen
+    assert second.old_logprobs is not None
+    chosen = second.completions.completion_ids[:, 0]
+    rewarded = chosen == 1  # the others move nothing, and no log-probability of theirs is computed
+    assert torch.allclose(second.old_logprobs[rewarded, 0], now.log_softmax(0)[1].expand(int(rewarded.sum())))
+    table = now
+    for _ in range(2):
+        p = table.softmax(0)
+        # weight (now / start) times ratio (table / now): together the whole way from the sampler
+        ratio = (now.softmax(0) / start.softmax(0)) * (p / now.softmax(0))
+        terms = [ratio[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen.tolist()]
+        table = table + rate * torch.stack(terms).mean(0)
+    assert torch.allclose(module.table(), table, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+def test_a_correction_of_fresh_rows_changes_nothing(
+    make_module: Make, tmp_path: Path, cls: type[RolloutModule]
+) -> None:
+    """Up to the difference between sampling and the training forward, here in float64."""
+
+    def learned(correction: Correction | None) -> torch.Tensor:
+        options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+        module = make_module(cls, objective=Objective(correction=correction), max_rollouts=2, num_epochs=2, **options)
+        fit(module, tmp_path)
+        return weights(module)
+
+    plain = learned(None)
+    assert torch.allclose(learned(TruncatedWeights()), plain, atol=1e-5)
+    assert torch.allclose(learned(SequenceMask()), plain, atol=1e-9)
+
+
+def test_a_correction_beside_a_loss_that_corrects_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"ImportanceSampling weighs by .*beside the correction MaskedBand: leave"):
+        Objective(loss="importance_sampling", correction=MaskedBand())
+
+
+class Wrong(Correction):
+    def weights(self, logprobs: torch.Tensor, sampler_logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return logprobs.new_ones(len(logprobs))
+
+
+def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"Wrong\.weights must return one weight per token, \((\d+), 1\), got \(\1,\)"):
+        two_tokens(tmp_path, InProcess(), "naive", 1.0, correction=Wrong())
+
+
+@pytest.mark.parametrize("filters", [{"top_k": 5}, {"top_p": 0.9}])
+def test_a_correction_of_a_filtered_distribution_is_refused(make_module: Make, filters: dict[str, Any]) -> None:
+    sampling = Sampling(num_samples=4, max_tokens=6, **filters)
+    with pytest.raises(ValueError, match="MaskedBand compares the sampler's probabilities with the policy's, got top_"):
+        make_module(objective=Objective(correction=MaskedBand()), sampling=sampling)
 
 
 @pytest.mark.parametrize(
