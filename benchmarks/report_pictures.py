@@ -52,7 +52,7 @@ def main() -> None:
             "(document.getElementById('choose-rollout'))"
         )
         page.run(MIXED)
-        picture(page, parsed.out / "report_rollout.png", heading.format("Rollouts"), most=760)
+        picture(page, parsed.out / "report_rollout.png", heading.format("Rollouts"), most=575)
         assert not page.said, page.said
 
 

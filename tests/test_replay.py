@@ -129,3 +129,15 @@ def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path
         credit = rewards(completions, [one.judgement for one in again]).credit
         for one, of_row in zip(rollout.rows, credit, strict=True):
             assert of_row[: one.num_tokens].tolist() == pytest.approx(one.tokens["credit"], rel=1e-3)
+
+
+def test_what_the_environment_said_is_not_the_policys(tmp_path: Path) -> None:
+    """A row of two turns of two tokens with three between them, and a shorter row of one turn."""
+    long, short = row(0, "abcdef", 1.0), row(1, "a", 0.0)
+    said = {"text": "ab", "spans": [1, 1], "stop_reason": "eos", "message": "no", "outcome": {"verdict": "exception"}}
+    long["turns"] = [said | {"start": 0, "end": 2}, said | {"start": 5, "end": 7, "message": ""}]
+    (rollout,) = read_rollouts(write_run(tmp_path / "run", {1: [long, short]}))
+    found = completions_of(rollout.rows, dict.fromkeys(["p/0"], Words().problems("train")[0]))
+    assert found.completion_mask.int().tolist() == [[1, 1, 0, 0, 0, 1, 1], [1, 1, 0, 0, 0, 0, 0]]
+    assert found.token_mask.sum(-1).tolist() == [7, 2]
+    assert [turn.end for turn in found.turns[0]] == [2, 7] and found.prompt_ids.tolist() == [[1, 2], [1, 2]]
