@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 def test_two_turns_solve_more_than_one_turn_trained_on_as_many_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seed 0 of benchmarks/repair.py, about two minutes on two free cores."""
+    """Seed 0 of benchmarks/repair.py: some minutes on two free cores."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     repair = importlib.import_module("repair")
     monkeypatch.setattr("sys.argv", ["repair", "--seeds", "0", "--folder", str(tmp_path)])
