@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
@@ -59,16 +60,24 @@ class BleuReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
         self.setup()
-        return [self._score(judgement) if has_reference(judgement) else NO_REFERENCE for judgement in judgements]
+        likeness = cache(self._likeness)  # equal programs are common in a group, and each takes milliseconds
+        return [
+            TermScore(likeness(*_compared(judgement))) if has_reference(judgement) else NO_REFERENCE
+            for judgement in judgements
+        ]
 
-    def _score(self, judgement: Judgement) -> TermScore:
-        program, reference = program_and_reference(judgement, "BleuReward")
-        # The given prefix is on both sides: counting it would make any completion look like the reference.
-        given = judgement.problem.program_prefix
-        program, references = program.removeprefix(given), [reference.removeprefix(given)]
-        if references != [reference] and not judgement.problem.continues_program:
-            references.append(reference)  # an answer may repeat the imports that it is given
+    def _likeness(self, program: str, references: tuple[str, ...]) -> float:
         if not program.strip():
-            return TermScore(0.0)
+            return 0.0
         # sacrebleu's rounding can leave 100.00000000000004 for equal texts
-        return TermScore(min(1.0, float(self._bleu.sentence_score(program, references).score) / 100))
+        return min(1.0, float(self._bleu.sentence_score(program, list(references)).score) / 100)
+
+
+def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]]:
+    """The program and what it is compared with, both without what was given."""
+    program, reference = program_and_reference(judgement, "BleuReward")
+    # The given prefix is on both sides: counting it would make any completion look like the reference.
+    given = judgement.problem.program_prefix
+    left = reference.removeprefix(given)
+    repeats = left != reference and not judgement.problem.continues_program  # an answer may repeat its imports
+    return program.removeprefix(given), (left, reference) if repeats else (left,)

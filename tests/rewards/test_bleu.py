@@ -2,7 +2,7 @@ import math
 import sys
 
 import pytest
-from support.completions import PASSED, batch, problem, reward_of
+from support.completions import PASSED, batch, judged, problem, reward_of
 
 from lit_rl.execution.checks import AssertTests, ReferenceText
 from lit_rl.rewards import BleuReward
@@ -34,6 +34,17 @@ def test_one_wrong_word_follows_the_formula() -> None:
     # "a b c d x": precisions 4/5, 3/4, 2/3, 1/2; same length.
     expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
     assert value("a b c d x", "a b c d e", tokenize="none") == pytest.approx(expected)
+
+
+def test_equal_programs_are_compared_once() -> None:
+    term = BleuReward()
+    term.setup()
+    compare, asked = term._bleu.sentence_score, []
+    term._bleu.sentence_score = lambda program, references: asked.append(program) or compare(program, references)
+    texts = ["int x = 1 ;", REFERENCE, "int x = 1 ;"]
+    scores = term.score(batch(texts), [judged(text, problem=problem(reference=REFERENCE)) for text in texts])
+    assert asked == ["int x = 1 ;", REFERENCE]
+    assert [score.value for score in scores] == [value(text) for text in texts]
 
 
 def test_the_reference_may_stand_in_the_check() -> None:
