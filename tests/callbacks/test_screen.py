@@ -191,7 +191,8 @@ def test_updates_without_rollouts_write_at_most_a_line_a_second(
     seconds = time.monotonic() - started
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update")]
     assert 2 <= len(lines) <= 3 + seconds
-    assert lines[0].startswith("update 1/6  loss ") and lines[-1].startswith("update 6/6  loss ")
+    assert lines[0].startswith("update 1/6  ") and lines[-1].startswith("update 6/6  ")
+    assert all("  loss " in line for line in lines)
 
 
 def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
