@@ -328,6 +328,7 @@ def main() -> None:
     libc.prctl(_PR_SET_NAME, b"lit_rl-zygote", 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
+        _hear_all_signals()
         _load(settings)
         confined = isolate(settings, child.PROGRAM)
         _try_to_serve()
@@ -359,6 +360,18 @@ def main() -> None:
     except Exception as error:  # by now 2 is a program's standard error
         os.write(errors, f"sandbox: zygote: {type(error).__name__}: {error}\n".encode())
         os._exit(1)
+
+
+def _hear_all_signals() -> None:
+    """Let signals do what they do in a new interpreter.
+
+    What ``nohup``, cron or a shell's background job ignores is inherited, and would decide a program's verdict.
+    """
+    ignored_by_python = {signal.SIGPIPE, signal.SIGXFSZ}
+    for number in signal.valid_signals() - ignored_by_python:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _try_to_serve() -> None:
