@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from lit_rl.modules.base import PolicyModule
@@ -86,6 +87,7 @@ class CountedModule(PolicyModule):
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
+        self.forget_others(values)
         self.log_dict(values, batch_size=1)
         self.step_plateau(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
@@ -93,6 +95,15 @@ class CountedModule(PolicyModule):
             if name in values:
                 self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
         return values
+
+    def forget_others(self, values: Collection[str]) -> None:
+        """Keep Lightning from writing again, until the epoch ends, what only earlier rollouts logged.
+
+        There is no public way. A run that was resumed in between would not know those values either.
+        """
+        for key, result in (self.trainer._results or {}).items():
+            if key.removeprefix("training_step.") not in values:
+                result.reset()
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class Curves(Logger):
         pass
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        kept = {k: v for k, v in metrics.items() if not k.startswith("time/") and k != "epoch"}
+        kept = {k: v for k, v in metrics.items() if not k.startswith(("time/", "memory/")) and k != "epoch"}
         self.rows.append((step or 0, kept))
 
 
