@@ -354,8 +354,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "BLEU counts what was given",
         "lit_rl/rewards/bleu.py",
-        "program.removeprefix(given), [reference.removeprefix(given)]",
-        "program, [reference]",
+        "return program.removeprefix(given), (left, reference)",
+        "return program, (reference, reference)",
         "tests/rewards/test_bleu.py",
     ),
     Mutant(

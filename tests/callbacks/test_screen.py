@@ -214,7 +214,10 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
     monkeypatch.setattr(module, "reward", slow)
     run(module, tmp_path, Screen(live=True, refresh_seconds=0.05))
     assert "rewarding" in drawings.getvalue() and "1 of 1   100%" in drawings.getvalue()
-    assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_RefreshThread"]
+    for thread in threading.enumerate():
+        if type(thread).__name__ == "_RefreshThread":  # rich tells it to stop and does not wait
+            thread.join(timeout=20)
+            assert not thread.is_alive()
 
 
 def test_an_exception_gives_the_terminal_back_and_says_where_it_came(

@@ -264,8 +264,8 @@ def test_kl_in_the_reward_is_taken_off_before_the_baseline(make_module: Make, tm
     """Item 32: the reward that is logged is that of the task alone."""
     objective = Objective(loss="naive", kl_coef=0.3, kl_kind=kind, kl_in="reward")
     module: Any = make_module(Drifted, objective=objective, scale_by="none", max_rollouts=1, optimizer=sgd)
-    scored, score = [], module.score
-    module.score = lambda *args: scored.append(args) or score(*args)
+    scored, logprobs_under = [], module.logprobs_under
+    module.logprobs_under = lambda *args: scored.append(args) or logprobs_under(*args)
     policy, rows, mask, ref = after_one_update(module, tmp_path)
     assert len(scored) == 2, "once under the policy and once under the reference"
     new = policy.logprobs(rows)

@@ -73,8 +73,9 @@ def test_training_and_validation_call_the_same_facts_by_the_same_names(
     metrics = fit(module, tmp_path, callbacks=[ExecutionEvaluation()], limit_val_batches=1.0).callback_metrics
     validated = {name.removeprefix("val/greedy/") for name in metrics if name.startswith("val/greedy/")}
     trained = {name for name in metrics if name.startswith(("reward/", "execution/", "verdict/", "completion/"))}
-    assert trained == validated - {"pass@1", "num_problems", "median_program_bytes"}
-    assert trained == {*SUMMARY_NAMES, "reward/mean", "reward/even", "reward/invalid_fraction"}
+    spread = {"reward/std", "reward/p10", "reward/p90"}
+    assert trained - spread == validated - {"pass@1", "num_problems", "median_program_bytes"}
+    assert trained == {*SUMMARY_NAMES, *spread, "reward/mean", "reward/even", "reward/invalid_fraction"}
 
 
 @pytest.mark.parametrize("microbatch_size", [None, 2])
