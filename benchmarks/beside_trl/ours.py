@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import lightning.pytorch as pl
 import torch
 from both import CHECK, clock_of
+from timed_trainer import trainer_of
 
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
@@ -71,18 +72,6 @@ module = GRPO(
     optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"]),
     max_rollouts=spec["steps"],
 )
-trainer = pl.Trainer(
-    accelerator="cpu",
-    devices=1,
-    logger=False,
-    enable_checkpointing=False,
-    max_epochs=-1,
-    enable_progress_bar=False,
-    enable_model_summary=False,
-    callbacks=[clock],
-    limit_val_batches=0,
-    use_distributed_sampler=False,
-)
-trainer.fit(module, Words(batch_size=spec["batch"]))
+trainer_of(clock).fit(module, Words(batch_size=spec["batch"]))
 seconds = [b - a for a, b in zip(clock.times[1:], clock.times[2:], strict=False)]
 print(json.dumps({"seconds": seconds, "length": sum(lengths) / len(lengths)}))

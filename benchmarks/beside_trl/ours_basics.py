@@ -9,6 +9,7 @@ import lightning.pytorch as pl
 import torch
 from basics import Curve, passes, read
 from both import clock_of
+from timed_trainer import trainer_of
 
 from lit_rl.data import Basics
 from lit_rl.execution import Sandbox
@@ -56,18 +57,6 @@ module = GRPO(
     seed=spec["seed"],
 )
 watch = Watch()
-trainer = pl.Trainer(
-    accelerator="cpu",
-    devices=1,
-    logger=False,
-    enable_checkpointing=False,
-    max_epochs=-1,
-    enable_progress_bar=False,
-    enable_model_summary=False,
-    callbacks=[watch],
-    limit_val_batches=0,
-    use_distributed_sampler=False,
-)
-trainer.fit(module, Basics(batch_size=spec["batch"], seed=spec["seed"]))
+trainer_of(watch).fit(module, Basics(batch_size=spec["batch"], seed=spec["seed"]))
 judge.close()
 print(json.dumps(watch.curve.points))
