@@ -108,7 +108,8 @@ def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_it_starts_without_torch(run: Path) -> None:
     script = "import sys; from lit_rl.__main__ import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", script, "show", str(run), "--best"], check=True, capture_output=True)
+    ended = subprocess.run([sys.executable, "-c", script, "show", str(run), "--best"], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "") and "rollout 1, row 0: p/0" in ended.stdout
 
 
 def test_a_reader_that_has_read_enough_is_no_error(run: Path) -> None:
