@@ -12,7 +12,7 @@ from torch import Tensor
 from lit_rl.bounds import require_at_least
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
+from lit_rl.rollout import FinishedRollout
 from lit_rl.types import Experience
 
 
@@ -22,7 +22,7 @@ def _lines(*tags: str) -> list[Any]:
 
 
 _VERDICTS = [f"verdict/{verdict}_fraction" for verdict in Verdict]
-_PHASES = ("sampling", "judging", "rewarding", "scoring", "updating", "idle")
+_PHASES = ("sampling", "judging", "rewarding", "preparing", "updating", "idle")
 
 OVERVIEW: dict[str, dict[str, list[Any]]] = {
     "is it learning": {
@@ -92,19 +92,11 @@ class Board(pl.Callback):
             for one in written.hparams(settings_of(trainer, pl_module), names):
                 writer._get_file_writer().add_summary(one)
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write distributions when it is time."""
         if not trainer.is_global_zero or not self.histograms_every or module.rollout_step % self.histograms_every:
             return
-        values = distributions(rewards, experience, module.at_hand.found)
+        values = distributions(finished.rewards, finished.experience, module.at_hand.found)
         for logger in boards_of(trainer):
             for name, value in values.items():
                 logger.experiment.add_histogram(name, value, module.rollout_step)

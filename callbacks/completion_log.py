@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -11,8 +11,8 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lit_rl.bounds import require_at_least
 from lit_rl.callbacks.tables import write_table
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.types import Completions, Experience, Judgement, StopReason
+from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
+from lit_rl.types import Completions, Judgement, StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
 
@@ -65,18 +65,11 @@ class CompletionLog(pl.Callback):
             for logger in trainer.loggers:
                 _write(logger, name, rollout, rows, decode_of(pl_module), step)
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write a group of training rows when it is time; of the first rank's."""
         if not trainer.is_global_zero or not self.groups_every or module.rollout_step % self.groups_every:
             return
+        rollout, rewards = finished.rollout, finished.rewards
         rows = telling_rows(rollout, rewards)
         names = ("best", "median", "worst")[: len(rows)]
         cells = [as_cell(rollout, rewards, row, decode_of(module)) for row in rows]

@@ -13,9 +13,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.bounds import require_above, require_at_least, require_share
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
-from lit_rl.types import Experience
+from lit_rl.rollout import FinishedRollout
 
 _log = logging.getLogger("lit_rl.diagnostics")
 
@@ -78,19 +76,11 @@ class Diagnostics(pl.Callback):
         self._weights: deque[Tensor] = deque(maxlen=patience + 1)
         self._spoken: set[str] = set()
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Look at the last rollouts."""
         if not trainer.is_global_zero:
             return
-        self._recent.append(metrics)
+        self._recent.append(finished.metrics)
         self._weights.append(some_weights(module))
         if len(self._recent) < self.patience:
             return

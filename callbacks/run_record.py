@@ -15,13 +15,11 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.recorded_rows import ending, plain_rows, shortened
 from lit_rl.callbacks.row_choice import choose_rows
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
+from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line, cut_after
 from lit_rl.run_files.frames import SURROGATES
 from lit_rl.run_files.lines import finite, to_json
 from lit_rl.training.ranks import gather_over_ranks
-from lit_rl.types import Experience
 
 _ROLLOUTS_TO_COME = 1000
 """A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
@@ -126,22 +124,14 @@ class RunRecord(pl.Callback):
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write a rollout's numbers and some of its rows; all ranks call."""
-        self._write(trainer, module, metrics)
+        self._write(trainer, module, finished.metrics)
         count = module.rollout_step
         if count % self.every_n_rollouts or not self.max_bytes:
             return
         allowance = (self.max_bytes - self._bytes) // _ROLLOUTS_TO_COME
-        parts = gather_over_ranks(self._part(module, rollout, rewards, experience, allowance // trainer.world_size))
+        parts = gather_over_ranks(self._part(module, finished, allowance // trainer.world_size))
         if self._path is not None:
             endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
             head = {
@@ -149,21 +139,20 @@ class RunRecord(pl.Callback):
                 "num_rows": sum(part["num_rows"] for part in parts),
                 "time": time.time(),
                 "endings": dict(endings.most_common()),
-                "seconds": seconds_in(metrics),
+                "seconds": seconds_in(finished.metrics),
             }
             rows = [to_json(row) for row in _numbered(parts)]
             self._bytes += append_frame(self._path / ROLLOUTS_FILE, [to_json(head), *rows])
 
-    def _part(
-        self, module: Any, rollout: Rollout, rewards: RewardOutput, experience: Experience, allowance: int
-    ) -> dict[str, Any]:
+    def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
         """This rank's part of a rollout's record, in at most this many compressed bytes."""
+        rollout, rewards = finished.rollout, finished.rewards
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
         found, decode = module.at_hand.found, module.policy.codec.decode
         rows: list[dict[str, Any]] = []
-        for row in plain_rows(rollout, rewards, experience, found, chosen, decode):
+        for row in plain_rows(rollout, rewards, finished.experience, found, chosen, decode):
             size = _size(row)
             if size > allowance and not rows:
                 row = shortened(row, _SHORT_TEXT)

@@ -117,7 +117,7 @@ class RunView:
             number = min(progress.update + 1, progress.updates)
             part = f", part {min(progress.part + 1, progress.parts)} of {progress.parts}" if progress.parts > 1 else ""
             return f"update {number} of {progress.updates}{part}"
-        return doing + {"rewarding": "rewarding", "scoring": "log-probabilities and advantages"}.get(
+        return doing + {"rewarding": "rewarding", "preparing": "log-probabilities and advantages"}.get(
             progress.phase, progress.phase
         )
 
@@ -175,7 +175,7 @@ _SECONDS = {
     "sampling": "sample",
     "judging": "judge",
     "rewarding": "reward",
-    "scoring": "score",
+    "preparing": "prepare",
     "updating": "update",
     "idle": "idle",
 }

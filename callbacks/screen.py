@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,8 @@ import lightning.pytorch as pl
 from lit_rl.bounds import require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of
 from lit_rl.callbacks.run_view import Rows, RunView
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
+from lit_rl.rollout import FinishedRollout
 from lit_rl.training.progress import Progress
-from lit_rl.types import Experience
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -61,17 +59,9 @@ class Screen(pl.Callback):
         self.view.begin(_count(trainer, pl_module), _total(trainer, pl_module))
         self._start(trainer, head_of(trainer, pl_module))
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Take over a rollout's metrics."""
-        self.view.finish(_count(trainer, module), metrics)
+        self.view.finish(_count(trainer, module), finished.metrics)
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Write a plain line if there is no screen."""

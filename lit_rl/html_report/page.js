@@ -23,7 +23,7 @@
     },
     value: { needs: "value", of: (t, i) => t.value[i], signed: true, says: "the critic's, before the update" },
   };
-  const PHASES = { idle: "#8a8a8a", sampling: "#2166ac", judging: "#1b7837", rewarding: "#01665e", scoring: "#762a83", updating: "#b35806",
+  const PHASES = { idle: "#8a8a8a", sampling: "#2166ac", judging: "#1b7837", rewarding: "#01665e", preparing: "#762a83", updating: "#b35806",
     rollout: "#2166ac", update: "#b35806" };
   const TOTALS = ["rollout", "update"];  // where nothing finer was measured
 

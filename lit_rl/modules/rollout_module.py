@@ -30,7 +30,7 @@ from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
 from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout, require_infrastructure, tell_watchers
+from lit_rl.rollout import FinishedRollout, Rollout, require_infrastructure, tell_watchers
 from lit_rl.summary import summarise
 from lit_rl.training.modes import evaluating
 from lit_rl.training.ranks import Means
@@ -146,7 +146,7 @@ class RolloutModule(LogprobsModule):
                 rewards = self.reward(rollout)
                 self.require_rewards(rewards)
                 collected = time.perf_counter()
-                self.progress.enter("scoring")
+                self.progress.enter("preparing")
                 self.is_on_policy = self.samples_on_policy(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
                 entropy = self.entropy_of_some(rollout.completions)
@@ -161,7 +161,7 @@ class RolloutModule(LogprobsModule):
         means.merge(time_split(seconds, self.progress))
         means.merge(entropy)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
-        tell_watchers(self.trainer, self, rollout, rewards, experience, metrics)
+        tell_watchers(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
 
     def collect_training(self, batch: Sequence[Problem]) -> Rollout:
         """Sample completions for the batch's problems and run their programs."""

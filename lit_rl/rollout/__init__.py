@@ -3,7 +3,7 @@
 from lit_rl.rollout.collector import collect
 from lit_rl.rollout.environment import Attempt, Environment, require_environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
-from lit_rl.rollout.records import Evaluated, Rollout
+from lit_rl.rollout.records import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.repair import Repair
 from lit_rl.rollout.single_turn import SingleTurn
 from lit_rl.rollout.watchers import RolloutWatcher, tell_watchers
@@ -12,6 +12,7 @@ __all__ = [
     "Attempt",
     "Environment",
     "Evaluated",
+    "FinishedRollout",
     "InfrastructureError",
     "Judge",
     "Repair",

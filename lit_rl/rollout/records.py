@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.types import Completions, Judgement
+from lit_rl.types import Completions, Experience, Judgement
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,22 @@ class Rollout:
     def infrastructure_failures(self) -> int:
         """Rows whose program could not be judged through no fault of its own."""
         return sum(j.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE for j in self.judgements)
+
+
+class FinishedRollout(NamedTuple):
+    """A training rollout of one rank and everything that was made of it.
+
+    Attributes:
+        rollout: N rows of turns and their judgements.
+        rewards: of the same rows.
+        experience: the tensors made from them; log-probabilities are ``None`` if nothing read them.
+        metrics: what was logged about this rollout, means over all ranks.
+    """
+
+    rollout: Rollout
+    rewards: RewardOutput
+    experience: Experience
+    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True)

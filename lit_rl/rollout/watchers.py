@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import lightning.pytorch as pl
 
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout.records import Rollout
-from lit_rl.types import Experience
+from lit_rl.rollout.records import FinishedRollout
 
 
 class RolloutWatcher(Protocol):
     """A callback that sees each training rollout.
 
-    It is called on every rank, inside the training step: ``module.log`` works there. Its arguments are the objects
-    that the update used; it must not change them.
+    It is called on every rank, inside the training step: ``module.log`` works there. What it gets are the objects that
+    the update used; it must not change them.
     """
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Called after the updates of a rollout.
 
         Args:
             trainer: the trainer.
             module: what it trains; ``module.rollout_step`` already counts this rollout.
-            rollout: this rank's N rows of turns and their judgements.
-            rewards: of the same rows.
-            experience: the tensors made from them; log-probabilities are ``None`` if nothing read them.
-            metrics: what was logged about this rollout, means over all ranks.
+            finished: this rank's rollout and what was made of it.
         """
 
 
-def tell_watchers(
-    trainer: pl.Trainer,
-    module: Any,
-    rollout: Rollout,
-    rewards: RewardOutput,
-    experience: Experience,
-    metrics: Mapping[str, float],
-) -> None:
+def tell_watchers(trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
     """Call ``on_rollout_end`` of every callback that has it, in the order of the trainer's callbacks."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]  # set by a connector
         watcher: RolloutWatcher | None = callback if hasattr(callback, "on_rollout_end") else None
         if watcher is not None:
-            watcher.on_rollout_end(trainer, module, rollout, rewards, experience, metrics)
+            watcher.on_rollout_end(trainer, module, finished)

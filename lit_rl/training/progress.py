@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal
 
-Phase = Literal["waiting", "sampling", "judging", "rewarding", "scoring", "updating"]
-"""``judging`` is the wait for verdicts after the last token; ``scoring`` computes log-probabilities, values and
-advantages; ``waiting`` is the time between two rollouts: loading data, callbacks, logging, checkpoints."""
+Phase = Literal["waiting", "sampling", "judging", "rewarding", "preparing", "updating"]
+"""``judging`` is the wait for verdicts after the last token; ``preparing`` computes log-probabilities, values
+and advantages; ``waiting`` is the time between two rollouts: loading data, callbacks, logging, checkpoints."""
 
 
 class Progress:

@@ -15,6 +15,7 @@ from lit_rl.callbacks import Diagnostics
 from lit_rl.engines import InProcess
 from lit_rl.engines.in_process import InProcessSession
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rollout import FinishedRollout
 from lit_rl.types import Completions, Generation, Judgement, Sampling
 
 FEW = 3
@@ -128,7 +129,8 @@ def test_shares_of_verdicts_are_watched(name: str, said: str, tmp_path: Path) ->
     callback, nothing = Diagnostics(patience=2), {"reward/mean": 0.5, "reward/std": 0.5}
     for share in (0.0, 0.0, 0.404, 0.404, 0.404):
         module.rollout_step += 1
-        callback.on_rollout_end(trainer, module, None, None, None, nothing | {f"verdict/{name}_fraction": share})  # type: ignore[arg-type]
+        metrics = nothing | {f"verdict/{name}_fraction": share}
+        callback.on_rollout_end(trainer, module, FinishedRollout(None, None, None, metrics))  # type: ignore[arg-type]
     (diagnosis,) = [one for one in callback.found if one.rule != "still_weights"]
     assert diagnosis.rollout == 3 and said in diagnosis.message
 

@@ -32,7 +32,7 @@ from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.rewards import Composite, TestsReward
-from lit_rl.rollout import Rollout
+from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
 from lit_rl.types import Experience
 
@@ -69,7 +69,8 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
     record._path = folder
-    record.on_rollout_end(trainer, module, Rollout(completions, judgements), rewards, experience, {"loss": 0.5})  # type: ignore[arg-type]
+    finished = FinishedRollout(Rollout(completions, judgements), rewards, experience, {"loss": 0.5})
+    record.on_rollout_end(trainer, module, finished)  # type: ignore[arg-type]
     return rollouts(folder)[-1]
 
 

@@ -99,7 +99,7 @@ def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
         ("sampling", "sampling 0 of 8 rows, 0 judged, step 3"),
         ("judging", "judging 0 of 5 programs"),
         ("rewarding", "rewarding"),
-        ("scoring", "log-probabilities and advantages"),
+        ("preparing", "log-probabilities and advantages"),
         ("updating", "update 2 of 4, part 3 of 16"),
         ("waiting", "between two steps"),
     ],

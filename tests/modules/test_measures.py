@@ -117,22 +117,22 @@ def test_the_entropy_of_a_few_rows_is_that_of_all(byte_tokenizer: str, tmp_path:
     watcher = Watcher()
     module = build_module(byte_tokenizer, max_rollouts=5, objective=Objective(entropy_coef=bonus))
     fit(module, tmp_path, callbacks=[watcher])
-    told = [metrics.get("policy/entropy") for *_, metrics in watcher.seen]
+    told = [finished.metrics.get("policy/entropy") for _, finished in watcher.seen]
     assert (
         all(value is not None for value in told)
         if bonus
         else [v is not None for v in told] == [True] + 3 * [False] + [True]
     )
     with torch.no_grad():
-        exact = module.policy.entropy(watcher.seen[0][1].completions)
+        exact = module.policy.entropy(watcher.seen[0][1].rollout.completions)
     assert told[0] == pytest.approx(float(exact[exact > 0].mean()), rel=0.05)
 
 
 def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Path) -> None:
     watcher = Watcher()
     fit(build_module(byte_tokenizer, max_rollouts=2), tmp_path, callbacks=[watcher])
-    metrics = watcher.seen[-1][-1]
-    parts = ("sampling", "judging", "rewarding", "scoring", "updating")
+    metrics = watcher.seen[-1][1].metrics
+    parts = ("sampling", "judging", "rewarding", "preparing", "updating")
     assert sum(metrics[f"time/{part}_seconds"] for part in parts) == pytest.approx(metrics["time/step_seconds"])
     assert metrics["time/step_seconds"] <= metrics["time/rollout_seconds"] + metrics["time/update_seconds"]
     assert metrics["policy/ratio_max"] == metrics["policy/ratio_min"] == 1.0

@@ -11,6 +11,7 @@ import torch
 from support.small_runs import fit
 
 from lit_rl.modules import Objective, RolloutModule
+from lit_rl.rollout import FinishedRollout
 
 Make = Callable[..., RolloutModule]
 
@@ -18,10 +19,9 @@ Make = Callable[..., RolloutModule]
 class Watch(pl.Callback):
     """Keeps what the last rollout came to."""
 
-    def on_rollout_end(
-        self, trainer: Any, module: Any, rollout: Any, rewards: Any, experience: Any, metrics: Any
-    ) -> None:
-        self.completions, self.experience, self.seen = rollout.completions, experience, module.at_hand.found
+    def on_rollout_end(self, trainer: Any, module: Any, finished: FinishedRollout) -> None:
+        self.completions, self.experience = finished.rollout.completions, finished.experience
+        self.seen = module.at_hand.found
 
 
 def watch(make_module: Make, folder: Path, **options: Any) -> tuple[torch.Tensor, torch.Tensor, Watch]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,17 @@ from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout, collect
+from lit_rl.rollout import FinishedRollout, collect
 from lit_rl.training.progress import Progress
-from lit_rl.types import Experience, Problem, Sampling
+from lit_rl.types import Problem, Sampling
 
 
 class Watcher(pl.Callback):
     def __init__(self) -> None:
-        self.seen: list[tuple[int, Rollout, RewardOutput, Experience, dict[str, float]]] = []
+        self.seen: list[tuple[int, FinishedRollout]] = []
 
-    def on_rollout_end(
-        self,
-        trainer: pl.Trainer,
-        module: Any,
-        rollout: Rollout,
-        rewards: RewardOutput,
-        experience: Experience,
-        metrics: Mapping[str, float],
-    ) -> None:
-        self.seen.append((module.rollout_step, rollout, rewards, experience, dict(metrics)))
+    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+        self.seen.append((module.rollout_step, finished))
 
 
 @pytest.mark.parametrize("cls", [GRPO, REINFORCE, PPO])
@@ -46,7 +36,7 @@ def test_a_callback_sees_each_rollout_once_with_what_was_computed(
     module = build_module(byte_tokenizer, cls, max_rollouts=3, **more)
     fit(module, tmp_path, callbacks=[pl.Callback(), watcher])
     assert [number for number, *_ in watcher.seen] == [1, 2, 3]
-    for _, rollout, rewards, experience, metrics in watcher.seen:
+    for _, (rollout, rewards, experience, metrics) in watcher.seen:
         assert len(rollout.judgements) == len(rewards.rewards) == len(experience) == 12
         assert experience.completions is rollout.completions and experience.rewards.equal(rewards.rewards)
         assert metrics["reward/mean"] == pytest.approx(float(rewards.rewards.mean()))
@@ -74,7 +64,7 @@ def test_a_training_step_goes_through_its_phases(byte_tokenizer: str, tmp_path: 
         ("sampling", 0, 0, 0),
         ("judging", 12, 0, 0),
         ("rewarding", 12, 0, 0),
-        ("scoring", 12, 0, 0),
+        ("preparing", 12, 0, 0),
         ("updating", 12, 0, 0),
         ("waiting", 12, 6, 6),
     ]
