@@ -3,9 +3,9 @@
     python benchmarks/mutants.py                # all rows
     python benchmarks/mutants.py minibatch      # rows whose name contains the word
 
-Each row of ``mutant_table.py`` names a file, a text in it, what stands there after the mistake, and the tests that must
-fail. The tests run in a temporary copy of the tree, so nothing here is changed. Prints a line per mistake and ends with
-the survivors; the exit status is 1 if there are any, or if a row no longer fits the code.
+Each row of the tables in ``mutations`` names a file, a text in it, what stands there after the mistake, and the tests
+that must fail. The tests run in a temporary copy of the tree, so nothing here is changed. Prints a line per mistake and
+ends with the survivors; the exit status is 1 if there are any, or if a row no longer fits the code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from mutant_table import MUTANTS, Mutant
+from mutations import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SECONDS = 600.0

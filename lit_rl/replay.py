@@ -18,7 +18,7 @@ from lit_rl.recorded_completions import Again, judge_again
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.run_files import RecordedRow, newest_recorded, read_rollouts
-from lit_rl.run_files.words import printable
+from lit_rl.run_files.words import number_text, printable
 
 MOST_SHOWN = 10
 
@@ -165,7 +165,7 @@ def differing_rewards(again: Sequence[Again]) -> Iterator[str]:
     for name in names:
         was = _mean([one.row.terms.get(name) for one in again])
         yield f"  {printable(name)} {was} -> {_mean([one.terms.get(name) for one in again])}"
-    yield from _rows(other, lambda one: f"{_number(one.row.reward)} -> {_number(one.reward)}")
+    yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
 
 
 def _rows(again: Sequence[Again], change: Callable[[Again], str]) -> Iterator[str]:
@@ -177,8 +177,4 @@ def _rows(again: Sequence[Again], change: Callable[[Again], str]) -> Iterator[st
 
 def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None and not math.isnan(value)]
-    return _number(math.fsum(known) / len(known) if known else None)
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return number_text(math.fsum(known) / len(known) if known else None)

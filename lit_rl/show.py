@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.run_files import RecordedRollout, RecordedRow, newest_recorded, read_rollouts
 from lit_rl.run_files.token_values import KINDS, values_of
-from lit_rl.run_files.words import ending, printable, sandbox_words
+from lit_rl.run_files.words import ending, number_text, printable, sandbox_words
 
 _BLUE, _ORANGE, _PURPLE = (33, 102, 172), (230, 97, 1), (118, 42, 131)
 _RESET, _BOLD, _FAINT, _UNDERLINE = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m"
@@ -106,15 +106,17 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
     for number in dict.fromkeys(row.group for row in rollout.rows):
         rows = rollout.group(number)
         yield f"  {printable(rows[0].task_id)}"
-        yield from (f"    row {row.row:4}  reward {_number(row.reward):>7}  {printable(ending(row))}" for row in rows)
+        yield from (
+            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {printable(ending(row))}" for row in rows
+        )
 
 
 def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Iterator[str]:
     """One row, everything that is known of it."""
     yield paint.bold(f"rollout {rollout.number}, row {row.row}: {printable(row.task_id)}")
-    terms = ", ".join(f"{printable(name)} {_number(value)}" for name, value in row.terms.items())
-    yield f"reward {_number(row.reward)} ({terms}), {printable(ending(row))}"
-    others = (f"row {one.row} {_number(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
+    terms = ", ".join(f"{printable(name)} {number_text(value)}" for name, value in row.terms.items())
+    yield f"reward {number_text(row.reward)} ({terms}), {printable(ending(row))}"
+    others = (f"row {one.row} {number_text(one.reward)}" for one in rollout.group(row.group) if one.row != row.row)
     yield f"others of its group: {', '.join(others) or 'none'}"
     yield paint.faint("\nprompt")
     yield printable(row.prompt_text)
@@ -157,7 +159,7 @@ class Paint:
         if not values:
             return f"; {self.kind} was not recorded"
         largest = max(map(abs, values.values()))
-        return f"; colour is {self.kind} ({KINDS[self.kind].says}), full at {_number(largest)}"
+        return f"; colour is {self.kind} ({KINDS[self.kind].says}), full at {number_text(largest)}"
 
     def tokens(self, row: RecordedRow, number: int) -> str:
         """A turn, each token on the colour of its value, those of the failing line underlined."""
@@ -181,7 +183,3 @@ class Paint:
         hue = _PURPLE if not KINDS[self.kind].signed else _BLUE if share > 0 else _ORANGE
         mixed = (round(255 + (part - 255) * min(1.0, 0.15 + 0.6 * abs(share))) for part in hue)
         return f"\x1b[30;48;2;{';'.join(map(str, mixed))}m"
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"

@@ -23,6 +23,11 @@ def ending(row: RecordedRow) -> str:
     return f"{verdict}{cause}{where}{counted}"
 
 
+def number_text(value: float | None) -> str:
+    """Four digits, or ``none``."""
+    return "none" if value is None else f"{value:.4g}"
+
+
 def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
     """What the sandbox said beside the verdict: headings and texts, empty ones left out."""
     outcome, case = row.outcome, row.outcome.get("failed_case")

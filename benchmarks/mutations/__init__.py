@@ -1,0 +1,12 @@
+"""The mistakes that ``benchmarks/mutants.py`` makes, one after another."""
+
+from mutations.credit import CREDIT
+from mutations.grading import GRADING
+from mutations.losses import LOSSES
+from mutations.models import MODELS
+from mutations.mutant import Mutant
+from mutations.runs import RUNS
+
+MUTANTS = [*RUNS, *LOSSES, *MODELS, *CREDIT, *GRADING]
+
+__all__ = ["MUTANTS", "Mutant"]
