@@ -36,11 +36,12 @@ from lit_rl.types import Completions
 
 
 class CausalLM(Policy):
-    """A causal language model: from a hub id, a local folder, a PEFT adapter folder, or from scratch.
+    """A causal language model: from a hub id, a local folder, a GGUF file, a PEFT adapter folder, or from scratch.
 
     Args:
-        model: hub id, folder of a model, or folder of a PEFT adapter (its base is loaded with it).
-            ``package:NAME/FOLDER`` names a folder inside an installed package.
+        model: hub id, folder of a model, GGUF file or folder with one, or folder of a PEFT adapter (its base is loaded
+            with it). ``package:NAME`` and ``package:NAME/PATH`` name the folder of an installed package and what is
+            inside.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: where the tokenizer comes from; by default, where the model comes from.

@@ -1,4 +1,4 @@
-"""Where weights and tokenizers come from: hub id, folder, adapter folder, package, or nothing at all."""
+"""Where weights and tokenizers come from: hub id, folder, adapter folder, GGUF file, package, or nothing at all."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ import torch
 from lit_rl.models.adapters import POLICY, add_reference_adapter, lora_config, read_adapter
 from lit_rl.models.bars import without_bars
 from lit_rl.models.family import plain_refusals
+from lit_rl.models.gguf import (
+    forget_packing,
+    forget_packing_of_config,
+    gguf_options,
+    unpacked,
+    without_gguf_bar,
+)
 from lit_rl.models.model_spec import ModelSpec
 from lit_rl.models.sources import (
     ADAPTER_CONFIG,
@@ -42,7 +49,7 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     on. A folder that declares the generic class is therefore read by that class.
 
     Args:
-        source: hub id or folder.
+        source: hub id, folder, or GGUF file, which holds its tokenizer.
         key: the configuration's key under which the source was given.
 
     Raises:
@@ -51,13 +58,16 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = resolve(tokenizer_home(source))
+    options: dict[str, str] = {}
+    if not (Path(folder).is_dir() and has_tokenizer(Path(folder))):
+        folder, options = gguf_options(folder)
     declared = Path(folder) / "tokenizer_config.json"
-    with plain_failures("tokenizer", folder, key):
-        if Path(folder).is_dir() and not has_tokenizer(Path(folder)):
+    with plain_failures("tokenizer", str(Path(folder, *options.values())) if options else folder, key):
+        if Path(folder).is_dir() and not options and not has_tokenizer(Path(folder)):
             raise FileNotFoundError("no file of a tokenizer")
         if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
             return PreTrainedTokenizerFast.from_pretrained(folder)
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, **options)
 
 
 def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
@@ -119,6 +129,9 @@ def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
+    home, file = gguf_options(source)
+    if file:
+        return _from_gguf(spec, home, file, key)
     require_model(source, key)
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
@@ -136,6 +149,28 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             # On some CPUs a 4-bit layer that ran once in eval mode goes on without gradients; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
+    return model
+
+
+def _from_gguf(spec: ModelSpec, home: str, file: dict[str, str], key: str) -> Any:
+    """The model of a GGUF file, its weights as plain numbers.
+
+    Raises:
+        ValueError: it is to be quantized again.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    path = str(Path(home) / file["gguf_file"])
+    if spec.quantization is not None:
+        raise ValueError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
+    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
+    with plain_failures("model", path, key), plain_refusals(path, spec.attention), without_gguf_bar():
+        if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
+            config = AutoConfig.from_pretrained(home, **file)
+            forget_packing_of_config(config, path)
+            return AutoModelForCausalLM.from_config(config, **options)
+        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **unpacked())
+    forget_packing(model, path)
     return model
 
 

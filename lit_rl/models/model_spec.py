@@ -14,7 +14,8 @@ class ModelSpec:
     """A causal language model and its adapters, described before anything is loaded.
 
     Args:
-        source: hub id, folder of a model, or folder of a PEFT adapter; ``None`` builds a model from ``config``.
+        source: hub id, folder of a model, GGUF file, or folder of a PEFT adapter; ``None`` builds a model from
+            ``config``.
         config: fields of a new model's configuration, ``model_type`` among them.
         lora: shape of new adapters; ``None`` for none.
         dtype: of the weights, by torch's name.

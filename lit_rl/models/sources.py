@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 from lit_rl.models.family import UnsupportedModelError
@@ -20,23 +20,38 @@ _SECONDS_TO_ANSWER = 4.0
 
 
 def resolve(source: str) -> str:
-    """Turn ``package:NAME/FOLDER`` into a folder, expand ``$VARIABLES``; leave hub ids as they are.
+    """Turn ``package:NAME/PATH`` into a path, expand ``$VARIABLES``; leave hub ids as they are.
+
+    The package's own code is not run: one that ships a model may import what is not installed here.
 
     Raises:
         FileNotFoundError: a path that looks local does not exist.
+        ModuleNotFoundError: the package is not installed.
     """
     if source.startswith("package:"):
-        package, _, folder = source.removeprefix("package:").partition("/")
-        return str(resources.files(package).joinpath(folder))
+        package, _, path = source.removeprefix("package:").partition("/")
+        return str(_package_folder(package, source) / path)
     source = os.path.expandvars(source)
-    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1
+    looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1 or source.endswith(".gguf")
     if looks_local and not Path(source).expanduser().exists():
-        raise FileNotFoundError(f"model folder not found: {source} (from {Path.cwd()}): give a folder or a hub id")
+        kind = "file" if source.endswith(".gguf") else "folder"
+        raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): give a folder or a hub id")
     return str(Path(source).expanduser()) if looks_local else source
 
 
+def _package_folder(package: str, source: str) -> Path:
+    """Where an installed package has its files."""
+    try:
+        found = find_spec(package)
+    except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
+        found = None
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(f"{source} needs the package {package}, which is not installed here", name=package)
+    return Path(next(iter(found.submodule_search_locations)))
+
+
 def require_model(source: str, key: str) -> None:
-    """Check whether a folder holds a model; hub ids pass.
+    """Check whether a folder holds a model; hub ids and GGUF files pass.
 
     Raises:
         FileNotFoundError: it has no ``config.json``.
@@ -44,8 +59,8 @@ def require_model(source: str, key: str) -> None:
     folder = Path(source)
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise FileNotFoundError(
-            f"{source} holds no model: it has no config.json ({key}); give the folder of a model or an adapter, such "
-            "as lit-rl export writes"
+            f"{source} holds no model: it has no config.json and no GGUF file ({key}); give the folder of a model or "
+            "an adapter, such as lit-rl export writes"
         )
 
 
@@ -109,8 +124,8 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
 def _failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[0][:200].rstrip(".") if lines else type(error).__name__
-    if Path(source).is_dir():
-        if kind == "tokenizer" and not has_tokenizer(Path(source)):
+    if Path(source).exists():
+        if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"
         return f"the {kind} in {source} ({key}) cannot be read: {said}"
     if not can_use_hub():
@@ -130,7 +145,7 @@ def without_retries(source: str) -> Iterator[None]:
     from huggingface_hub import constants
 
     before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or (not Path(source).is_dir() and not can_use_hub())
+    constants.HF_HUB_OFFLINE = before or (not Path(source).exists() and not can_use_hub())
     try:
         yield
     finally:
