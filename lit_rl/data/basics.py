@@ -9,9 +9,11 @@ from typing import Literal, Unpack
 from lightning.pytorch.utilities import rank_zero_info
 
 from lit_rl.data.basics_cases import MAX_PUBLIC_CASES
+from lit_rl.data.basics_chat import SOLVED, as_chat
 from lit_rl.data.basics_families import HELD_OUT, TELLABLE, TRAINED
 from lit_rl.data.basics_problems import Rendering, problems_of
 from lit_rl.data.options import TaskOptions
+from lit_rl.data.prompts import Form
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.types import Problem
 
@@ -21,6 +23,7 @@ _FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}
 class Basics(TaskDataModule):
     """Small functions in families: the prompt is signature and docstring, the completion is the body.
 
+    In instruct form a chat model is asked for the whole function and answers with one fenced block.
     Needs no network and no file. Training and validation never share a reference program, whatever the seed
     and however a docstring is worded. Each problem carries a demonstration in ``fields["demonstration"]``; in
     a fixed share of them it is the family's bug, so that imitation alone stays mediocre, greedy or sampled.
@@ -42,6 +45,8 @@ class Basics(TaskDataModule):
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
             imitation: see :mod:`lit_rl.data.basics_turns`. Their demonstration repeats the failed program in a share
             ``bug_share`` of them, as if nobody had read the feedback.
+        form: ``completion`` for base models, ``instruct`` for chat models.
+        few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.
 
     Raises:
@@ -70,6 +75,8 @@ class Basics(TaskDataModule):
         show_public_cases: bool = False,
         untold_constants: bool = False,
         second_turn_share: float = 0.0,
+        form: Form = "completion",
+        few_shot: int = 0,
         **options: Unpack[TaskOptions],
     ) -> None:
         super().__init__(**options)
@@ -90,6 +97,17 @@ class Basics(TaskDataModule):
             )
         if not 0 <= second_turn_share <= 1:
             raise ValueError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
+        if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
+            raise ValueError(
+                f"few_shot must be 0 to {len(SOLVED)} in instruct form and 0 in completion form, got {few_shot} in "
+                f"{form} form"
+            )
+        if form == "instruct" and second_turn_share:
+            raise ValueError(
+                f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
+            )
+        self.form: Form = form
+        self.few_shot = few_shot
         self.families = families
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
@@ -130,4 +148,5 @@ class Basics(TaskDataModule):
             for index, family in enumerate(families)
         ]
         turns = zip_longest(*columns)
-        return [problem for turn in turns for problem in turn if problem is not None]
+        problems = [problem for turn in turns for problem in turn if problem is not None]
+        return problems if self.form == "completion" else [as_chat(problem, self.few_shot) for problem in problems]

@@ -121,8 +121,8 @@ def function_prompt(beginning: str, form: Form, few_shot: int = 0) -> str | tupl
         return "".join(f"{head}{body}\n\n" for head, body in solved) + beginning
     turns: list[str] = []
     for head, body in solved:
-        turns += [_finish_request(head), fenced(head + body)]
-    return chat(*turns, _finish_request(beginning))
+        turns += [finish_request(head), fenced(head + body)]
+    return chat(*turns, finish_request(beginning))
 
 
 def task_prompt(
@@ -190,7 +190,8 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
     return chat("\n\n".join(parts), system=system)
 
 
-def _finish_request(beginning: str) -> str:
+def finish_request(beginning: str) -> str:
+    """What a chat model is asked: to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block."
         f"\n\n{fenced(beginning)}"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lit_rl.data.basics import Basics
+from lit_rl.data.basics_chat import SOLVED
 from lit_rl.data.basics_families import HELD_OUT, TRAINED
 from lit_rl.data.basics_problems import Rendering, normalised, problems_of
 from lit_rl.data.basics_turns import END_OF_TURN, REPAIR_TEMPLATE
@@ -291,3 +292,51 @@ def test_what_only_a_case_tells_needs_a_public_case(option: dict[str, Any]) -> N
         Basics(**option)
     with pytest.raises(ValueError, match=r"second_turn_share is a share in \[0, 1\], got 50"):
         Basics(num_public_cases=1, second_turn_share=50)
+
+
+def test_instruct_form_asks_for_the_same_programs(validation: list[Problem]) -> None:
+    asked = Basics(form="instruct", few_shot=2).problems("validation")
+    assert [problem.task_id for problem in asked] == [problem.task_id for problem in validation]
+    assert [problem.check for problem in asked] == [problem.check for problem in validation]
+    for problem, plain in zip(asked, validation, strict=True):
+        assert [message["role"] for message in problem.prompt] == ["user", "assistant"] * 2 + ["user"]
+        assert plain.prompt in problem.prompt[-1]["content"]
+        assert all(plain.prompt not in message["content"] for message in problem.prompt[:-1])
+        assert problem.program_prefix == ""
+
+
+def test_a_fenced_answer_passes_in_instruct_form_and_its_bug_does_not() -> None:
+    problems = Basics(form="instruct", num_validation_problems=26, bug_share=0.0).problems("validation")
+    solved = [problem.fields["demonstration"] for problem in problems]
+    wrong = [f"Here it is:\n{problem.fields['bug']}\n\nThis is it." for problem in problems]
+    with Sandbox(num_workers=1) as sandbox:
+        for answers, verdict in ((solved, Verdict.PASSED), (wrong, None)):
+            programs = [find_program(problem, answer) for problem, answer in zip(problems, answers, strict=True)]
+            assert all(program is not None for program in programs)
+            jobs = [(p.source, problem.check) for p, problem in zip(programs, problems, strict=True) if p is not None]
+            verdicts = {outcome.verdict for outcome in sandbox.judge_many(jobs)}
+            assert verdicts == {verdict} if verdict else Verdict.PASSED not in verdicts
+
+
+def test_examples_of_instruct_form_work_and_are_of_no_family(train: list[Problem], validation: list[Problem]) -> None:
+    shown = {normalised(head + body + "\n") for head, body in SOLVED}
+    assert not shown & (programs(train) | programs(validation))
+    spaces: list[dict[str, Any]] = [{} for _ in SOLVED]
+    for space, (head, body) in zip(spaces, SOLVED, strict=True):
+        exec(head + body, space)
+    assert [spaces[0]["mean"]([]), spaces[0]["mean"]([1, 2])] == [5, 1.5]
+    assert spaces[1]["shout"]("hey") == "HEY???"
+    assert [spaces[2]["odd"](n) for n in (7, 8, 9)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"few_shot": 1}, "0 in completion form, got 1"),
+        ({"few_shot": 4, "form": "instruct"}, "0 to 3 in instruct form"),
+        ({"second_turn_share": 0.5, "num_public_cases": 1, "form": "instruct"}, "second_turn_share is for completion"),
+    ],
+)
+def test_what_a_form_does_not_have_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Basics(**options)
