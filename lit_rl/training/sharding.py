@@ -36,7 +36,7 @@ def shard(
 
     Args:
         part: must be called as a whole: its forward is what gathers the weights outside its layers.
-        mesh: ranks to spread over.
+        mesh: all ranks, to spread over: [ranks], or [replicas, ranks of each] for several whole copies.
         param_dtype: of gathered parameters; shares and optimizer keep the weights' own.
         reduce_dtype: of gradients while they are summed.
         activation_checkpointing: compute each layer's activations again in the backward pass.
@@ -90,16 +90,14 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
 
     Args:
         unit: real on rank 0; the same modules, real or on the meta device, on the others.
-        mesh: its first rank is the source.
+        mesh: of all ranks; rank 0 is the source.
         filled: what was filled already, by the identity of the tensor it replaced: ``(replaced, replacement)``.
     """
     device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
-    group = mesh.get_group()
-    source = dist.get_global_rank(group, 0)
     own = list(_tensors_outside_units(unit))
     kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
-    dist.broadcast_object_list(kinds, source, group=group)
+    dist.broadcast_object_list(kinds, 0)
     if [kind[:2] for kind in mine] != [kind[:2] for kind in kinds[0]]:
         raise RuntimeError(f"rank 0 built another {type(unit).__name__} than this rank: set load_on_rank_zero to false")
     # Adapters of a base without memory may have another dtype than real ones; that of rank 0 is right.
@@ -108,7 +106,7 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
             real = (
                 torch.empty(tensor.shape, dtype=dtype, device=device) if tensor.is_meta else tensor.detach().to(device)
             )
-            dist.broadcast(real, source, group=group)
+            dist.broadcast(real, 0)
             fresh = nn.Parameter(real, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else real
             filled[id(tensor)] = (tensor, fresh)
             filled[id(fresh)] = (fresh, fresh)
@@ -134,7 +132,7 @@ def _modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
 def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
     """Whether the flag is set on any rank."""
     count = torch.tensor(int(flag), device=mesh.device_type)
-    dist.all_reduce(count, op=dist.ReduceOp.MAX, group=mesh.get_group())
+    dist.all_reduce(count, op=dist.ReduceOp.MAX)
     return bool(count)
 
 

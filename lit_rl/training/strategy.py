@@ -1,4 +1,4 @@
-"""The strategy ``fsdp2``: Lightning's model-parallel strategy, made to shard over all ranks and to resume exactly."""
+"""The strategy ``fsdp2``: Lightning's model-parallel strategy, made to shard over ranks and to resume exactly."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.optim import Optimizer
 
+from lit_rl.bounds import require_at_least
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.phases import where
 from lit_rl.training.sharding import layers_of, shard
@@ -42,6 +44,9 @@ class FSDP2Strategy(ModelParallelStrategy):
             the optimizer keep the weights' dtype (float32 masters).
         reduce_dtype: dtype in which gradients are summed; ``None`` for that of the gathered weights.
         activation_checkpointing: compute the activations of each layer again instead of keeping them.
+        replicas: how many whole copies of the weights there are (HSDP). Each is spread over ``ranks / replicas``
+            neighbouring ranks. With one replica per node, layers are gathered inside a node, and only the summed
+            gradients of each rank's share travel between nodes. 1 spreads the weights over all ranks.
         load_on_rank_zero: only rank 0 builds or reads the weights and sends them to the others layer by layer, so
             that a node holds one copy in memory, not one per rank.
         timeout_minutes: how long a rank waits for the others before the run ends with a message.
@@ -55,6 +60,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         param_dtype: str | None = None,
         reduce_dtype: str | None = "float32",
         activation_checkpointing: bool = False,
+        replicas: int = 1,
         load_on_rank_zero: bool = False,
         timeout_minutes: float = 30.0,
         process_group_backend: str | None = None,
@@ -64,15 +70,35 @@ class FSDP2Strategy(ModelParallelStrategy):
         # Without mixed precision the gradients' own dtype may be wider (float64) and must not be narrowed.
         self.reduce_dtype = None if param_dtype is None or reduce_dtype is None else torch_dtype(reduce_dtype)
         self.activation_checkpointing = activation_checkpointing
+        require_at_least(1, replicas=replicas)
+        self.replicas = replicas
+        self.shard_mesh: DeviceMesh | None = None
         self.load_on_rank_zero = load_on_rank_zero
         self.timeout_minutes = timeout_minutes
 
     # -- placing weights -----------------------------------------------------------------------------------
 
     def setup_environment(self) -> None:
-        """Shard over all ranks; Lightning's default is the number of nodes."""
-        self._data_parallel_size = self.num_nodes * self.num_processes
+        """Shard over all ranks, or over those of a replica; Lightning's default is the number of nodes.
+
+        Raises:
+            ValueError: the ranks cannot be divided into this many replicas.
+        """
+        ranks = self.num_nodes * self.num_processes
+        if ranks % self.replicas:
+            raise ValueError(
+                f"replicas={self.replicas} does not divide the number of ranks, {self.num_nodes} nodes x "
+                f"{self.num_processes} devices = {ranks}: use the number of nodes, or 1"
+            )
+        # Every rank has data of its own; how weights are spread is another matter.
+        self._data_parallel_size = ranks
         super().setup_environment()
+        kind = self.root_device.type
+        self.shard_mesh = (
+            self.device_mesh["data_parallel"]
+            if self.replicas == 1
+            else init_device_mesh(kind, (self.replicas, ranks // self.replicas), mesh_dim_names=("replica", "share"))
+        )
 
     @contextmanager
     def model_sharded_context(self) -> Iterator[None]:
@@ -89,10 +115,11 @@ class FSDP2Strategy(ModelParallelStrategy):
         total = sum(p.numel() for part in parts.values() for p in part.parameters())
         shared = any(getattr(part, "shares_prompts", False) for part in fresh.values())
         units = sum(len(layers_of(part)) + 1 for part in parts.values())
+        assert self.shard_mesh is not None
         for part in parts.values():
             shard(
                 part,
-                self.device_mesh["data_parallel"],
+                self.shard_mesh,
                 param_dtype=self.param_dtype,
                 reduce_dtype=self.reduce_dtype,
                 activation_checkpointing=self.activation_checkpointing,
@@ -102,7 +129,9 @@ class FSDP2Strategy(ModelParallelStrategy):
             own = sum(_share(p).numel() for part in parts.values() for p in part.parameters())
             rank_zero_info(
                 f"fsdp2: {' and '.join(parts)}, {total:,} parameters in {units} units, spread over {self.world_size} "
-                f"rank{'s' if self.world_size > 1 else ''}; rank 0 holds {own:,}; gathered in {dtype}"
+                f"rank{'s' if self.world_size > 1 else ''}"
+                + (f" in {self.replicas} replicas" if self.replicas > 1 else "")
+                + f"; rank 0 holds {own:,}; gathered in {dtype}"
                 + (", activations computed twice" if self.activation_checkpointing else "")
                 + (", a prompt once for each completion" if shared else "")
             )
