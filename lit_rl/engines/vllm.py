@@ -1,0 +1,270 @@
+"""Sampling with vLLM in the trainer's own process: one engine per rank, with a copy of the weights."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_rl.bounds import require_at_least, require_share
+from lit_rl.engines.base import Engine, Session
+from lit_rl.engines.vllm_package import describe_model, own_random_numbers, repack_tied_heads, require_vllm, start
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.codec import Codec
+from lit_rl.models.policy import Policy
+from lit_rl.models.whole_weights import require_whole, whole_weights
+from lit_rl.training.modes import evaluating
+from lit_rl.training.phases import phase
+from lit_rl.types import Generation, Request, Sampling, StopReason
+
+_NO_LIMIT = 1 << 30
+
+
+class VLLM(Engine):
+    """vLLM in the trainer's process, on the trainer's device.
+
+    Each rank has a whole engine (no tensor parallelism, no further process). It starts with the first session. Before a
+    session, if the policy has learned since the last one, its weights arrive by vLLM's own reload: gathered from all
+    ranks one layer at a time, adapters merged on the way.
+
+    The sampler's log-probabilities are of the distribution that was sampled from. They differ from those of the
+    training forward by rounding; ``sampling/logprob_gap`` tells how much, see ``docs/engines.md``.
+
+    Args:
+        dtype: of vLLM's weights and activations; ``None`` for the policy's. The trainer's own keeps the gap small.
+        memory_share: share of the device's memory for vLLM's weights and cache together. Leave the rest to training.
+        cache_gigabytes: size of the cache instead, whatever else takes memory; on a CPU give this.
+        max_row_tokens: longest row, prompt and completion together; ``None`` for as long as the policy can read.
+        max_rows: most rows sampled at the same time.
+        eager: run the model as it is, without compiling it or capturing graphs: starts faster, samples slower.
+        sleep: give the device's memory back between sessions; weights wait in the node's memory meanwhile.
+        in_rounds: ask for the next turn only once every row has finished its turn. Which rows are computed together
+            then does not depend on timing, and a resumed run samples the same. ``false`` is faster with several turns.
+        options: further arguments of ``vllm.LLM``, by name.
+
+    Raises:
+        ModuleNotFoundError: at the first session: vllm is not installed.
+        ImportError: at the first session: vllm is too old.
+        ValueError: at the first session: vLLM does not know the policy's architecture, or cannot run it here.
+    """
+
+    def __init__(
+        self,
+        dtype: str | None = None,
+        memory_share: float = 0.4,
+        cache_gigabytes: float | None = None,
+        max_row_tokens: int | None = None,
+        max_rows: int = 256,
+        eager: bool = False,
+        sleep: bool = False,
+        in_rounds: bool = True,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        require_share(memory_share=memory_share)
+        require_at_least(1, max_rows=max_rows, max_row_tokens=max_row_tokens)
+        self.dtype = dtype
+        self.memory_share = memory_share
+        self.cache_gigabytes = cache_gigabytes
+        self.max_row_tokens = max_row_tokens
+        self.max_rows = max_rows
+        self.eager = eager
+        self.sleep = sleep
+        self.in_rounds = in_rounds
+        self.options = options or {}
+        self.arrivals = 0
+        self._llm: Any = None
+        self._holds: tuple[int, int] | None = None  # which policy's weights, of which version
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        """Weights arrive at the start if they are newer than vLLM's; see :class:`VLLM`."""
+        model = require_whole(policy, "VLLM")
+        model.load()
+        with evaluating(model), torch.no_grad(), phase("sampling"), own_random_numbers(model.device):
+            self._start(model)
+            self._renew(model)
+            session = VLLMSession(self._llm.llm_engine, model.codec, sampling, model.version, self._most_tokens())
+            try:
+                yield session
+            finally:
+                session.end()
+                if self.sleep:
+                    self._llm.sleep(level=1)
+
+    def mark_stale(self) -> None:
+        """The weights have changed: the next session has them arrive."""
+        self._holds = None
+
+    def close(self) -> None:
+        """End vLLM and free its memory."""
+        if self._llm is not None:
+            self._llm.llm_engine.engine_core.shutdown()
+            self._llm = self._holds = None
+
+    # -- weights ---------------------------------------------------------------------------------------------
+
+    def _start(self, policy: CausalLM) -> None:
+        if self._llm is not None:
+            return
+        require_vllm("VLLM")
+        with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
+            describe_model(policy, Path(folder))
+            self._llm = start(Path(folder), self._arguments(policy))
+        if self.sleep:
+            self._llm.sleep(level=1)
+
+    def _arguments(self, policy: CausalLM) -> Mapping[str, Any]:
+        """What ``vllm.LLM`` is started with."""
+        longest = self.max_row_tokens or policy.codec.max_positions
+        arguments: dict[str, Any] = {
+            "dtype": self.dtype or policy.dtype,
+            "gpu_memory_utilization": self.memory_share,
+            "max_num_seqs": self.max_rows,
+            "enforce_eager": self.eager,
+            "enable_sleep_mode": self.sleep,
+        }
+        if longest < _NO_LIMIT:
+            arguments["max_model_len"] = longest
+        if self.cache_gigabytes is not None:
+            arguments["kv_cache_memory_bytes"] = int(self.cache_gigabytes * 2**30)
+        return arguments | self.options
+
+    def _renew(self, policy: CausalLM) -> None:
+        """Have the weights arrive unless vLLM holds them; all ranks alike."""
+        if self.sleep:
+            self._llm.wake_up(tags=["weights"])
+        if self._holds != (id(policy), policy.version):
+            with phase("sending weights to vllm"):
+                self._arrive(policy)
+            self._holds = id(policy), policy.version
+            self.arrivals += 1
+        if self.sleep:
+            self._llm.wake_up(tags=["kv_cache"])
+        # Also without an arrival: what is computed then does not depend on what was sampled before.
+        self._llm.reset_prefix_cache()
+
+    def _arrive(self, policy: CausalLM) -> None:
+        """Send every weight through vLLM's reload call."""
+        weights = whole_weights(policy)
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights, "is_checkpoint_format": True})
+        for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
+            pass
+        self._llm.collective_rpc(repack_tied_heads)
+
+    def _most_tokens(self) -> int:
+        return int(self._llm.llm_engine.model_config.max_model_len)
+
+
+class VLLMSession(Session):
+    """Requests inside one vLLM engine; its scheduler batches them.
+
+    Args:
+        engine: vLLM's ``LLMEngine``, in this process.
+        codec: of the policy; says what ends a row.
+        sampling: of all requests.
+        version: of the weights that sample.
+        most_tokens: of a row.
+    """
+
+    _numbers = count()
+
+    def __init__(self, engine: Any, codec: Codec, sampling: Sampling, version: int, most_tokens: int) -> None:
+        self._engine = engine
+        self._codec = codec
+        self._sampling = sampling
+        self._version = version
+        self._most_tokens = most_tokens
+        self._open: dict[str, _Row] = {}
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
+        for request in requests:
+            if len(request.prompt_ids) >= self._most_tokens:
+                raise ValueError(
+                    f"the prompt of row {request.row} has {len(request.prompt_ids)} tokens, and a row of vllm holds "
+                    f"{self._most_tokens}: raise max_row_tokens of the engine, or leave the problem out"
+                )
+        for request in requests:
+            name = f"{next(self._numbers)}"
+            self._open[name] = _Row(request)
+            self._engine.add_request(name, {"prompt_token_ids": list(request.prompt_ids)}, self._params(request))
+
+    def step(self) -> list[Generation]:
+        """One step of vLLM: a token for each running row, or the prompts of some."""
+        if not self._open:
+            return []
+        outputs = self._engine.step()
+        done = [(output.request_id, reason) for output in outputs if (reason := self._take(output)) is not None]
+        return [self._close(name, reason) for name, reason in done]
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that vLLM has not finished."""
+        return len(self._open)
+
+    def end(self) -> None:
+        """Drop what was not answered."""
+        if self._open:
+            self._engine.abort_request(list(self._open))
+            self._open.clear()
+            while self._engine.has_unfinished_requests():
+                self._engine.step()
+
+    def _params(self, request: Request) -> Any:
+        """The request as vLLM's ``SamplingParams``: a seed of its own, the log-probability of each sampled token."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        sampling = self._sampling
+        return SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            seed=request.stream if sampling.temperature > 0 else None,
+            max_tokens=request.max_tokens,
+            stop_token_ids=sorted(self._codec.eos_ids),
+            ignore_eos=True,  # the ids above are all that end a row
+            logprobs=0,
+            detokenize=False,
+            # Only a row that a string may end is looked at token by token.
+            output_kind=RequestOutputKind.DELTA if request.stop_strings else RequestOutputKind.FINAL_ONLY,
+        )
+
+    def _take(self, output: Any) -> StopReason | None:
+        """Append what a step wrote of one row; why the row ends with it, if it does."""
+        row = self._open.get(output.request_id)
+        if row is None:
+            return None
+        written = output.outputs[0]
+        for index, found in zip(written.token_ids, written.logprobs, strict=True):
+            row.ids.append(int(index))
+            row.logprobs.append(float(found[index].logprob))
+            if self._codec.holds_stop(row.ids, row.request.stop_strings) and row.ids[-1] not in self._codec.eos_ids:
+                if not output.finished:
+                    self._engine.abort_request([output.request_id])
+                return StopReason.STOP_STRING
+        if not output.finished:
+            return None
+        if written.finish_reason not in ("stop", "length"):
+            raise RuntimeError(
+                f"vllm ended row {row.request.row} with {written.finish_reason}: see its log (VLLM_LOGGING_LEVEL=INFO)"
+            )
+        return StopReason.EOS if row.ids[-1] in self._codec.eos_ids else StopReason.LENGTH
+
+    def _close(self, name: str, reason: StopReason) -> Generation:
+        row = self._open.pop(name)
+        return Generation(row.request.row, tuple(row.ids), tuple(row.logprobs), reason, self._version)
+
+
+class _Row:
+    """What has been written for a request."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []

