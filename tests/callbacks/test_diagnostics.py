@@ -5,137 +5,303 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, build_module, fit
+from support.ill_runs import (
+    Constant,
+    EvenText,
+    Falling,
+    Judged,
+    NeverRenewed,
+    Noise,
+    OfGroup,
+    PassesOddTexts,
+    Programs,
+    Says,
+    Shifted,
+)
+from support.small_runs import SaveAt, build_module, fit
 
-from lit_rl.callbacks import Diagnostics
-from lit_rl.engines import InProcess
-from lit_rl.engines.in_process import InProcessSession
-from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.rollout import FinishedRollout
-from lit_rl.types import Completions, Generation, Judgement, Sampling
+from lit_rl import diagnosis
+from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
+from lit_rl.data import Corridor, Sorting
+from lit_rl.diagnosis import RULES, Rule, RunSoFar
+from lit_rl.diagnosis.reward_rules import common_end
+from lit_rl.execution import TokenTarget
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
+from lit_rl.modules import GRPO, PPO, Objective
+from lit_rl.rewards import CorridorReward, SortingReward
+from lit_rl.rollout import Rollout
+from lit_rl.types import Judgement, Problem, Sampling
 
 FEW = 3
+LET_PASS = ("truncated",)
+"""Tiny rows always end at the limit."""
 
 
-def found(tokenizer: str, folder: Path, rollouts: int = FEW, **arguments: Any) -> dict[str, str]:
-    """What is said of a run, by rule. Tiny rows always end at the limit, so truncation is let pass unless asked for."""
-    limits = {"truncated": 1.0} | arguments.pop("limits", {})
-    callback = Diagnostics(patience=FEW, **limits)
-    fit(build_module(tokenizer, max_rollouts=rollouts, **arguments), folder, callbacks=[callback])
-    assert len({diagnosis.rule for diagnosis in callback.found}) == len(callback.found), "a rule speaks once"
-    return {diagnosis.rule: diagnosis.message for diagnosis in callback.found}
+def found(
+    module: Any, folder: Path, rules: Sequence[Rule] = (), leave_out: Sequence[str] = LET_PASS, **run: Any
+) -> Any:
+    """What is said of a run, by rule; each speaks once."""
+    callback = Diagnostics(FEW, rules=rules, leave_out=leave_out)
+    fit(module, folder, callbacks=[callback, *run.pop("callbacks", [])], **run)
+    assert len({one.rule for one in callback.found}) == len(callback.found), "a rule speaks once"
+    return {one.rule: one for one in callback.found}
 
 
-class Constant(RewardTerm):
-    """The same for all rows."""
-
-    default_name = "constant"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(self.weight * 0.0) for _ in judgements]
+LONGER = Sampling(num_samples=4, max_tokens=12)
 
 
-class OfGroup(RewardTerm):
-    """The same for all rows of a group."""
-
-    default_name = "group"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(float(number)) for number in completions.group_ids.tolist()]
+def sgd(lr: float) -> Any:
+    return partial(torch.optim.SGD, lr=lr)
 
 
-class Falling(EvenBytes):
-    """Less and less with every rollout."""
-
-    calls = 0
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        self.calls += 1
-        scale = 1.0 if self.calls <= FEW else 0.1
-        return [TermScore(scale * (one.value or 0.0)) for one in super().score(completions, judgements)]
+def adam(lr: float) -> Any:
+    return partial(torch.optim.Adam, lr=lr)
 
 
-class Off(InProcess):
-    """Reports log-probabilities that are not those of the weights."""
-
-    def session(self, policy: Any, sampling: Sampling) -> Any:
-        inner = super().session(policy, sampling)
-
-        class Shifted:
-            def __enter__(self) -> Any:
-                session: InProcessSession = inner.__enter__()
-                step = session.step
-
-                def shifted() -> list[Generation]:
-                    return [
-                        Generation(g.row, g.ids, tuple(p - 0.2 for p in g.logprobs), g.reason, g.weights_version)
-                        for g in step()
-                    ]
-
-                session.step = shifted  # type: ignore[method-assign]
-                return session
-
-            def __exit__(self, *left: Any) -> Any:
-                return inner.__exit__(*left)
-
-        return Shifted()
-
-
-PROVOKED: dict[str, tuple[dict[str, Any], str]] = {
-    "flat_reward": ({"rewards": [Constant()]}, "all rewards of the last 3 rollouts were 0"),
-    "flat_groups": ({"rewards": [OfGroup()]}, "100% of the groups have equal rewards"),
-    "truncated": ({"limits": {"truncated": 0.9}}, "of the completions are cut by the token limit"),
-    "sampler_gap": ({"engine": Off()}, "sampler and trainer differ by 0.2 nats"),
-    "still_weights": (
-        {"optimizer": partial(torch.optim.SGD, lr=1e-30), "rollouts": FEW + 1},
-        "the learning rate 1e-30 is too small",
+# Runs of the tiny model, by the rule that they provoke: arguments of module and callback, and a part of what is said.
+PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "flat_reward": ({"rewards": [Constant()]}, {}, "all rewards of the last 3 rollouts were 0"),
+    "flat_groups": ({"rewards": [OfGroup()]}, {}, "100% of the groups have equal rewards"),
+    "truncated": (
+        {},
+        {"leave_out": (), "rules": [diagnosis.Truncated(0.9)]},
+        "of the completions are cut by the token limit",
     ),
-    "collapse": ({"rewards": [Falling()], "rollouts": 2 * FEW}, "lower the learning rate (0.5)"),
+    "sampler_gap": ({"engine": Shifted()}, {}, "sampler and trainer differ by 0.2 nats"),
+    "still_weights": ({"optimizer": sgd(1e-30), "max_rollouts": FEW + 1}, {}, "the learning rate 1e-30 is too small"),
+    "jumping_weights": (
+        {"optimizer": adam(0.5), "max_rollouts": FEW + 1, "rewards": [Noise()]},
+        {},
+        "the learning rate 0.5 is far too high",
+    ),
+    "collapse": ({"rewards": [Falling(FEW)], "max_rollouts": 2 * FEW}, {}, "lower the learning rate (0.5)"),
+    "stale_engine": ({"engine": NeverRenewed(), "max_rollouts": FEW + 2}, {}, "weights that are 2.0 rollouts old"),
+    "timed_out": (
+        {"sandbox": Judged(Verdict.TIMED_OUT, 0.4)},
+        {"data": Programs(batch_size=3)},
+        "of the programs time out",
+    ),
+    "infrastructure": (
+        {"sandbox": Judged(Verdict.INFRASTRUCTURE_FAILURE, 0.09)},
+        {"data": Programs(batch_size=3)},
+        "of the programs could not be judged for reasons that are ours",
+    ),
+    "format_falling": (
+        {"engine": Says("```\nx\n```", FEW), "sandbox": Judged(), "max_rollouts": 2 * FEW, "sampling": LONGER},
+        {"data": Programs(batch_size=3), "leave_out": ["truncated", "sampler_gap", "flat_reward"]},
+        "with a program in a fenced block fell from 100% to 67%",
+    ),
 }
 
 
 @pytest.mark.parametrize("rule", list(PROVOKED))
 def test_each_rule_names_its_cause_and_no_other(byte_tokenizer: str, tmp_path: Path, rule: str) -> None:
-    arguments, said = PROVOKED[rule]
-    messages = found(byte_tokenizer, tmp_path, **arguments)
+    of_module, of_callback, said = PROVOKED[rule]
+    messages = found(build_module(byte_tokenizer, **({"max_rollouts": FEW} | of_module)), tmp_path, **of_callback)
     assert list(messages) == [rule]
-    assert said in messages[rule] and "\n" not in messages[rule] and "docs/metrics.md" in messages[rule]
+    message = messages[rule].message
+    assert said in message and "\n" not in message and f"docs/monitoring.md#{rule}" in message
 
 
-def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:
-    assert found(byte_tokenizer, tmp_path, rollouts=8) == {}
-
-
-def test_nothing_is_said_before_the_patience_is_over(byte_tokenizer: str, tmp_path: Path) -> None:
-    assert found(byte_tokenizer, tmp_path, rollouts=FEW - 1, rewards=[Constant()]) == {}
+def corridor(critic_lr: float, rewards: list[Any], max_rollouts: int, **kwargs: Any) -> PPO:
+    return PPO(
+        CorridorPolicy(num_cells=5),
+        critic=CorridorCritic(num_cells=5),
+        sampling=Sampling(num_samples=4, max_tokens=6),
+        rewards=rewards,
+        critic_lr=critic_lr,
+        gradient_clip_norm=None,
+        critic_gradient_clip_norm=None,
+        max_rollouts=max_rollouts,
+        **kwargs,
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("timed_out", "20% of the programs time out"), ("infrastructure_failure", "20% of the programs could not be")],
+    ("rate", "speaks"), [(1e-12, True), (0.3, False)], ids=["a critic that stays", "a critic that learns"]
 )
-def test_shares_of_verdicts_are_watched(name: str, said: str, tmp_path: Path) -> None:
-    """Programs that hang take longer than a test may: the numbers of such a run are given by hand."""
-    from types import SimpleNamespace
+def test_a_critic_that_explains_nothing_is_called_useless(tmp_path: Path, rate: float, speaks: bool) -> None:
+    module = corridor(rate, [CorridorReward()], 8, optimizer=adam(0.05))
+    messages = found(module, tmp_path, [diagnosis.UselessCritic(after=4)], data=Corridor(num_cells=5))
+    assert ("useless_critic" in messages) == speaks
+    if speaks:
+        assert "the critic explains " in messages["useless_critic"].message
 
-    module: Any = SimpleNamespace(
-        rollout_step=0, sampling=Sampling(), policy=torch.nn.Linear(1, 1), at_hand=SimpleNamespace(found={})
+
+@pytest.mark.parametrize(("rate", "speaks"), [(30.0, True), (0.5, False)], ids=["diverges", "converges"])
+def test_a_loss_that_explodes_is_told(tmp_path: Path, rate: float, speaks: bool) -> None:
+    module = corridor(rate, [CorridorReward()], 8, optimizer=sgd(0.01))
+    messages = found(module, tmp_path, data=Corridor(num_cells=5))
+    assert ("exploding_loss" in messages) == speaks
+    if speaks:
+        assert "critic/value_loss went from" in messages["exploding_loss"].message
+
+
+def sorting(lr: float, max_rollouts: int = 10, **kwargs: Any) -> GRPO:
+    return GRPO(
+        SortingPolicy(init_seed=0),
+        sampling=Sampling(num_samples=16, max_tokens=3),
+        rewards=[SortingReward()],
+        optimizer=adam(lr),
+        gradient_clip_norm=None,
+        max_rollouts=max_rollouts,
+        **kwargs,
     )
-    trainer: Any = SimpleNamespace(is_global_zero=True, loggers=[])
-    callback, nothing = Diagnostics(patience=2), {"reward/mean": 0.5, "reward/std": 0.5}
-    for share in (0.0, 0.0, 0.404, 0.404, 0.404):
-        module.rollout_step += 1
-        metrics = nothing | {f"verdict/{name}_fraction": share}
-        callback.on_rollout_end(trainer, module, FinishedRollout(None, None, None, metrics))  # type: ignore[arg-type]
-    (diagnosis,) = [one for one in callback.found if one.rule != "still_weights"]
-    assert diagnosis.rollout == 3 and said in diagnosis.message
 
 
-@pytest.mark.parametrize("wrong", [{"patience": 0}, {"truncated": 1.5}, {"sampler_gap": 0.0}])
-def test_thresholds_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Diagnostics(**wrong)
+SORTED: dict[str, tuple[dict[str, Any], str]] = {
+    "exploding_kl": ({"num_epochs": 6}, "the updates of one rollout move the policy by "),
+    "entropy_collapse": ({}, "the entropy fell from 1"),
+    "reference_drifted": ({"objective": Objective(kl_coef=1e-6)}, "nats a token from its reference"),
+}
+
+
+@pytest.mark.parametrize("rule", list(SORTED))
+@pytest.mark.parametrize(("rate", "speaks"), [(1.0, True), (0.003, False)], ids=["fast", "slow"])
+def test_a_policy_that_runs_away_is_told_by_what_it_leaves(
+    tmp_path: Path, rule: str, rate: float, speaks: bool
+) -> None:
+    arguments, said = SORTED[rule]
+    messages = found(sorting(rate, **arguments), tmp_path, data=Sorting())
+    assert (rule in messages) == speaks
+    if speaks:
+        assert said in messages[rule].message
+
+
+@pytest.mark.parametrize(
+    ("judge", "speaks"), [(PassesOddTexts(), True), (Judged(share=0.5), False)], ids=["hacked", "honest"]
+)
+def test_reward_that_rises_while_pass_at_1_falls_shows_three_completions(
+    byte_tokenizer: str, tmp_path: Path, judge: Judged, speaks: bool
+) -> None:
+    """Even bytes are paid, and programs pass by their odd bytes."""
+    module = build_module(
+        byte_tokenizer,
+        sandbox=judge,
+        rewards=[EvenText()],
+        optimizer=adam(0.03),
+        max_rollouts=18,
+        validation_sampling={"sampled": Sampling(num_samples=8, max_tokens=6)},
+    )
+    messages = found(
+        module,
+        tmp_path,
+        callbacks=[ExecutionEvaluation()],
+        data=Programs(batch_size=3),
+        limit_val_batches=1.0,
+        val_check_interval=6,
+        check_val_every_n_epoch=None,
+    )
+    assert ("reward_hacking" in messages) == speaks
+    if speaks:
+        one = messages["reward_hacking"]
+        assert "val/sampled/pass@1 fell from" in one.message
+        assert one.details.count("reward ") == 3 and "wrong_answer" in one.details
+
+
+ENDS: dict[str, tuple[Judged, dict[str, Any], str]] = {
+    "nothing but a stop string": (
+        Judged(Verdict.SYNTAX_ERROR),
+        {"stop_strings": tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")},
+        "a stop string ends",
+    ),
+    "the token limit": (Judged(Verdict.WRONG_ANSWER), {}, "cut by the token limit: raise sampling.max_tokens"),
+}
+
+
+@pytest.mark.parametrize("end", list(ENDS))
+def test_a_flat_reward_says_what_most_rows_have_in_common(byte_tokenizer: str, tmp_path: Path, end: str) -> None:
+    judge, task, said = ENDS[end]
+    module = build_module(byte_tokenizer, sandbox=judge, rewards=[Constant()], sampling=LONGER, max_rollouts=FEW)
+    one = found(module, tmp_path, data=Programs(batch_size=3, **task))["flat_reward"]
+    assert said in one.message
+    assert one.details.count("reward 0") == 3
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Outcome(Verdict.NO_PROGRAM), "100% end as no_program; no program is found"),
+        (Outcome(Verdict.WRONG_ANSWER, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
+        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError"),
+        (Outcome(Verdict.SYNTAX_ERROR), "does a stop string or the token limit cut them"),
+        (Outcome(Verdict.OUTPUT_LIMIT), "do the tests fit it"),
+    ],
+)
+def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
+    completions: Any = SimpleNamespace(
+        stop_reasons=["eos", "eos"], lengths=torch.tensor([3, 3]), problems=[Problem("a", "a", TokenTarget())] * 2
+    )
+    judgements = tuple(Judgement(problem, None, outcome) for problem in completions.problems)
+    assert said in common_end(Rollout(completions, judgements))
+
+
+def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:
+    assert found(build_module(byte_tokenizer, max_rollouts=8), tmp_path) == {}
+
+
+def test_nothing_is_said_before_the_patience_is_over(byte_tokenizer: str, tmp_path: Path) -> None:
+    module = build_module(byte_tokenizer, max_rollouts=FEW - 1, rewards=[Constant()])
+    assert found(module, tmp_path) == {}
+
+
+def test_a_run_that_goes_on_hears_nothing_twice(byte_tokenizer: str, tmp_path: Path) -> None:
+    first, second = Diagnostics(FEW, leave_out=LET_PASS), Diagnostics(FEW, leave_out=LET_PASS)
+    module = build_module(byte_tokenizer, max_rollouts=4, rewards=[Constant()])
+    fit(module, tmp_path, callbacks=[first, SaveAt(4, tmp_path / "four.ckpt")])
+    module = build_module(byte_tokenizer, max_rollouts=6, rewards=[Constant()])
+    fit(module, tmp_path, callbacks=[second], ckpt_path=str(tmp_path / "four.ckpt"))
+    assert [one.rollout for one in first.found] == [FEW]
+    assert second.found == first.found
+
+
+class Short(Rule):
+    """A rule as a researcher writes it."""
+
+    name = "short"
+    page = ""
+
+    def __init__(self, at_least: float = 5.0) -> None:
+        self.at_least = at_least
+
+    def look(self, run: RunSoFar) -> str:
+        length = run.mean("completion/length")
+        return f"{length:.0f} tokens" if length is not None and length < self.at_least else ""
+
+
+def test_rules_of_ones_own_are_asked_and_take_the_place_of_those_with_their_name(
+    byte_tokenizer: str, tmp_path: Path
+) -> None:
+    module = build_module(byte_tokenizer, max_rollouts=FEW)
+    assert found(module, tmp_path, rules=[Short(100.0)])["short"].message == "6 tokens"
+    rules = Diagnostics(rules=[diagnosis.Truncated(0.9), Short()]).rules
+    assert len(rules) == len(RULES) + 1
+    assert [rule.at_most for rule in rules if isinstance(rule, diagnosis.Truncated)] == [0.9]
+
+
+def test_each_rule_has_a_name_of_its_own_and_an_entry_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if f"### {name}\n" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Diagnostics(patience=0), "patience"),
+        (lambda: Diagnostics(leave_out=["colapse"]), "colapse"),
+        (lambda: diagnosis.Truncated(1.5), "at_most"),
+        (lambda: diagnosis.FirstRatio(0.0), "at_most"),
+        (lambda: diagnosis.ExplodingLoss(factor=0.5), "factor"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused(build: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        build()

@@ -1,0 +1,64 @@
+"""Rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` asks them.
+
+A rule of your own is one class in one file, see :class:`Rule`.
+"""
+
+from lit_rl.diagnosis.base import Diagnosis, Rule
+from lit_rl.diagnosis.first_ratio import FirstRatio
+from lit_rl.diagnosis.program_rules import FormatFalling, Infrastructure, TimedOut, Truncated
+from lit_rl.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
+from lit_rl.diagnosis.so_far import RunSoFar
+from lit_rl.diagnosis.update_rules import (
+    EntropyCollapse,
+    ExplodingKL,
+    ExplodingLoss,
+    ReferenceDrifted,
+    StaleEngine,
+    UselessCritic,
+)
+from lit_rl.diagnosis.weight_rules import JumpingWeights, StillWeights
+
+RULES: tuple[type[Rule], ...] = (
+    FlatReward,
+    FlatGroups,
+    RewardCollapse,
+    RewardHacking,
+    FormatFalling,
+    Truncated,
+    TimedOut,
+    Infrastructure,
+    FirstRatio,
+    StaleEngine,
+    StillWeights,
+    JumpingWeights,
+    ExplodingLoss,
+    ExplodingKL,
+    EntropyCollapse,
+    ReferenceDrifted,
+    UselessCritic,
+)
+"""All that come with the package; the callback asks each, with its defaults, unless told otherwise."""
+
+__all__ = [
+    "RULES",
+    "Diagnosis",
+    "EntropyCollapse",
+    "ExplodingKL",
+    "ExplodingLoss",
+    "FirstRatio",
+    "FlatGroups",
+    "FlatReward",
+    "FormatFalling",
+    "Infrastructure",
+    "JumpingWeights",
+    "ReferenceDrifted",
+    "RewardCollapse",
+    "RewardHacking",
+    "Rule",
+    "RunSoFar",
+    "StaleEngine",
+    "StillWeights",
+    "TimedOut",
+    "Truncated",
+    "UselessCritic",
+]

@@ -1,0 +1,109 @@
+"""Rules about what is written and how programs end."""
+
+from __future__ import annotations
+
+from lit_rl.bounds import require_share
+from lit_rl.diagnosis.base import Rule
+from lit_rl.diagnosis.so_far import RunSoFar
+
+_PROGRAMS = {
+    "completion/format_rate": "with a program in a fenced block",
+    "completion/program_rate": "with a program",
+}
+
+
+class FormatFalling(Rule):
+    """Fewer and fewer completions have a program in them.
+
+    Args:
+        at_most: fall of their share, from the best mean so far, that is let pass.
+    """
+
+    name = "format_falling"
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare with the best mean so far."""
+        for name, what in _PROGRAMS.items():
+            best, share = run.best.get(name, 0.0), run.mean(name)
+            if share is not None and best - share > self.at_most:
+                return (
+                    f"completions {what} fell from {best:.0%} to {share:.0%}: the policy unlearns to answer; lower the "
+                    "learning rate, add a reward for the form (FormatReward) or a KL to the reference (kl_coef)"
+                )
+        return ""
+
+
+class Truncated(Rule):
+    """Many completions are cut by the token limit.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "truncated"
+
+    def __init__(self, at_most: float = 0.5) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the share with the limit."""
+        share = run.share("completion/truncated_fraction")
+        if share <= self.at_most:
+            return ""
+        return (
+            f"{share:.0%} of the completions are cut by the token limit: raise sampling.max_tokens, or check whether "
+            "the policy ever ends (EOS, stop strings)"
+        )
+
+
+class TimedOut(Rule):
+    """Many programs time out.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "timed_out"
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the share with the limit."""
+        share = run.share("verdict/timed_out_fraction")
+        if share <= self.at_most:
+            return ""
+        return (
+            f"{share:.0%} of the programs time out: run lit-rl check-data for a time limit that fits this machine, or "
+            "give the sandbox no more workers than there are cores"
+        )
+
+
+class Infrastructure(Rule):
+    """Many programs cannot be judged for reasons that are ours.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "infrastructure"
+
+    def __init__(self, at_most: float = 0.05) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the share with the limit."""
+        share = run.share("verdict/infrastructure_failure_fraction")
+        if share <= self.at_most:
+            return ""
+        return (
+            f"{share:.0%} of the programs could not be judged for reasons that are ours: look at the sandbox's "
+            "messages and docs/sandbox.md"
+        )

@@ -1,0 +1,67 @@
+"""Rules about the size of the steps that the weights make."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lit_rl.bounds import require_above, require_at_least
+from lit_rl.diagnosis.base import Rule
+from lit_rl.diagnosis.so_far import RunSoFar
+
+
+class StillWeights(Rule):
+    """The weights stay where they are although there are gradients.
+
+    Args:
+        at_most: move over ``patience`` rollouts, as a share of the weights' norm, that counts as none.
+    """
+
+    name = "still_weights"
+
+    def __init__(self, at_most: float = 1e-8) -> None:
+        require_at_least(0, at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the weights now with those before the last rollouts."""
+        weights = run.weights
+        if len(weights) <= run.patience:
+            return ""
+        moved = float((weights[-1] - weights[0]).norm())
+        norm, rate = run.share("policy/gradient_norm"), run.share("optimizer/learning_rate")
+        if norm == 0 or moved > self.at_most * float(weights[0].norm()):
+            return ""
+        return (
+            f"the weights did not move in {run.patience} rollouts despite gradients (norm {norm:.2g}): the "
+            f"learning rate {rate:.2g} is too small for the weights' dtype, or the schedule has ended"
+        )
+
+
+class JumpingWeights(Rule):
+    """The weights move in each rollout by a large part of their own size.
+
+    Args:
+        at_most: mean move of a rollout, as a share of the weights' norm, that is let pass.
+    """
+
+    name = "jumping_weights"
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        require_above(0, at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the moves with the weights' norm after them: weights may begin at 0."""
+        weights = run.weights
+        if len(weights) <= run.patience:
+            return ""
+        moves = [float((after - before).norm()) for before, after in pairwise(weights)]
+        norm = float(weights[-1].norm())
+        share = sum(moves) / len(moves) / norm if norm > 0 else 0.0
+        if share <= self.at_most:
+            return ""
+        rate = run.share("optimizer/learning_rate")
+        return (
+            f"each rollout moves the weights by {share:.0%} of their size: the learning rate {rate:.2g} is far too "
+            "high; try a tenth or a hundredth of it, and start from the weights before this run"
+        )

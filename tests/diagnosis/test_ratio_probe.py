@@ -1,0 +1,80 @@
+"""A first ratio that is not 1: each known cause is provoked once in a real run, and named."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.ill_runs import (
+    AlwaysDrops,
+    Dropping,
+    OtherDtype,
+    OtherSampling,
+    Padding,
+    ReadsPads,
+    Shifted,
+    WithoutAdapters,
+)
+from support.small_runs import EvenBytes, fit
+from support.tiny_models import TINY_QWEN2
+
+from lit_rl.callbacks import Diagnostics
+from lit_rl.diagnosis import FirstRatio
+from lit_rl.models import CausalLM, LoRA
+from lit_rl.modules import GRPO
+from lit_rl.types import Sampling
+
+SHARP = TINY_QWEN2 | {"initializer_range": 0.3}
+"""Random weights that are large enough to prefer some tokens."""
+FEW = 2
+OTHERS = ("truncated", "jumping_weights", "collapse", "flat_groups", "entropy_collapse")
+
+
+def diagnosed(
+    tokenizer: str, folder: Path, engine: Any, cls: type[CausalLM] = CausalLM, at_most: float = 0.05, **policy: Any
+) -> Any:
+    """What the rule says of a run; ``None`` if it is silent."""
+    config = policy.pop("config", SHARP)
+    module = GRPO(
+        cls(config=config, tokenizer=tokenizer, **policy),
+        sampling=Sampling(num_samples=4, max_tokens=6),
+        rewards=[EvenBytes()],
+        optimizer=partial(torch.optim.Adam, lr=0.01),
+        engine=engine,
+        max_rollouts=FEW,
+    )
+    callback = Diagnostics(FEW, rules=[FirstRatio(at_most)], leave_out=OTHERS)
+    fit(module, folder, callbacks=[callback])
+    return callback.found[0] if callback.found else None
+
+
+CAUSES: dict[str, tuple[dict[str, Any], str]] = {
+    "temperature": ({"engine": OtherSampling(temperature=0.6)}, "sampler's numbers are those of temperature 0.6, and"),
+    "top_k": ({"engine": OtherSampling(top_k=20)}, "its numbers are those of temperature 1 and top_k 20"),
+    "top_p": ({"engine": OtherSampling(top_p=0.8)}, "its numbers are those of temperature 1 and top_p 0.8"),
+    "trainer's positions": ({"engine": None, "cls": ReadsPads}, "when the trainer reads each alone"),
+    "sampler's positions": ({"engine": Padding()}, "when the engine samples each alone"),
+    "trainer's dropout": ({"engine": None, "cls": AlwaysDrops}, "dropout in the training forward"),
+    "sampler's dropout": (
+        {"engine": Dropping(), "config": SHARP | {"attention_dropout": 0.5}, "share_prompts": False},
+        "dropout in the sampler",
+    ),
+    "adapters": ({"engine": WithoutAdapters(), "lora": LoRA(rank=4)}, "adapters: the sampler's numbers are those"),
+    "dtype": ({"engine": OtherDtype(), "at_most": 0.003}, "dtype: the sampler's numbers are those of bfloat16"),
+    "another": ({"engine": Shifted()}, "does the engine have other weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", list(CAUSES))
+def test_each_cause_of_a_first_ratio_off_1_is_named(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
+    arguments, said = CAUSES[cause]
+    one = diagnosed(byte_tokenizer, tmp_path, **arguments)
+    assert one is not None and one.rule == "sampler_gap"
+    assert said in one.message, f"{one.message}\n{one.details}"
+
+
+def test_a_healthy_engine_is_let_pass(byte_tokenizer: str, tmp_path: Path) -> None:
+    assert diagnosed(byte_tokenizer, tmp_path, None, at_most=1e-4) is None
