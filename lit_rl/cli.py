@@ -24,6 +24,7 @@ from lit_rl.modules.base import PolicyModule
 from lit_rl.quiet import quiet
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
+from lit_rl.smoke import SmokeTest, shrink, wants_smoke, without_flag
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, say_where, screen_settings
 from lit_rl.training.phases import where
 from lit_rl.verbs import ABOUT, AROUND_A_RUN
@@ -54,9 +55,10 @@ class OneLineParser(LightningArgumentParser):
 class Cli(LightningCLI):
     """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
 
-    def __init__(self, args: Sequence[str], run: bool = True) -> None:
+    def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
         quiet()
         self._files = files_of(args)
+        self._smoke = smoke
         super().__init__(
             PolicyModule,
             TaskDataModule,
@@ -89,6 +91,8 @@ class Cli(LightningCLI):
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **kwargs})
+        if self._smoke is not None:
+            self._smoke.watch(trainer)
         record_by_default(trainer)
         board_by_default(trainer)
         return trainer
@@ -100,6 +104,8 @@ class Cli(LightningCLI):
             given = config.get(section)
             if given is not None and "class_path" in given:
                 check_groups(section, given["class_path"], given.get("init_args") or {})
+        if self._smoke is not None:
+            shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
         follow_length(config)
 
@@ -143,6 +149,8 @@ class Cli(LightningCLI):
             if isinstance(callback, Checkpointing) and callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)
                 raise SystemExit(callback.exit_status)
+        if self._smoke is not None:
+            self._smoke.finish(self.trainer, self.model, self.datamodule)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -158,13 +166,14 @@ def main(args: Sequence[str] | None = None) -> None:
         arguments = with_nulls(with_paths(arguments))
         for file in files_of(arguments):
             check_file(file)
+        smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
     except (OSError, ValueError) as error:
         fail(str(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
         else:
-            Cli(arguments)
+            Cli(without_flag(arguments), smoke=smoke)
     except KeyboardInterrupt:
         fail(_INTERRUPTED, status=INTERRUPT_STATUS)
     except SystemExit as left:

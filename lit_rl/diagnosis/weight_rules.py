@@ -41,7 +41,8 @@ class JumpingWeights(Rule):
     """The weights move in each rollout by a large part of their own size.
 
     Args:
-        at_most: mean move of a rollout, as a share of the weights' norm, that is let pass.
+        at_most: mean move of a rollout, as a share of the weights' norm, that is let pass; to it comes one in
+            ``patience``, which is the share of weights that grow evenly from 0.
     """
 
     name = "jumping_weights"
@@ -51,14 +52,14 @@ class JumpingWeights(Rule):
         self.at_most = at_most
 
     def look(self, run: RunSoFar) -> str:
-        """Compare the moves with the weights' norm after them: weights may begin at 0."""
+        """Compare the moves with the weights' norm after them."""
         weights = run.weights
         if len(weights) <= run.patience:
             return ""
         moves = [float((after - before).norm()) for before, after in pairwise(weights)]
         norm = float(weights[-1].norm())
         share = sum(moves) / len(moves) / norm if norm > 0 else 0.0
-        if share <= self.at_most:
+        if share <= self.at_most + 1 / run.patience:
             return ""
         rate = run.share("optimizer/learning_rate")
         return (

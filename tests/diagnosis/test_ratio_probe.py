@@ -52,9 +52,9 @@ def diagnosed(
 
 
 CAUSES: dict[str, tuple[dict[str, Any], str]] = {
-    "temperature": ({"engine": OtherSampling(temperature=0.6)}, "sampler's numbers are those of temperature 0.6, and"),
-    "top_k": ({"engine": OtherSampling(top_k=20)}, "its numbers are those of temperature 1 and top_k 20"),
-    "top_p": ({"engine": OtherSampling(top_p=0.8)}, "its numbers are those of temperature 1 and top_p 0.8"),
+    "temperature": ({"engine": OtherSampling({"temperature": 0.6})}, "numbers are those of temperature 0.6, and"),
+    "top_k": ({"engine": OtherSampling({"top_k": 20})}, "its numbers are those of temperature 1 and top_k 20"),
+    "top_p": ({"engine": OtherSampling({"top_p": 0.8})}, "its numbers are those of temperature 1 and top_p 0.8"),
     "trainer's positions": ({"engine": None, "cls": ReadsPads}, "when the trainer reads each alone"),
     "sampler's positions": ({"engine": Padding()}, "when the engine samples each alone"),
     "trainer's dropout": ({"engine": None, "cls": AlwaysDrops}, "dropout in the training forward"),

@@ -215,7 +215,7 @@ class NeverRenewed(Engine):
 class OtherSampling(Around):
     """Samples with a temperature or a filter that nobody asked for."""
 
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, changes: dict[str, Any]) -> None:
         super().__init__()
         self.changes = changes
 
