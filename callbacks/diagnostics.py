@@ -38,6 +38,10 @@ class Diagnostics(pl.Callback):
         self._run = RunSoFar(patience)
         self._spoken: set[str] = set()
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Look at the weights."""
+        self._run.begin(pl_module)
+
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
         self._run.note(module, finished)

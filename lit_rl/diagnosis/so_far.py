@@ -31,6 +31,7 @@ class RunSoFar:
         first: by metric, its mean over the first ``patience`` rollouts that were seen.
         best: by metric, the largest of its means so far, the present one left out.
         validations: rollouts that were done, and what was measured then.
+        first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
 
     module: Any
@@ -43,6 +44,7 @@ class RunSoFar:
         self.first: dict[str, float] = {}
         self.best: dict[str, float] = {}
         self.validations: list[tuple[int, dict[str, float]]] = []
+        self.first_norm = 0.0
         self._recent: deque[dict[str, float]] = deque(maxlen=patience)
         self._last: dict[str, float] = {}
         self._weights: deque[Tensor] = deque(maxlen=patience + 1)
@@ -78,6 +80,10 @@ class RunSoFar:
         return list(self._weights)
 
     # -- what the callback tells ---------------------------------------------------------------------------
+
+    def begin(self, module: Any) -> None:
+        """Look at the weights before the first rollout."""
+        self.first_norm = float(some_weights(module).norm())
 
     def note(self, module: Any, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""

@@ -38,11 +38,12 @@ class StillWeights(Rule):
 
 
 class JumpingWeights(Rule):
-    """The weights move in each rollout by a large part of their own size.
+    """The weights move in each rollout by a large part of the size that they began with.
+
+    Weights that began at 0, such as tables, are let pass.
 
     Args:
-        at_most: mean move of a rollout, as a share of the weights' norm, that is let pass; to it comes one in
-            ``patience``, which is the share of weights that grow evenly from 0.
+        at_most: mean move of a rollout that is let pass, as a share of the norm of the weights that the run began with.
     """
 
     name = "jumping_weights"
@@ -52,17 +53,16 @@ class JumpingWeights(Rule):
         self.at_most = at_most
 
     def look(self, run: RunSoFar) -> str:
-        """Compare the moves with the weights' norm after them."""
-        weights = run.weights
-        if len(weights) <= run.patience:
+        """Compare the moves of the last rollouts with where the run began."""
+        weights, norm = run.weights, run.first_norm
+        if len(weights) <= run.patience or norm == 0:
             return ""
         moves = [float((after - before).norm()) for before, after in pairwise(weights)]
-        norm = float(weights[-1].norm())
-        share = sum(moves) / len(moves) / norm if norm > 0 else 0.0
-        if share <= self.at_most + 1 / run.patience:
+        share = sum(moves) / len(moves) / norm
+        if share <= self.at_most:
             return ""
         rate = run.share("optimizer/learning_rate")
         return (
-            f"each rollout moves the weights by {share:.0%} of their size: the learning rate {rate:.2g} is far too "
-            "high; try a tenth or a hundredth of it, and start from the weights before this run"
+            f"each rollout moves the weights by {share:.0%} of the size they began with: the learning rate {rate:.2g} "
+            "is far too high; try a tenth or a hundredth of it, and start from the weights before this run"
         )
