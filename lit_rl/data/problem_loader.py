@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
@@ -72,21 +73,31 @@ class ProblemLoader:
             self._resumed = False
         else:
             self.position = 0
-        order = self._order()
-        global_batch = self.batch_size * self.world_size
+        order = self._order(self.epoch)
         while self.position < len(self):
-            start = self.position * global_batch
             self.position += 1
-            mine = order[start : start + global_batch][self.rank :: self.world_size]
-            yield tuple(self.problems[i] for i in mine)
+            yield self._batch(order, self.position - 1)
 
-    def _order(self) -> list[int]:
-        if not self.shuffle:
-            return list(range(len(self.problems)))
-        # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
-        generator = torch.Generator().manual_seed(self.seed)
-        orders = (torch.randperm(len(self.problems), generator=generator) for _ in range(self.epoch + 1))
-        return deque(orders, maxlen=1)[0].tolist()
+    def following(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
+        """What comes after the batch that was handed out last: the number of its epoch, and the batch.
+
+        Args:
+            num_batches: that the trainer takes from each epoch.
+        """
+        ends = self.position >= min(num_batches, len(self))
+        epoch, position = (self.epoch + 1, 0) if ends else (self.epoch, self.position)
+        return epoch, self._batch(self._order(epoch), position)
+
+    def _batch(self, order: Sequence[int], position: int) -> tuple[Problem, ...]:
+        """This rank's part of a global batch."""
+        global_batch = self.batch_size * self.world_size
+        start = position * global_batch
+        mine = order[start : start + global_batch][self.rank :: self.world_size]
+        return tuple(self.problems[i] for i in mine)
+
+    def _order(self, epoch: int) -> Sequence[int]:
+        number = len(self.problems)
+        return _shuffled(self.seed, epoch, number) if self.shuffle else range(number)
 
     def set_epoch(self, epoch: int) -> None:
         """Called by Lightning before each epoch."""
@@ -122,6 +133,15 @@ class ProblemLoader:
             )
         self.epoch, self.position = state["epoch"], state["position"]
         self._resumed = self.position < len(self)
+
+
+@lru_cache(maxsize=2)
+def _shuffled(seed: int, epoch: int, number: int) -> tuple[int, ...]:
+    """The order of an epoch."""
+    # One stream per seed, of which each epoch takes the next order: neighbouring seeds share none.
+    generator = torch.Generator().manual_seed(seed)
+    orders = (torch.randperm(number, generator=generator) for _ in range(epoch + 1))
+    return tuple(deque(orders, maxlen=1)[0].tolist())
 
 
 class _Sampler:

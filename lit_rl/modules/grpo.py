@@ -80,6 +80,11 @@ class GRPO(RolloutModule):
                 f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
             )
         require_at_least(0, max_resamples=max_resamples)
+        if max_resamples and self.staleness:
+            raise ValueError(
+                f"max_resamples={max_resamples} waits for verdicts before it samples again, and staleness 1 is there "
+                "not to wait for them: set one of the two to 0"
+            )
         self.token_weights = token_weights
         self.mask_truncated = mask_truncated
         self.max_resamples = max_resamples

@@ -36,6 +36,7 @@ class LogprobsModule(CountedModule):
 
     objective: Objective
     num_epochs: int
+    staleness: int
     microbatch_size: int | None
     refresh_reference_every: int | None
     is_on_policy: bool
@@ -79,7 +80,7 @@ class LogprobsModule(CountedModule):
             ValueError: older weights sampled, and from a filtered distribution, so that there is no ratio.
         """
         num_stale = int(stale_rows(completions, self.policy.version).sum())
-        if not self.engine.shares_weights:
+        if self.staleness or not self.engine.shares_weights:
             num_stale = max_over_ranks(num_stale, self.device)
         if num_stale:
             what = f"{num_stale} rows were sampled by older weights, whose probabilities are compared with the policy's"

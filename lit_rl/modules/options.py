@@ -49,3 +49,4 @@ class RolloutOptions(PolicyOptions, total=False):
     refresh_reference_every: int | None
     max_rollouts: int | None
     max_infrastructure_failures: float
+    staleness: int

@@ -20,11 +20,12 @@ from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.ahead_module import AheadModule, require_staleness
 from lit_rl.modules.at_hand import AtHand
 from lit_rl.modules.base import LARGEST_FAILED_SHARE
 from lit_rl.modules.counted_module import degenerate_share
 from lit_rl.modules.finite import Evidence
-from lit_rl.modules.logprobs_module import LogprobsModule, require_unfiltered
+from lit_rl.modules.logprobs_module import require_unfiltered
 from lit_rl.modules.measures import measure, time_split
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
@@ -39,7 +40,7 @@ from lit_rl.types import Experience, Problem, Sampling
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
 
-class RolloutModule(LogprobsModule):
+class RolloutModule(AheadModule):
     """Learns from executed programs; a subclass says what the advantages are.
 
     A subclass implements :meth:`make_experience`; one with more than a policy to train also
@@ -60,6 +61,8 @@ class RolloutModule(LogprobsModule):
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
         max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
             single one may, unless this is 0.
+        staleness: 1 samples the next rollout before this one is trained on, while this one's programs run, with the
+            weights of before: for slow programs. It needs a correction in the objective. 0 is on-policy.
         **options: see :class:`PolicyModule`.
     """
 
@@ -79,6 +82,7 @@ class RolloutModule(LogprobsModule):
         refresh_reference_every: int | None = None,
         max_rollouts: int | None = None,
         max_infrastructure_failures: float = LARGEST_FAILED_SHARE,
+        staleness: int = 0,
         **options: Unpack[PolicyOptions],
     ) -> None:
         if options.get("validation_sampling") is None:
@@ -90,13 +94,14 @@ class RolloutModule(LogprobsModule):
         require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
         require_above(0, largest_kl=largest_kl)
         require_share(max_infrastructure_failures=max_infrastructure_failures)
+        require_staleness(staleness, objective)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.num_epochs, self.num_minibatches, self.microbatch_size = num_epochs, num_minibatches, microbatch_size
         self.aggregate, self.largest_kl = aggregate, largest_kl
         self.max_rollouts, self.refresh_reference_every = max_rollouts, refresh_reference_every
-        self.max_infrastructure_failures = max_infrastructure_failures
+        self.max_infrastructure_failures, self.staleness = max_infrastructure_failures, staleness
         self.is_on_policy = num_epochs == 1 and num_minibatches == 1
         self.at_hand = AtHand()
 
@@ -148,6 +153,7 @@ class RolloutModule(LogprobsModule):
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
                 self.is_on_policy = self.samples_on_policy(rollout.completions)
+                age = self.age_of(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
                 entropy = self.entropy_of_some(rollout.completions)
             self.progress.enter("updating")
@@ -160,12 +166,9 @@ class RolloutModule(LogprobsModule):
         means.merge(measure(rollout, rewards, experience, self.at_hand.found))
         means.merge(time_split(seconds, self.progress))
         means.merge(entropy)
+        means.merge(age)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         tell_watchers(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
-
-    def collect_training(self, batch: Sequence[Problem]) -> Rollout:
-        """Sample completions for the batch's problems and run their programs."""
-        return self.collect(batch, self.sampling, StreamKey(self.seed, "train", self.rollout_step))
 
     def reward(self, rollout: Rollout) -> RewardOutput:
         """Rewards of a rollout; rows that could not be judged are not valid."""

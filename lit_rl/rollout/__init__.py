@@ -1,8 +1,9 @@
 """Problems in, judged rows out: where engine, environment and sandbox meet."""
 
-from lit_rl.rollout.collector import collect
+from lit_rl.rollout.collector import collect, write_rows
 from lit_rl.rollout.environment import Attempt, Environment, require_environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
+from lit_rl.rollout.pending import PendingRollout, taken_up
 from lit_rl.rollout.records import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.repair import Repair
 from lit_rl.rollout.single_turn import SingleTurn
@@ -15,6 +16,7 @@ __all__ = [
     "FinishedRollout",
     "InfrastructureError",
     "Judge",
+    "PendingRollout",
     "Repair",
     "Rollout",
     "RolloutWatcher",
@@ -23,5 +25,7 @@ __all__ = [
     "find_program",
     "require_environment",
     "require_infrastructure",
+    "taken_up",
     "tell_watchers",
+    "write_rows",
 ]

@@ -19,8 +19,8 @@ from lit_rl.models.streams import StreamKey
 from lit_rl.rollout.conversation import Conversation
 from lit_rl.rollout.environment import Environment, ask, check_before_answer, require_environment
 from lit_rl.rollout.judge import Judge, find_program
+from lit_rl.rollout.pending import PendingRollout
 from lit_rl.rollout.records import Rollout
-from lit_rl.rollout.rows import completions_of
 from lit_rl.rollout.single_turn import SingleTurn
 from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling, Turn
@@ -54,6 +54,21 @@ def collect(
     Raises:
         ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
     """
+    progress = Progress() if progress is None else progress
+    return write_rows(policy, engine, runner, problems, sampling, key, environment, progress).finish(progress)
+
+
+def write_rows(
+    policy: Policy,
+    engine: Engine,
+    runner: ProgramRunner | None,
+    problems: Sequence[Problem],
+    sampling: Sampling,
+    key: StreamKey,
+    environment: Environment | None = None,
+    progress: Progress | None = None,
+) -> PendingRollout:
+    """Sample rows as :func:`collect` does, and do not wait for the verdicts of their last turns."""
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
     require_environment(environment)
@@ -71,10 +86,7 @@ def collect(
         checked = CheckedSession(session, policy.codec.eos_ids)
         loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
-    progress.enter("judging")
-    completions = completions_of(conversations, policy.codec.pad_id, policy.device)
-    judgements = tuple(conversation.judgements() for conversation in conversations)
-    return Rollout(completions, tuple(of_row[-1] for of_row in judgements), judgements, environment.max_turns)
+    return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)
 
 
 class _Loop:

@@ -45,6 +45,7 @@ def run(
     module: pl.LightningModule, checkpointing: Checkpointing, *others: pl.Callback, logger: Any = False, **kwargs: Any
 ) -> pl.Trainer:
     """Start a run, or go on with it: three problems a rollout, four rollouts an epoch."""
+    data = kwargs.pop("data", None) or Words(batch_size=3)
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=kwargs.pop("devices", 1),
@@ -60,7 +61,6 @@ def run(
         max_epochs=kwargs.pop("max_epochs", -1),
         **kwargs,
     )
-    data = Words(batch_size=kwargs.pop("batch_size", 3))
     trainer.fit(module, data, ckpt_path=checkpointing.prepare(trainer))
     return trainer
 

@@ -1,0 +1,327 @@
+"""Sampling one rollout ahead: which weights sample what, what a correction makes of it, and when it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from modules.test_stale_rows import CORRECTIONS, Ones, Watched
+from support.late_verdicts import Counting, Late, PassedAndEven, Programs, WholeText
+from support.small_runs import Words, fit, weights
+
+from lit_rl.data import Corridor
+from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.task import Split
+from lit_rl.losses import TruncatedWeights
+from lit_rl.models import OwnTrunk
+from lit_rl.models.toy_models import CorridorPolicy
+from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
+from lit_rl.rollout import Attempt, Environment
+from lit_rl.types import Experience, Problem, Sampling
+
+Make = Callable[..., RolloutModule]
+CORRECTED = Objective(correction=TruncatedWeights())
+
+
+def ahead(make_module: Make, cls: Any = GRPO, **options: Any) -> Any:
+    """A module that samples one rollout ahead, on programs whose verdicts are there at once."""
+    common: dict[str, Any] = {"staleness": 1, "objective": CORRECTED, "sandbox": Late, "rewards": [PassedAndEven()]}
+    if cls is PPO:
+        common["critic"] = OwnTrunk()
+    return make_module(cls, **(common | options))
+
+
+class Cell(Corridor):
+    """One cell, whose two answers are programs."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return [Problem("cell", "1 1", WholeText((1, 1)))]
+
+
+@pytest.mark.parametrize("kind", CORRECTIONS)
+@pytest.mark.parametrize("loss", ["clipped", "naive"])
+def test_updates_weigh_rows_by_how_far_the_weights_have_moved_since(tmp_path: Path, kind: str, loss: str) -> None:
+    """By hand, for three rollouts: weight * reward * d log p, with p / q from one rollout before."""
+    correction, bounded = CORRECTIONS[kind]
+    rate = 2.0
+    module = Watched(
+        CorridorPolicy(num_cells=1),
+        sampling=Sampling(num_samples=20, max_tokens=1),
+        objective=Objective(loss=loss, correction=correction),  # type: ignore[arg-type]
+        baseline="none",
+        rewards=[Ones()],
+        sandbox=Late,
+        optimizer=lambda params: torch.optim.SGD(params, lr=rate),
+        gradient_clip_norm=None,
+        max_rollouts=3,
+        staleness=1,
+    )
+    fit(module, tmp_path, data=Cell(num_cells=1, batch_size=1))
+    tables = [table for _, table in module.seen] + [module.table()]
+    sampled_by = [tables[0], tables[0], tables[1]]
+    for number, (experience, _) in enumerate(module.seen):
+        rows = experience.completions
+        assert rows.weights_versions == (max(0, number - 1),) * 20
+        q, p = sampled_by[number].softmax(0), tables[number].softmax(0)
+        chosen = rows.completion_ids[:, 0]
+        assert torch.allclose(rows.sampler_logprobs[:, 0], q.log()[chosen])
+        weighed = bounded(p / q)
+        assert (p / q - 1).abs().max() > 0.02 or number == 0
+        step = torch.stack([weighed[a] * float(a == 1) * (torch.eye(2)[a] - p) for a in chosen.tolist()]).mean(0)
+        assert torch.allclose(tables[number + 1] - tables[number], rate * step, atol=1e-6)
+
+
+class Kept(pl.Callback):
+    """Keeps the weights' version, the rows and the metrics of each rollout."""
+
+    def __init__(self) -> None:
+        self.rollouts: list[tuple[int, Any, Any]] = []
+
+    def on_rollout_end(self, trainer: Any, module: Any, rollout: Any, *others: Any) -> None:
+        self.rollouts.append((module.policy.version, rollout.completions, others[-1]))
+
+
+class Collects(GRPO):
+    """Collects each rollout a second time, right after its sampling: with the same weights and streams."""
+
+    def write(self, problems: Sequence[Problem], number: int) -> Any:
+        from lit_rl.models.streams import StreamKey
+
+        pending = super().write(problems, number)
+        plain = self.collect(problems, self.sampling, StreamKey(self.seed, "train", number))
+        self.plain = [*getattr(self, "plain", []), plain.completions]
+        return pending
+
+
+def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path: Path) -> None:
+    """Samples are named by the rollout that they are for, also over the end of an epoch."""
+    kept = Kept()
+    module = ahead(make_module, Collects, max_rollouts=6, num_minibatches=2)
+    fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
+    assert len(module.plain) == len(kept.rollouts) == 6
+    for plain, (version, rows, metrics) in zip(module.plain, kept.rollouts, strict=True):
+        assert [p.task_id for p in plain.problems] == [p.task_id for p in rows.problems]
+        assert torch.equal(plain.completion_ids, rows.completion_ids)
+        assert torch.equal(plain.sampler_logprobs, rows.sampler_logprobs)
+        assert set(plain.weights_versions) == set(rows.weights_versions)
+        assert metrics["policy/updates_behind"] == version - 2 - rows.weights_versions[0]
+    assert [rows.weights_versions[0] for _, rows, _ in kept.rollouts] == [0, 0, 2, 4, 6, 8]
+    first_four = [p.task_id for _, rows, _ in kept.rollouts[:4] for p in rows.problems[::4]]
+    assert len(set(first_four)) == 12
+
+
+@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+def test_every_algorithm_learns_from_rows_one_rollout_old(make_module: Make, tmp_path: Path, cls: Any) -> None:
+    """The first rollout is on-policy; with a rate of 0 weights never change, and all of them are."""
+    learned = {}
+    for staleness in (0, 1):
+        kept = Kept()
+        module = ahead(make_module, cls, staleness=staleness, max_rollouts=3, num_epochs=1)
+        fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
+        learned[staleness] = weights(module)
+        behind = [version - 1 - rows.weights_versions[0] for version, rows, _ in kept.rollouts]
+        assert behind == ([0, 1, 1] if staleness else [0, 0, 0])
+        assert all(("policy/updates_behind" in metrics) == bool(staleness) for _, _, metrics in kept.rollouts)
+    assert not torch.equal(learned[0], learned[1])
+
+
+def test_programs_may_run_until_the_next_rollout_is_written(make_module: Make, tmp_path: Path) -> None:
+    """No verdict is there before the next sampling begins; a run that waited for one would wait for ever."""
+    runner = Late(at_once=False)
+
+    def answer(number: int) -> None:
+        assert runner.answered == (0 if number < 2 else answered[-1])
+        if number >= 1:
+            runner.answer()
+        answered.append(runner.answered)
+        runner.at_once = number == 3  # nothing is sampled after the last rollout
+
+    answered: list[int] = []
+    module = ahead(make_module, sandbox=runner, engine=Counting(answer), max_rollouts=4)
+    fit(module, tmp_path, data=Programs(batch_size=3))
+    assert module.rollout_step == 4 and len(answered) == 4 and answered[0] == 0 < answered[1] < answered[2]
+
+
+@pytest.mark.parametrize(
+    ("limits", "rollouts"),
+    [
+        ({"max_rollouts": 3}, 3),
+        ({"max_rollouts": 1}, 1),
+        ({"max_epochs": 1}, 4),
+        ({"max_epochs": 2, "limit_train_batches": 3}, 6),
+        ({"max_epochs": 3, "limit_train_batches": 0.5}, 6),
+        ({"max_steps": 5}, 5),
+        ({"max_rollouts": 9, "max_epochs": 2}, 8),
+    ],
+    ids=str,
+)
+def test_no_rollout_is_sampled_that_nobody_trains_on(
+    make_module: Make, tmp_path: Path, limits: dict[str, Any], rollouts: int
+) -> None:
+    engine, limits = Counting(), dict(limits)
+    module = ahead(make_module, engine=engine, max_rollouts=limits.pop("max_rollouts", None))
+    fit(module, tmp_path, data=Programs(batch_size=3), **limits)
+    assert module.rollout_step == engine.sessions == rollouts
+    assert module.pending is None
+
+
+def test_a_run_that_updates_less_than_foreseen_samples_the_rest_when_it_comes(
+    make_module: Make, tmp_path: Path
+) -> None:
+    """A second update of each rollout begins too far away and is left out, so three steps take three rollouts."""
+    options: dict[str, Any] = {"num_epochs": 2, "largest_kl": 1e-9, "max_rollouts": 6}
+    options["optimizer"] = lambda params: torch.optim.SGD(params, lr=5.0)
+    engine, kept = Counting(), Kept()
+    module = ahead(make_module, engine=engine, **options)
+    trainer = fit(module, tmp_path, data=Programs(batch_size=3), max_steps=3, callbacks=[kept])
+    assert trainer.global_step == 3 and module.rollout_step == engine.sessions == 3
+    assert [rows.weights_versions[0] for _, rows, _ in kept.rollouts] == [0, 0, 2]  # the last one was not foreseen
+    assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0]
+
+
+class Validated(pl.Callback):
+    """Keeps what validation sampled, by the rollouts done."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Any] = {}
+
+    def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *args: Any) -> None:
+        rows = outputs.rollouts["greedy"].completions
+        assert set(rows.weights_versions) == {module.policy.version}
+        self.rows[module.rollout_step] = (rows.completion_ids, weights(module))
+
+
+def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_module: Make, tmp_path: Path) -> None:
+    each = {"limit_val_batches": 1, "val_check_interval": 1, "check_val_every_n_epoch": None}
+    validated = Validated()
+    disturbed = ahead(make_module, max_rollouts=4)
+    fit(disturbed, tmp_path, data=Programs(batch_size=3), callbacks=[validated], **each)
+    alone = ahead(make_module, max_rollouts=4)
+    fit(alone, tmp_path, data=Programs(batch_size=3))
+    assert torch.equal(weights(disturbed), weights(alone))
+    assert list(validated.rows) == [1, 2, 3, 4]
+    again = Validated()
+    fresh = ahead(make_module, staleness=0)
+    for number, (ids, learned) in validated.rows.items():
+        fresh.policy.load()
+        torch.nn.utils.vector_to_parameters(learned, fresh.policy.model.parameters())
+        trainer = pl.Trainer(
+            accelerator="cpu", logger=False, enable_progress_bar=False, limit_val_batches=1, callbacks=[again],
+            default_root_dir=tmp_path, enable_checkpointing=False, inference_mode=False,
+        )  # fmt: skip
+        trainer.validate(fresh, Programs(batch_size=3), verbose=False)
+        assert torch.equal(again.rows.pop(0)[0], ids), number
+
+
+def test_one_fit_after_another_does_without_what_was_sampled_for_other_problems(
+    make_module: Make, tmp_path: Path
+) -> None:
+    """A time limit or a signal ends a run with a rollout to spare; the sandbox was closed in between."""
+
+    class Ends(pl.Callback):
+        def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
+            trainer.should_stop = pl_module.rollout_step == 2
+
+    engine, kept = Counting(), Kept()
+    module = ahead(make_module, engine=engine, max_rollouts=4)
+    fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[Ends(), kept])
+    assert module.rollout_step == 2 and engine.sessions == 3 and module.pending is not None
+    with pytest.warns(UserWarning, match=r"sampled ahead for rollout 3 is of other problems.*: it is sampled again"):
+        fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])  # its loader begins again
+    assert module.rollout_step == 4 and engine.sessions == 5
+    assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0, 1]
+
+
+class Counts(Environment):
+    """Says how much was written, unless it was an even number of letters."""
+
+    def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
+        letters = len(attempts[-1].text)
+        return f" {letters}! " if letters % 2 else None
+
+
+def test_rows_of_several_turns_are_sampled_ahead(make_module: Make, tmp_path: Path) -> None:
+    kept = Kept()
+    module = ahead(make_module, environment=Counts(max_turns=3), max_rollouts=3)
+    fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
+    assert {len(turns) for _, rows, _ in kept.rollouts for turns in rows.turns} >= {1, 2}
+    assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"staleness": 2}, r"staleness must be 0 \(on-policy\) or 1 \(one rollout ahead\), got 2$"),
+        ({"objective": Objective()}, r"nothing in the objective makes up for that: set objective\.correction, such as"),
+        ({"sampling": Sampling(num_samples=4, top_k=5)}, "TruncatedWeights compares .*leave both out"),
+        ({"max_resamples": 2}, r"max_resamples=2 waits for verdicts .*staleness 1.*: set one of the two to 0"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as told:
+        ahead(make_module, **options)
+    assert "\n" not in str(told.value)
+
+
+def test_a_loss_that_weighs_by_itself_needs_no_correction(make_module: Make) -> None:
+    assert ahead(make_module, objective=Objective(loss="importance_sampling")).staleness == 1
+
+
+def test_a_task_without_programs_gains_nothing_and_is_refused(make_module: Make, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="words runs none, so rows would be older and nothing faster: set staleness"):
+        fit(ahead(make_module), tmp_path, data=Words(batch_size=3))
+
+
+def test_a_loader_that_does_not_tell_what_comes_next_is_refused(make_module: Make, tmp_path: Path) -> None:
+    class Plain(Programs):
+        def train_dataloader(self) -> Any:
+            return torch.utils.data.DataLoader(self.problems("train"), 3, collate_fn=tuple)
+
+    with pytest.raises(ValueError, match="this loader does not tell them: train on a TaskDataModule or a ProblemLoa"):
+        fit(ahead(make_module), tmp_path, data=Plain(batch_size=3))
+
+
+@pytest.mark.parametrize(("limit", "ranks"), [(4, 1), (3, 1), (9, 1), (2, 2)])
+def test_a_loader_tells_what_it_hands_out_next(limit: int, ranks: int) -> None:
+    """Over three epochs of at most this many batches."""
+    problems = Programs(batch_size=1).problems("train")
+    for rank in range(ranks):
+        loader = ProblemLoader(
+            problems, 3 // ranks + ranks // 2, shuffle=True, drop_last=True, rank=rank, world_size=ranks
+        )
+        told: Any = None
+        for epoch in range(3):
+            loader.set_epoch(epoch)
+            for number, batch in enumerate(loader):
+                assert told is None or told == (epoch, batch)
+                told = loader.following(limit)
+                if number + 1 == limit:
+                    break
+
+
+def test_one_experience_says_which_rows_it_was_made_of(make_module: Make, tmp_path: Path) -> None:
+    """On-policy is decided by versions: a rollout before which no update was made has ratio 1, ahead or not."""
+    seen: list[tuple[bool, Experience]] = []
+
+    class Looks(GRPO):
+        def make_experience(self, *args: Any) -> Experience:
+            seen.append((self.is_on_policy, super().make_experience(*args)))
+            return seen[-1][1]
+
+    class Flat(PassedAndEven):
+        def score(self, *args: Any) -> Any:
+            return [type(one)(0.5) for one in super().score(*args)]
+
+    objective = Objective(loss="importance_sampling")
+    fit(
+        ahead(make_module, Looks, objective=objective, rewards=[Flat()], max_rollouts=2),
+        tmp_path,
+        data=Programs(batch_size=3),
+    )
+    fit(ahead(make_module, Looks, objective=objective, max_rollouts=2), tmp_path, data=Programs(batch_size=3))
+    assert [on for on, _ in seen] == [True, True, True, False]
+    assert [experience.old_logprobs is None for _, experience in seen] == [True, True, True, False]
