@@ -85,9 +85,9 @@ class Engine(ABC):
     """
 
     shares_weights: bool = False
-    """Whether sessions read the policy's own weights, so that no row is ever sampled by older ones.
+    """Whether sessions read the policy's own weights, so that the present ones sample on every rank.
 
-    Modules then skip asking the other ranks how old their rows are.
+    Modules that train on rows at once then skip asking the other ranks how old theirs are.
     """
 
     @abstractmethod

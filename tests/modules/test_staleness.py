@@ -81,8 +81,8 @@ class Kept(pl.Callback):
     def __init__(self) -> None:
         self.rollouts: list[tuple[int, Any, Any]] = []
 
-    def on_rollout_end(self, trainer: Any, module: Any, rollout: Any, *others: Any) -> None:
-        self.rollouts.append((module.policy.version, rollout.completions, others[-1]))
+    def on_rollout_end(self, trainer: Any, module: Any, finished: Any) -> None:
+        self.rollouts.append((module.policy.version, finished.rollout.completions, finished.metrics))
 
 
 class Collects(GRPO):
