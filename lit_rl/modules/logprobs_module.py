@@ -38,6 +38,7 @@ class LogprobsModule(CountedModule):
     num_epochs: int
     staleness: int
     microbatch_size: int | None
+    max_tokens_per_microbatch: int | None
     refresh_reference_every: int | None
     is_on_policy: bool
     """Whether every ratio of the rollout at hand is 1."""
@@ -132,7 +133,8 @@ class LogprobsModule(CountedModule):
     def pieces(self, completions: Completions, rows: Tensor) -> Iterator[Tensor]:
         """Row numbers in pieces of a micro-batch, as many on every rank; see :func:`split_rows`."""
         shares = self.policy.shares_prompts
-        return split_rows(completions, rows, self.microbatch_size, shares_prompts=shares, device=self.device)
+        size, tokens = self.microbatch_size, self.max_tokens_per_microbatch
+        return split_rows(completions, rows, size, tokens, shares_prompts=shares, device=self.device)
 
 
 def stale_rows(completions: Completions, version: int) -> Tensor:

@@ -44,6 +44,7 @@ class RolloutOptions(PolicyOptions, total=False):
     num_epochs: int
     num_minibatches: int
     microbatch_size: int | None
+    max_tokens_per_microbatch: int | None
     aggregate: AggregateMode
     largest_kl: float | None
     refresh_reference_every: int | None

@@ -54,6 +54,8 @@ class RolloutModule(AheadModule):
         num_minibatches: updates per pass; rows are dealt out at random.
         microbatch_size: rows per forward and backward on one rank; ``None`` for a minibatch at once. Changes
             memory and speed, never the gradient.
+        max_tokens_per_microbatch: the same by tokens that go through the model, padding included and a prompt that rows
+            share counted once; a row with more goes alone. Beside ``microbatch_size`` both hold.
         aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
         largest_kl: end a rollout's updates before one that would start further (nats per token, mean over all
             ranks) from where the policy sampled; ``None`` never does.
@@ -77,6 +79,7 @@ class RolloutModule(AheadModule):
         num_epochs: int = 1,
         num_minibatches: int = 1,
         microbatch_size: int | None = None,
+        max_tokens_per_microbatch: int | None = None,
         aggregate: AggregateMode = "token_mean",
         largest_kl: float | None = None,
         refresh_reference_every: int | None = None,
@@ -91,6 +94,7 @@ class RolloutModule(AheadModule):
         if self.rewards is None:
             raise ValueError(f"{type(self).__name__} needs rewards: list at least one reward term")
         require_at_least(1, num_epochs=num_epochs, num_minibatches=num_minibatches, microbatch_size=microbatch_size)
+        require_at_least(1, max_tokens_per_microbatch=max_tokens_per_microbatch)
         require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
         require_above(0, largest_kl=largest_kl)
         require_share(max_infrastructure_failures=max_infrastructure_failures)
@@ -99,6 +103,7 @@ class RolloutModule(AheadModule):
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
         self.num_epochs, self.num_minibatches, self.microbatch_size = num_epochs, num_minibatches, microbatch_size
+        self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.aggregate, self.largest_kl = aggregate, largest_kl
         self.max_rollouts, self.refresh_reference_every = max_rollouts, refresh_reference_every
         self.max_infrastructure_failures, self.staleness = max_infrastructure_failures, staleness

@@ -50,6 +50,28 @@ def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: 
         assert difference(first, alone) < 1e-8
 
 
+@pytest.mark.parametrize(("kind", "strategy"), [("ppo-shared", "ddp"), ("grpo", "fsdp2")])
+def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
+    byte_tokenizer: str, tmp_path: Path, kind: str, strategy: str
+) -> None:
+    """Ranks have other lengths, so other numbers of micro-batches: none waits for one that the other does not have."""
+
+    def run(name: str, devices: int, budget: int | None) -> tuple[dict[str, Any], list[int]]:
+        module = MODULES[kind](byte_tokenizer)
+        module.microbatch_size, module.max_tokens_per_microbatch, module.max_rollouts = None, budget, 2
+        parts: list[int] = []
+        pieces = module.pieces
+        module.pieces = lambda *rows: parts.append(len(given := list(pieces(*rows)))) or iter(given)
+        return fit(module, name, tmp_path, devices=devices), parts
+
+    alone, parts = run("auto", 1, None)
+    assert set(parts) <= {0, 1}
+    (first, of_first), (second, of_second) = on_ranks(run, strategy, 2, 20)
+    assert of_first == of_second and max(of_first) > 1
+    assert difference(first, second) == 0.0
+    assert difference(first, alone) < 1e-8
+
+
 def test_two_ranks_learn_from_rows_of_turns_what_one_process_learns(byte_tokenizer: str, tmp_path: Path) -> None:
     """Rows of one to three turns, of other lengths on each rank; also with prompts that are computed once.
 

@@ -18,7 +18,7 @@ from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.padding import of_similar_length
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.splits import in_order
+from lit_rl.modules.splits import pieces_of
 from lit_rl.types import Completions
 
 Make = Callable[..., RolloutModule]
@@ -184,9 +184,10 @@ def test_runs_learn_the_same(
     alone, not_shared = trained(False)
     start, _ = trained(True, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
     assert not not_shared and (alone - start).abs().max() > 1e-3
-    for more in ({}, {"microbatch_size": 5}):
-        found, shared = trained(True, **more)
-        assert shared
+    budget = {"max_tokens_per_microbatch": 60}
+    for share, more in ((True, {}), (True, {"microbatch_size": 5}), (True, budget), (False, budget)):
+        found, shared = trained(share, **more)
+        assert shared is share
         assert (found - alone).abs().max() < 1e-10
 
 
@@ -195,6 +196,39 @@ def test_pieces_keep_groups_together_where_that_reads_less() -> None:
     said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
     many, few = (rows_of([[119] * length] * 8, said, group_size=4) for length in (12, 1))
     every = torch.arange(8)
-    by_length = [0, 3, 4, 7, 1, 2, 5, 6]
-    assert in_order(many, every, 4, True).tolist() == [0, 3, 1, 2, 4, 7, 5, 6]
-    assert in_order(few, every, 4, True).tolist() == in_order(many, every, 4, False).tolist() == by_length
+
+    def divided(done: Completions, shares: bool) -> list[list[int]]:
+        return [piece.tolist() for piece in pieces_of(done, every, 4, None, shares)]
+
+    assert divided(many, True) == [[0, 3, 1, 2], [4, 7, 5, 6]]
+    assert divided(few, True) == divided(many, False) == [[0, 3, 4, 7], [1, 2, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("budget", "size", "shares", "pieces"),
+    [
+        # Whole rows are 13 tokens (short) and 18 (long); four rows of a group that share a prompt are 12 + 4 x 6 = 36.
+        (36, None, False, [[0, 3], [4, 7], [1, 2], [5, 6]]),
+        (35, None, False, [[0, 3], [4, 7], [1], [2], [5], [6]]),
+        (36, None, True, [[0, 3, 1, 2], [4, 7, 5, 6]]),
+        (35, None, True, [[0, 3, 4, 7], [1, 2], [5, 6]]),
+        (72, None, True, [[0, 3, 4, 7, 1, 2, 5, 6]]),
+        (72, 3, True, [[0, 3, 4], [7, 1, 2], [5, 6]]),
+        (14, None, True, [[0, 3], [4, 7], [1], [2], [5], [6]]),
+        (1, None, True, [[0], [3], [4], [7], [1], [2], [5], [6]]),
+        (1 << 20, 5, False, [[0, 3, 4, 7, 1], [2, 5, 6]]),
+    ],
+)
+def test_pieces_stay_within_a_budget_of_tokens(
+    budget: int, size: int | None, shares: bool, pieces: list[list[int]]
+) -> None:
+    """Two groups of two short and two long completions behind twelve tokens; a row that is too long goes alone."""
+    said = [[[2]], [[2] * 6], [[2] * 6], [[2]]] * 2
+    done = rows_of([[119] * 12] * 8, said, group_size=4)
+    found = [piece.tolist() for piece in pieces_of(done, torch.arange(8), size, budget, shares)]
+    assert found == pieces
+
+
+def test_no_rows_are_no_pieces() -> None:
+    done = rows()
+    assert pieces_of(done, torch.arange(0), None, 9, True) == pieces_of(done, torch.arange(0), 2, None, False) == []
