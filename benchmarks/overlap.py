@@ -1,0 +1,178 @@
+"""A step with executed rewards beside its parts, on-policy and with the next rollout sampled ahead.
+
+    python benchmarks/overlap.py [--sleep 0 0.1 0.4] [--workers 8] [--rollouts 8] [--rounds 2] [--output overlap.json]
+
+A random Qwen2 (hidden 128, 4 layers) samples 8 completions of each of 16 prompts of about 160 tokens; lengths are
+geometric, 48 tokens in the mean and 128 at most. Each completion decides a program that sleeps, so judging takes time
+and no core. Wall seconds, since a wait costs no CPU time:
+
+* sampling alone: the rows of a rollout, nothing executed;
+* judging alone: the programs of a rollout, nothing sampled;
+* update alone: what comes after the rewards in a step with ``staleness`` 0;
+* the step with ``staleness`` 0 and 1, in runs that take turns. The first step of a run, which may sample twice, and the
+  last, which samples nothing ahead, are left out.
+
+The aim for a step is 1.15 x max(sampling, judging) + update. Prints medians and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import lightning.pytorch as pl
+import torch
+from engine import MAX_TOKENS, random_policy
+from sleeping_programs import sleeping, source
+
+from lit_rl import GRPO, Sampling, Sandbox, TestsReward
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.engines import InProcess
+from lit_rl.execution import Check, TokenTarget
+from lit_rl.losses import TruncatedWeights
+from lit_rl.models.streams import StreamKey
+from lit_rl.modules import Objective
+from lit_rl.rollout import collect
+from lit_rl.types import Problem
+
+SAMPLING = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
+PROMPTS, AIM = 16, 1.15
+
+
+class Questions(TaskDataModule):
+    """Prompts of about 160 tokens, as many as a run needs.
+
+    Args:
+        check: of every problem.
+        number: of problems.
+    """
+
+    name = "questions"
+
+    def __init__(self, check: Check, number: int) -> None:
+        super().__init__(batch_size=PROMPTS)
+        self.check, self.number = check, number
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The same for every split."""
+        return [Problem(f"{i}", f"def f{i}(a, b):\n" + "    a = a + b\n" * 22, self.check) for i in range(self.number)]
+
+
+class Steps(pl.Callback):
+    """Seconds of each step, and of its update."""
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+        self.updates: list[float] = []
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        """A step begins."""
+        self.began = time.perf_counter()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """A step ended."""
+        self.steps.append(time.perf_counter() - self.began)
+        self.updates.append(float(trainer.callback_metrics["time/update_seconds"]))
+
+
+def run(staleness: int, seconds: float, given: argparse.Namespace) -> Steps:
+    """Train; the first and the last step are left out."""
+    steps, check = Steps(), sleeping(seconds)
+    module = GRPO(
+        random_policy(),
+        sampling=SAMPLING,
+        objective=Objective(correction=TruncatedWeights()),
+        rewards=[TestsReward()],
+        sandbox=lambda: Sandbox(num_workers=given.workers),
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-6),  # lengths must stay as they are
+        max_rollouts=given.rollouts,
+        staleness=staleness,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            logger=False,
+            callbacks=[steps],
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            default_root_dir=folder,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            limit_val_batches=0,
+            max_epochs=-1,
+        )
+        trainer.fit(module, Questions(check, PROMPTS * given.rollouts))
+    steps.steps, steps.updates = steps.steps[1:-1], steps.updates[1:-1]
+    return steps
+
+
+def median_of(times: int, call: Callable[[int], Any]) -> float:
+    """Wall seconds of a call, the median of several after one that warms up."""
+    taken = []
+    for turn in range(times + 1):
+        began = time.perf_counter()
+        call(turn)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken[1:])
+
+
+def sampling_alone() -> float:
+    """A rollout without programs."""
+    policy, problems = random_policy(), Questions(TokenTarget(), PROMPTS).problems("train")
+    return median_of(
+        3, lambda turn: collect(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn))
+    )
+
+
+def judging_alone(seconds: float, workers: int) -> float:
+    """The programs of a rollout."""
+    check, rows = sleeping(seconds), PROMPTS * SAMPLING.num_samples
+    with Sandbox(num_workers=workers) as sandbox:
+        return median_of(
+            3, lambda turn: sandbox.judge_many([(source(f"{turn} {row}", seconds), check) for row in range(rows)])
+        )
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sleep", type=float, nargs="+", default=[0.0, 0.1, 0.4], help="seconds that programs sleep")
+    parser.add_argument("--workers", type=int, default=8, help="of the sandbox")
+    parser.add_argument("--rollouts", type=int, default=8, help="of each run")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each kind")
+    parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    sampling, table = sampling_alone(), []
+    for seconds in given.sleep:
+        judging = judging_alone(seconds, given.workers)
+        runs: dict[int, list[Steps]] = {0: [], 1: []}
+        for _ in range(given.rounds):
+            for staleness in runs:
+                runs[staleness].append(run(staleness, seconds, given))
+        update = statistics.median(second for one in runs[0] for second in one.updates)
+        steps = [statistics.median(second for one in runs[staleness] for second in one.steps) for staleness in runs]
+        aim = AIM * max(sampling, judging) + update
+        table.append({"sleep": seconds, "sampling": sampling, "judging": judging, "update": update, "aim": aim})
+        table[-1] |= {"step_0": steps[0], "step_1": steps[1]}
+    print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}, {given.workers} workers, wall seconds")
+    names = ("sleep", "sampling", "judging", "update", "aim", "step_0", "step_1")
+    print("".join(f"{name:>10}" for name in (*names, "0 / 1")))
+    for row in table:
+        print("".join(f"{row[name]:>10.2f}" for name in names) + f"{row['step_0'] / row['step_1']:>10.2f}", flush=True)
+    if given.output:
+        given.output.write_text(json.dumps(table, indent=1))
+
+
+if __name__ == "__main__":
+    main()
