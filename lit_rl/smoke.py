@@ -195,6 +195,8 @@ def first_ratio(module: Any, seen: Observer) -> Check:
     sampling, gap = module.sampling, seen.mean("policy/sampler_gap")
     if sampling.top_k or sampling.top_p < 1:
         return Check("the first ratio is 1", True, "cannot be seen: sampling filters by top-k or top-p")
+    if getattr(module, "staleness", 0):
+        return Check("the first ratio is 1", True, "cannot be seen: rows are sampled ahead, by older weights")
     if not seen.values("policy/sampler_gap"):
         return Check("the first ratio is 1", False, "no row was trained, so there was none")
     return Check("the first ratio is 1", gap <= _LARGEST_GAP, f"sampler and trainer differ by {gap:.2g} nats a token")

@@ -92,8 +92,9 @@ class Collects(GRPO):
         from lit_rl.models.streams import StreamKey
 
         pending = super().write(problems, number)
-        plain = self.collect(problems, self.sampling, StreamKey(self.seed, "train", number))
-        self.plain = [*getattr(self, "plain", []), plain.completions]
+        before = getattr(self, "plain", [])
+        plain = self.collect(problems, self.sampling, StreamKey(self.seed, "train", len(before)))
+        self.plain = [*before, plain.completions]
         return pending
 
 
