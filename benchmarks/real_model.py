@@ -22,7 +22,10 @@ from typing import Any
 # Waiting threads that spin make two cores slower than one when anything else runs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+from lightning.pytorch.callbacks import Timer
+
 import lit_rl.commands  # noqa: F401  # short class names
+from lit_rl.callbacks import Checkpointing
 from lit_rl.cli import Cli
 from lit_rl.evaluation import Evaluation, evaluate
 from lit_rl.execution import Sandbox
@@ -168,12 +171,12 @@ def on(cli: Cli, problems: Any, sampling: Sampling, sandbox: Sandbox) -> Measure
 
 
 def train(cli: Cli, limit: timedelta) -> tuple[int, float]:
-    """Fit until the configuration's end or the limit; rollouts and seconds."""
-    from lightning.pytorch.callbacks import Timer
-
+    """Fit until the end or the limit, from the last checkpoint if there is one; rollouts and seconds."""
     started = time.perf_counter()
     cli.trainer.callbacks.append(Timer(duration=limit))
-    cli.trainer.fit(cli.model, cli.datamodule)
+    saving = [callback for callback in cli.trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
+    begin = saving[0].prepare(cli.trainer) if saving else None
+    cli.trainer.fit(cli.model, cli.datamodule, ckpt_path=begin)
     return cli.model.rollout_step, time.perf_counter() - started
 
 

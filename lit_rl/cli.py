@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import yaml
@@ -21,6 +22,7 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import SandboxError
 from lit_rl.messages import explain, fail
 from lit_rl.modules.base import PolicyModule
+from lit_rl.plan import plan
 from lit_rl.quiet import quiet
 from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
 from lit_rl.shipped_configs import with_paths
@@ -162,6 +164,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     verb = commands.VERBS.get(arguments[0]) if arguments else None
+    if arguments[:1] == ["plan"]:
+        verb = partial(plan, build=partial(Cli, run=False))
     try:
         arguments = with_nulls(with_paths(arguments))
         for file in files_of(arguments):

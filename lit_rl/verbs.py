@@ -19,11 +19,12 @@ AROUND_A_RUN = {
     "check-data": "run every reference solution of a task",
     "configs": "list the configurations that come with the package, or copy one",
     "export": "write the policy of a checkpoint as a folder that transformers loads",
+    "plan": "memory, traffic and seconds of a run on some GPUs, and what would make it fit",
     "replay": "judge recorded completions again and say what would differ",
     "report": "table and picture of what a run recorded",
     "show": "print a recorded completion, its tokens coloured by what they earned",
 }
-"""Verbs of :mod:`lit_rl.commands`."""
+"""Verbs of :mod:`lit_rl.commands`, and ``plan``, which reads a configuration as a run does."""
 
 
 def print_help() -> None:

@@ -11,14 +11,20 @@ from lit_rl.cli import Cli
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "configs" / "real" / "on_mbpp.yaml"
-CONFIGS = sorted({*(ROOT / "configs").glob("*.yaml"), *(ROOT / "configs" / "real").glob("*.yaml")} - {OVERLAY})
+FOLDERS = (ROOT / "configs", ROOT / "configs" / "real", ROOT / "configs" / "scaling")
+CONFIGS = sorted({file for folder in FOLDERS for file in folder.glob("*.yaml")} - {OVERLAY})
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_instantiates_offline(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIT_RL_DATA", str(tmp_path / "nowhere"))
-    hardware = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.precision=32-true"]
+    hardware = [
+        "--trainer.accelerator=cpu",
+        "--trainer.devices=1",
+        "--trainer.num_nodes=1",
+        "--trainer.precision=32-true",
+    ]
     cli = Cli(["--config", str(config), *hardware], run=False)
     assert cli.model.policy is not None
     assert not list(tmp_path.iterdir()), "building a run must not write"

@@ -1,0 +1,304 @@
+"""What a run needs on paper: figures that can be checked by hand, and peaks measured on small runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from support.peak_memory import PeakMemory
+from support.ranks import on_ranks
+from support.small_runs import EvenBytes
+
+from lit_rl.cli import main
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedBase
+from lit_rl.modules import GRPO, PPO
+from lit_rl.plan import job_of, moments_of, shape_of
+from lit_rl.planning.advice import advice, changes, fits, usable
+from lit_rl.planning.devices import DEVICES
+from lit_rl.planning.job import Job, Shape
+from lit_rl.planning.memory import resident, sampling, updating
+from lit_rl.planning.seconds import Rates, decode_seconds, sandbox_cores, seconds, update_flops
+from lit_rl.planning.traffic import Traffic, of_updates, of_weights
+from lit_rl.types import Problem, Sampling
+
+ROOT = Path(__file__).parents[1]
+TOKENIZER = "package:lit_rl/data/basics_tokenizer"
+SEVEN = Shape(28, 3584, 3584, 512, 18944, 152064, 7_615_616_512, 233_057_792)
+"""Qwen2.5-7B."""
+SMALL = {
+    "model_type": "qwen2",
+    "vocab_size": 2048,
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": True,
+}
+LETTERS = 64
+
+
+# -- figures that can be checked by hand ----------------------------------------------------------------------
+
+
+def test_full_training_with_adam_takes_sixteen_bytes_for_each_weight() -> None:
+    memory, grown = resident(Job(SEVEN)), updating(Job(SEVEN, microbatch_rows=1))
+    assert memory.weights + memory.moments == 12 * SEVEN.parameters
+    assert grown.gradients == 4 * SEVEN.parameters  # of the micro-batches before this one
+    narrow = resident(Job(SEVEN, weight_bytes=2, gathered_bytes=2))
+    assert (narrow.weights, narrow.masters, narrow.moments) == tuple(n * SEVEN.parameters for n in (2, 4, 8))
+
+
+def test_shares_are_divided_by_the_ranks_of_a_replica() -> None:
+    whole = resident(Job(SEVEN))
+    for ranks, shards in ((8, 8), (16, 8)):
+        spread = resident(Job(SEVEN, num_ranks=ranks, ranks_per_node=8, num_shards=shards, gathered_bytes=2))
+        assert (spread.weights, spread.moments) == (whole.weights / 8, whole.moments / 8)
+
+
+def test_adapters_freeze_the_base_and_share_it_with_reference_and_critic() -> None:
+    adapted = Job(SEVEN, weight_bytes=2, gathered_bytes=2, adapter_parameters=40_000_000, adapter_rank=16)
+    assert resident(adapted).weights == 2 * SEVEN.parameters + 4 * 40_000_000
+    assert resident(adapted).moments == 8 * 40_000_000
+    critic = replace(adapted, critic="shared_base")
+    assert resident(critic).weights - resident(adapted).weights == 4 * (40_000_000 + 3584 + 1)
+    full = Job(SEVEN, critic="own_trunk", has_frozen_copy=True)
+    assert resident(full).weights == 4 * (3 * SEVEN.parameters + 3584 + 1)
+
+
+def test_a_prompt_that_is_shared_is_kept_once_per_group() -> None:
+    shared = Job(SEVEN, group_size=8, microbatch_rows=8, prompt_tokens=1000, completion_tokens=100)
+    assert shared.micro_tokens() == 1000 + 8 * 100
+    assert replace(shared, shares_prompts=False).micro_tokens() == 8 * 1100
+    assert updating(shared).activations < updating(replace(shared, shares_prompts=False)).activations / 3
+
+
+def test_the_sampler_keeps_prompts_once_and_rows_in_doubling_buffers() -> None:
+    job = Job(SEVEN, num_problems=2, group_size=4, prompt_tokens=100, completion_tokens=100, gathered_bytes=2)
+    of_token = 2 * 28 * 512 * 2  # keys and values of all layers, bfloat16
+    assert sampling(job).cache == of_token * (2 * 100 + 8 * 128)
+    assert sampling(replace(job, max_rows=4)).cache == of_token * (100 + 4 * 128)
+    assert sampling(replace(job, engine="elsewhere")).cache == 0
+    other = sampling(replace(job, engine="colocated"))
+    assert other.engine == 2 * SEVEN.parameters + of_token * (2 * 100 + 8 * 128)
+
+
+def test_ddp_reduces_gradients_once_per_micro_batch() -> None:
+    job = Job(SEVEN, num_ranks=8, ranks_per_node=8, num_problems=4, group_size=4, microbatch_rows=8)
+    assert of_updates(job) == Traffic(inside=2 * 7 / 8 * 4 * SEVEN.parameters * 2)
+    assert of_updates(replace(job, num_ranks=1)) == Traffic()
+
+
+def test_fsdp_gathers_twice_and_spreads_once_per_micro_batch() -> None:
+    job = Job(SEVEN, num_ranks=8, ranks_per_node=8, num_shards=8, gathered_bytes=2, microbatch_rows=64)
+    assert of_updates(job).inside == pytest.approx(7 / 8 * SEVEN.parameters * (2 * 2 + 4))
+    assert of_updates(job).between == 0
+    assert of_weights(job).inside == pytest.approx(7 / 8 * SEVEN.parameters * 2)
+    nodes = replace(job, num_ranks=16, num_shards=16)
+    assert of_updates(nodes).inside == 0  # a ring over two nodes is as slow as the link between them
+    assert of_updates(nodes).between == pytest.approx(15 / 16 * SEVEN.parameters * (2 * 2 + 4))
+
+
+def test_replicas_move_only_shares_of_gradients_between_nodes() -> None:
+    job = Job(SEVEN, num_ranks=16, ranks_per_node=8, num_shards=8, gathered_bytes=2, microbatch_rows=64)
+    moved = of_updates(job)
+    assert moved.inside == pytest.approx(7 / 8 * SEVEN.parameters * (2 * 2 + 4))
+    assert moved.between == pytest.approx(2 * 1 / 2 * SEVEN.parameters / 8 * 4)
+
+
+def test_seconds_are_those_of_the_roofline() -> None:
+    h100, exact = DEVICES["h100"], Rates(1.0, 1.0, 1.0)
+    job = Job(SEVEN, num_problems=1, group_size=1, prompt_tokens=0, completion_tokens=100, gathered_bytes=2)
+    assert decode_seconds(job, h100.flops, h100.memory_bandwidth) == pytest.approx(
+        100 * SEVEN.parameters * 2 / 3.35e12, rel=0.01
+    )
+    crowd = replace(job, num_problems=2000)
+    bound = 100 * 2 * SEVEN.parameters * 2000 / 989e12
+    assert decode_seconds(crowd, h100.flops, h100.memory_bandwidth) == pytest.approx(bound, rel=0.01)
+    tokens = 100
+    assert update_flops(job) == pytest.approx(6 * SEVEN.parameters * tokens, rel=0.01)
+    assert update_flops(replace(job, adapter_parameters=1)) == pytest.approx(4 * SEVEN.parameters * tokens, rel=0.01)
+    assert update_flops(replace(job, computes_again=True)) == pytest.approx(8 * SEVEN.parameters * tokens, rel=0.01)
+    assert seconds(job, h100, exact).update == pytest.approx(6 * SEVEN.parameters * tokens / 989e12, rel=0.01)
+    time = seconds(job, h100, exact)
+    assert sandbox_cores(job, time, Rates(program_seconds=2.0)) == pytest.approx(2 / (time.prefill + time.decode))
+
+
+def test_what_does_not_fit_is_told_the_arguments_with_which_it_would() -> None:
+    h100 = DEVICES["h100"]
+    too_long = Job(SEVEN, weight_bytes=2, gathered_bytes=2, adapter_parameters=40_000_000, adapter_rank=16)
+    too_long = replace(too_long, microbatch_rows=64, prompt_tokens=1024, completion_tokens=1024)
+    assert not fits(too_long, h100)
+    assert advice(too_long, h100) == ["policy.gradient_checkpointing: true"]
+    everything = Job(SEVEN, num_ranks=8, ranks_per_node=8, microbatch_rows=2, prompt_tokens=512)
+    assert not fits(everything, h100)
+    assert advice(everything, h100)[0] == "trainer.strategy: fsdp2"
+    assert advice(replace(everything, shape=replace(SEVEN, parameters=10**13)), h100) == []
+
+
+def test_every_change_that_is_advised_saves_memory() -> None:
+    job = Job(SEVEN, num_ranks=16, ranks_per_node=8, num_shards=8, microbatch_rows=16, has_frozen_copy=True)
+    for name, change in [*changes(job), *changes(replace(job, num_shards=1))]:
+        start = job if "fsdp2" not in name else replace(job, num_shards=1)
+        before, after = (updating(one).total + sampling(one).total for one in (start, change(start)))
+        assert after < before, name
+
+
+def test_usable_memory_leaves_room_for_the_driver() -> None:
+    assert usable(DEVICES["h100"]) == pytest.approx(75.05e9)
+
+
+# -- reading a configuration ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=4)])
+def test_the_shape_is_that_of_the_model_that_would_be_loaded(lora: LoRA | None) -> None:
+    shape, adapters = shape_of(CausalLM(config=SMALL, tokenizer=TOKENIZER, lora=lora))
+    policy = CausalLM(config=SMALL, tokenizer=TOKENIZER, lora=lora)
+    policy.load()
+    sizes = {name: p.numel() for name, p in policy.named_parameters()}
+    assert shape.parameters + adapters == sum(sizes.values())
+    assert adapters == sum(size for name, size in sizes.items() if "lora" in name)
+    assert (shape.query_size, shape.key_size) == (128, 64)
+    assert shape.outside_parameters == 2048 * 128 + 128
+
+
+def test_an_optimizer_is_asked_what_it_keeps() -> None:
+    assert moments_of(torch.optim.AdamW) == 2
+    assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1)) == 0
+    assert moments_of(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)) == 1
+
+
+def test_a_configuration_is_planned_without_loading_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = str(ROOT / "configs" / "scaling" / "7b_grpo.yaml")
+    main(["plan", "--config", config, "--gpus", "8", "--prompt_tokens", "1024"])
+    printed = capsys.readouterr().out
+    assert "7.62B parameters" in printed and "weights spread over 8 ranks" in printed
+    assert "received by a rank in a rollout" in printed and "cores per GPU" in printed
+    assert "does not fit" not in printed
+    main(["plan", "--config", config, "--gpus", "1"])
+    assert "does not fit: it would with" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--config", str(ROOT / "configs/basics_sft.yaml")], "plan covers GRPO, REINFORCE and PPO"),
+        (
+            ["--config", str(ROOT / "configs/scaling/70b_grpo.yaml"), "--gpus", "12"],
+            "cannot be divided into 8 replicas",
+        ),
+        (["--config", str(ROOT / "configs/scaling/7b_grpo.yaml"), "--gpus", "0"], "must be 1 or more"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", *arguments])
+    error = capsys.readouterr().err
+    assert error.startswith("lit-rl: error:") and error.count("\n") == 1 and said in error
+
+
+# -- measured -------------------------------------------------------------------------------------------------
+
+
+class LongPrompts(TaskDataModule):
+    """Prompts that all have the same number of tokens."""
+
+    name = "long"
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return [Problem(f"{split}{i}", chr(97 + i) * LETTERS, TokenTarget()) for i in range(16)]
+
+
+KINDS = ("full", "lora", "ppo", "two ranks")
+
+
+def small_run(kind: str) -> Any:
+    """A module of three rollouts of 16 rows on all ranks together, in micro-batches of eight."""
+    adapted = kind in ("lora", "ppo")
+    policy = CausalLM(config=SMALL, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None)
+    options: dict[str, Any] = {
+        "sampling": Sampling(num_samples=4, max_tokens=64),
+        "rewards": [EvenBytes()],
+        "optimizer": lambda p: torch.optim.AdamW(p, lr=1e-4),
+        "microbatch_size": 4 if kind == "two ranks" else 8,
+        "max_rollouts": 2,
+    }
+    return PPO(policy, critic=SharedBase(), **options) if kind == "ppo" else GRPO(policy, **options)
+
+
+class Peaks(pl.Callback):
+    """The peak while sampling and while updating, from the second rollout on: the optimizer's state is there."""
+
+    def __init__(self) -> None:
+        self.collecting: list[int] = []
+        self.updating: list[int] = []
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.mode = PeakMemory([*pl_module.parameters(), *pl_module.buffers()])
+        self.mode.__enter__()
+        for name, peaks in (("collect", self.collecting), ("update", self.updating)):
+            setattr(pl_module, name, self._watched(getattr(pl_module, name), peaks))
+
+    def _watched(self, part: Callable[..., Any], peaks: list[int]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            self.mode.peak = 0
+            result = part(*arguments)
+            peaks.append(self.mode.peak)
+            return result
+
+        return run
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.mode.__exit__(None, None, None)
+
+
+def measured(kind: str, folder: Path) -> tuple[int, int, Job]:
+    """Peaks of sampling and updating on the first rank, and the job as planned."""
+    module, peaks, ranks = small_run(kind), Peaks(), 2 if kind == "two ranks" else 1
+    strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
+    job = job_of(module, strategy, 4 // ranks, ranks)
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        devices=ranks,
+        strategy=strategy,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        default_root_dir=folder,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=0,
+        limit_val_batches=0,
+        max_epochs=-1,
+        callbacks=[peaks],
+    )
+    task = LongPrompts(batch_size=4 // ranks)
+    trainer.fit(module, task)
+    tokens = len(module.policy.codec.encode(task.problems("train")[0]))
+    return peaks.collecting[1], peaks.updating[1], replace(job, prompt_tokens=tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_planned_memory_is_within_15_percent_of_the_measured_peak(kind: str, tmp_path: Path) -> None:
+    if kind == "two ranks":
+        collected, updated, job = on_ranks(lambda: measured(kind, tmp_path), seconds=300)[0]
+    else:
+        collected, updated, job = measured(kind, tmp_path)
+    planned = updating(job), sampling(job)
+    print(
+        f"{kind}: planned {planned[0].total:,.0f} and {planned[1].total:,.0f}, measured {updated:,} and {collected:,}"
+    )
+    assert planned[0].total == pytest.approx(updated, rel=0.15)
+    assert planned[1].total == pytest.approx(collected, rel=0.15)
