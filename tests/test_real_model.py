@@ -1,0 +1,74 @@
+"""The script behind `make real`, with a tiny policy in place of the real one."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.tiny_models import TINY_QWEN2
+from test_config_runs import CHAT
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def real_model(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("real_model")
+
+
+def test_the_tables_count_verdicts_and_families_before_and_after(real_model: Any) -> None:
+    family = {"a/1": "near", "a/2": "near", "b/1": "keep"}
+    before = real_model.Measured(
+        {"a/1": False, "a/2": True, "b/1": False},
+        family,
+        {"a/1": "wrong_answer", "a/2": "passed", "b/1": "timed_out"},
+        dict.fromkeys(family, "```python\nold\n```"),
+        1.0,
+    )
+    after = real_model.Measured(
+        dict.fromkeys(family, True), family, dict.fromkeys(family, "passed"), dict.fromkeys(family, "new"), 1.0
+    )
+    text = real_model.tables(before, after)
+    assert "| greedy pass@1 | 0.333 | 1.000 |" in text
+    assert "| programs: passed | 1 | 3 |" in text and "| programs: timed out | 1 | 0 |" in text
+    assert text.index("| keep | 0.00 | 1.00 |") < text.index("| near | 0.50 | 1.00 |"), "what changed most comes first"
+    assert text.count("before (wrong answer)") == 1 and "`a/2`" not in text
+    assert text.count("```") == 8, "fences of a completion do not end the page's own"
+
+
+def test_the_page_keeps_what_stands_around_the_tables(real_model: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"head\n{real_model.BEGIN}old\n{real_model.END}tail\n")
+    real_model.put_into(page, "new")
+    real_model.put_into(page, "newer")
+    assert page.read_text() == f"head\n{real_model.BEGIN}\nnewer\n{real_model.END}tail\n"
+    assert real_model.BEGIN in (ROOT / "docs" / "real_model.md").read_text()
+    page.write_text("no marks")
+    with pytest.raises(ValueError, match="lacks the lines"):
+        real_model.put_into(page, "new")
+
+
+def test_a_tiny_policy_is_measured_trained_and_measured_again(
+    real_model: Any, byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = yaml.safe_load((ROOT / "configs" / "real" / "grpo_lora.yaml").read_text())
+    small = TINY_QWEN2 | {"max_position_embeddings": 1024}
+    policy = {"config": small, "tokenizer": byte_tokenizer, "chat_template": CHAT, "lora": {"rank": 2}}
+    config["model"]["init_args"]["policy"]["init_args"] = policy
+    config["model"]["init_args"] |= {"max_rollouts": 1, "sampling": {"num_samples": 2, "max_tokens": 4}}
+    config["model"]["init_args"]["validation_sampling"]["greedy"]["max_tokens"] = 4
+    config["data"]["init_args"] |= {"batch_size": 2, "num_validation_problems": 4, "num_train_problems": 26}
+    file = tmp_path / "run.yaml"
+    file.write_text(yaml.safe_dump(config))
+    page = tmp_path / "page.md"
+    page.write_text(real_model.BEGIN + real_model.END)
+    real_model.main(["--config", str(file), "--page", str(page), "--minutes", "5"])
+    assert "| held-out problems: 4 | before | after |" in page.read_text()
+    assert "1 rollouts of 4 completions" in page.read_text()
+    assert list(tmp_path.glob("runs/real/**/real_model.json"))
+    assert "all of it" in capsys.readouterr().out
