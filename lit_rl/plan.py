@@ -58,15 +58,16 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     given, rest = parser.parse_known_args(list(arguments))
     if given.gpus < 1 or given.gpus_per_node < 1:
         raise ValueError(f"--gpus and --gpus_per_node must be 1 or more, got {given.gpus} and {given.gpus_per_node}")
-    run = build([*rest, *_HERE])
+    run, device = build([*rest, *_HERE]), DEVICES[given.gpu]
     job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, given.gpus, given.gpus_per_node)
     job = replace(
         job,
         prompt_tokens=given.prompt_tokens,
         completion_tokens=given.completion_tokens or job.completion_tokens,
         engine=given.engine or job.engine,
+        engine_bytes=claimed_by(run.model.engine, device),
     )
-    print(report(job, DEVICES[given.gpu], given.gpu, Rates(program_seconds=given.program_seconds)))
+    print(report(job, device, given.gpu, Rates(program_seconds=given.program_seconds)))
 
 
 def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
@@ -158,6 +159,14 @@ def shape_of(policy: CausalLM) -> tuple[Shape, int]:
         has_query_norms=any("q_norm" in name for name in sizes),
     )
     return shape, adapters
+
+
+def claimed_by(engine: Any, device: Device) -> float | None:
+    """Bytes that an engine with a fixed share of a device takes; ``None`` for engines that take what they need."""
+    share = getattr(engine, "memory_share", None)
+    if share is None or getattr(engine, "cache_gigabytes", None) is not None:
+        return None
+    return float(share) * device.memory_bytes
 
 
 def moments_of(make: Any) -> int:

@@ -16,10 +16,11 @@ from support.small_runs import EvenBytes
 
 from lit_rl.cli import main
 from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedBase
 from lit_rl.modules import GRPO, PPO
-from lit_rl.plan import job_of, moments_of, shape_of
+from lit_rl.plan import claimed_by, job_of, moments_of, shape_of
 from lit_rl.planning.advice import advice, changes, fits, usable
 from lit_rl.planning.devices import DEVICES
 from lit_rl.planning.job import Job, Shape
@@ -89,6 +90,13 @@ def test_the_sampler_keeps_prompts_once_and_rows_in_doubling_buffers() -> None:
     assert sampling(replace(job, engine="elsewhere")).cache == 0
     other = sampling(replace(job, engine="colocated"))
     assert other.engine == 2 * SEVEN.parameters + of_token * (2 * 100 + 8 * 128)
+    assert sampling(replace(job, engine="colocated", engine_bytes=32e9)).engine == 32e9
+
+
+def test_an_engine_that_claims_a_share_of_the_device_is_taken_at_its_word() -> None:
+    assert claimed_by(VLLM(memory_share=0.3), DEVICES["h100"]) == pytest.approx(24e9)
+    assert claimed_by(VLLM(cache_gigabytes=2.0), DEVICES["h100"]) is None
+    assert claimed_by(InProcess(), DEVICES["h100"]) is None
 
 
 def test_ddp_reduces_gradients_once_per_micro_batch() -> None:

@@ -72,6 +72,7 @@ class Job:
         computes_again: whether activations are computed a second time in the backward pass.
         chunk_tokens: tokens whose logits exist together.
         engine: where completions are sampled.
+        engine_bytes: what a colocated engine claims; ``None`` for its weights and the cache of its rows.
         max_rows: rows that are sampled together.
     """
 
@@ -101,6 +102,7 @@ class Job:
     computes_again: bool = False
     chunk_tokens: int = 4096
     engine: EnginePlace = "in_process"
+    engine_bytes: float | None = None
     max_rows: int | None = None
 
     @property

@@ -59,7 +59,9 @@ def resident(job: Job) -> Memory:
     weights = job.frozen_parameters * job.weight_bytes + trained * trained_bytes
     moments = job.moments * trained * max(trained_bytes, FLOAT32)
     engine = 0.0
-    if job.engine == "colocated":
+    if job.engine == "colocated" and job.engine_bytes is not None:
+        engine = job.engine_bytes
+    elif job.engine == "colocated":
         engine = job.shape.parameters * job.gathered_bytes + rows_cache(job, job.gathered_bytes)
     return Memory(weights / job.num_shards, 0.0, masters, moments / job.num_shards, engine=engine)
 
