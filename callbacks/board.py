@@ -47,7 +47,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "KL (nats a token)": _lines("policy/kl_to_reference", "policy/approximate_kl"),
         "ratio to the old policy": _lines("policy/ratio_max", "policy/ratio_min"),
         "tokens whose gradient was clipped away": _lines("policy/clip_fraction"),
-        "gap between sampler and trainer (nats)": _lines("policy/sampler_gap", "policy/sampler_gap_max"),
+        "gap between sampler and trainer (nats)": _lines("sampling/logprob_gap/mean", "sampling/logprob_gap/max"),
         "norm of the gradient": _lines("(policy|critic)/gradient_norm"),
         "learning rate": _lines("optimizer/learning_rate"),
         "critic": _lines("critic/explained_variance", "critic/value_loss"),

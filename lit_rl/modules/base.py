@@ -19,6 +19,7 @@ from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
+from lit_rl.modules.mismatch import SamplerCheck, compare, judge
 from lit_rl.modules.optimized_module import OptimizedModule
 from lit_rl.modules.requirements import (
     require_extendable,
@@ -41,8 +42,9 @@ from lit_rl.rollout import (
 from lit_rl.signatures import show_all_arguments
 from lit_rl.training.modes import evaluating
 from lit_rl.training.progress import Progress
+from lit_rl.training.ranks import Means
 from lit_rl.training.strategy import check_strategy
-from lit_rl.types import Problem, Sampling
+from lit_rl.types import Completions, Problem, Sampling
 
 LARGEST_FAILED_SHARE = 0.1
 """Share of programs that may fail for our own reasons before what is left says too little."""
@@ -75,6 +77,7 @@ class PolicyModule(OptimizedModule):
         sandbox: runs programs; or a function that builds it when a run starts. The run closes at its end what it
             started; a sandbox that is running already stays open.
         engine: samples; by default the trainer's own process.
+        sampler_check: how engines with weights of their own are compared with the policy; ``None`` does not.
         environment: answers the policy between turns; by default each problem gets one turn.
         seed: seed of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
     """
@@ -94,6 +97,7 @@ class PolicyModule(OptimizedModule):
         rewards: list[RewardTerm] | Composite | None = None,
         sandbox: RunnerFactory | ProgramRunner | None = None,
         engine: Engine | None = None,
+        sampler_check: SamplerCheck | None = SamplerCheck(),  # noqa: B008  # frozen
         environment: Environment | None = None,
         seed: int | None = None,
     ) -> None:
@@ -108,6 +112,10 @@ class PolicyModule(OptimizedModule):
         self.rewards = Composite(rewards) if isinstance(rewards, list) else rewards
         self.sandbox = sandbox
         self.engine = engine or InProcess()
+        self.sampler_check = sampler_check
+        self.mismatch = Means()  # of the rollout at hand, where it was looked at
+        self._compared: int | None = None
+        self._warned_of_mismatch = False
         self.environment = SingleTurn() if environment is None else environment
         require_environment(self.environment)
         self.seed = seed or 0
@@ -248,5 +256,27 @@ class PolicyModule(OptimizedModule):
         return Evaluated({"predict": rollout}, {"predict": self.rewards(rollout.completions, rollout.judgements)})
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample completions and run their programs."""
-        return collect(self.policy, self.engine, self.runner, problems, sampling, key, self.environment, self.progress)
+        """Sample completions, run their programs, and compare the sampler with the policy where they may differ."""
+        rollout = collect(
+            self.policy, self.engine, self.runner, problems, sampling, key, self.environment, self.progress
+        )
+        # Once for each arrival of weights, and in training on every rollout.
+        if not self.engine.shares_weights and (key.purpose == "train" or self._compared != self.policy.version):
+            self.compare_sampler(rollout.completions, sampling)
+        return rollout
+
+    def compare_sampler(self, completions: Completions, sampling: Sampling) -> None:
+        """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together.
+
+        Raises:
+            SamplerMismatchError: they differ too much, and ``sampler_check.stop`` is set.
+        """
+        check = self.sampler_check
+        if check is None:
+            return
+        self._compared = self.policy.version
+        fresh = [i for i, version in enumerate(completions.weights_versions) if version == self.policy.version]
+        with evaluating(self.policy):
+            self.mismatch, some = compare(self.policy, completions.select(fresh), sampling, check.rows)
+            warn = not self._warned_of_mismatch
+            self._warned_of_mismatch |= judge(check, self.policy, self.mismatch, some, sampling, warn=warn)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from lit_rl.modules.base import PolicyModule
+from lit_rl.modules.mismatch import with_effective_size
 from lit_rl.modules.requirements import require_rows
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
@@ -83,7 +84,7 @@ class CountedModule(PolicyModule):
         """Write the rollout's metrics and return them; the x-axis of every curve is the number of rollouts."""
         tokens = float(rollout.completions.completion_mask.sum())
         means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
-        values = means.reduce(self.device)
+        values = with_effective_size(means.reduce(self.device))
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]

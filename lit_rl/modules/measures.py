@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.execution.outcome import Verdict
+from lit_rl.modules.mismatch import add_mismatch
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.progress import Phase, Progress
@@ -80,6 +81,7 @@ def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
     gap = (old - sampler)[mask].abs()
     means.add_sum("policy/sampler_gap", gap.sum(), gap.numel())
     means.add_largest("policy/sampler_gap_max", float(gap.max()))
+    add_mismatch(means, old, sampler, mask)
 
 
 def entropy_of(entropy: Tensor, completions: Completions) -> Means:

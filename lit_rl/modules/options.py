@@ -10,6 +10,7 @@ from lit_rl.engines.base import Engine
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules.base import RunnerFactory
+from lit_rl.modules.mismatch import SamplerCheck
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Environment
@@ -27,6 +28,7 @@ class PolicyOptions(TypedDict, total=False):
     rewards: list[RewardTerm] | Composite | None
     sandbox: RunnerFactory | ProgramRunner | None
     engine: Engine | None
+    sampler_check: SamplerCheck | None
     environment: Environment | None
     seed: int | None
 

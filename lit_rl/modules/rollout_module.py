@@ -34,8 +34,8 @@ from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout, require_infrastructure, tell_watchers
 from lit_rl.summary import summarise
 from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import Means
-from lit_rl.types import Experience, Problem, Sampling
+from lit_rl.training.ranks import Means, max_over_ranks
+from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
@@ -169,10 +169,19 @@ class RolloutModule(AheadModule):
         means.merge(degenerate_share(rollout, rewards))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
         means.merge(measure(rollout, rewards, experience, self.at_hand.found))
+        means.merge(self.mismatch_of(rollout.completions))
         means.merge(time_split(seconds, self.progress))
         means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         tell_watchers(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
+
+    def mismatch_of(self, completions: Completions) -> Means:
+        """Distance of sampler and trainer where the update's forward passes, which tell it for free, did not."""
+        if max_over_ranks(int("logprobs" in self.at_hand.found), self.device):
+            return Means()
+        if self.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
+            self.compare_sampler(completions, self.sampling)
+        return self.mismatch
 
     def reward(self, rollout: Rollout) -> RewardOutput:
         """Rewards of a rollout; rows that could not be judged are not valid."""

@@ -106,7 +106,7 @@ def test_other_loggers_get_the_same_numbers_and_tables(byte_tokenizer: str, tmp_
     run(byte_tokenizer, tmp_path, logger, CompletionLog(num_problems=2, groups_every=2))
     with (Path(logger.log_dir) / "metrics.csv").open() as file:
         columns = set(next(csv.reader(file)))
-    assert {"reward/std", "policy/sampler_gap", "val/greedy/pass@1", "time/idle_seconds"} <= columns
+    assert {"reward/std", "sampling/logprob_gap/mean", "val/greedy/pass@1", "time/idle_seconds"} <= columns
     with (Path(logger.log_dir) / "completions_training.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["step"] for row in rows] == ["2", "4"] and all(row["best"].startswith("reward ") for row in rows)

@@ -70,10 +70,10 @@ def test_ratios_are_read_where_the_update_looked() -> None:
     found = measured([P, W, W], [1.0, 0.0, 0.0], [1.0] * 3, seen, [[-2.0, -1.0], [0.0, 0.0], [-1.0, 0.0]])
     assert found["policy/ratio_max"] == pytest.approx(2.71828, abs=1e-4)
     assert found["policy/ratio_min"] == pytest.approx(0.13534, abs=1e-4)
-    assert found["policy/sampler_gap"] == pytest.approx(1 / 3)  # 1, 0 and 0 nats
-    assert found["policy/sampler_gap_max"] == 1.0
+    assert found["sampling/logprob_gap/mean"] == pytest.approx(1 / 3)  # 1, 0 and 0 nats
+    assert found["sampling/logprob_gap/max"] == 1.0
     alone = measured([P], [1.0], [1.0], [[-1.5, nan]])
-    assert (alone["policy/ratio_max"], alone["policy/ratio_min"], alone["policy/sampler_gap"]) == (1, 1, 0.5)
+    assert (alone["policy/ratio_max"], alone["policy/ratio_min"], alone["sampling/logprob_gap/mean"]) == (1, 1, 0.5)
 
 
 def test_extremes_add_up_over_parts() -> None:
@@ -136,4 +136,4 @@ def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Pa
     assert sum(metrics[f"time/{part}_seconds"] for part in parts) == pytest.approx(metrics["time/step_seconds"])
     assert metrics["time/step_seconds"] <= metrics["time/rollout_seconds"] + metrics["time/update_seconds"]
     assert metrics["policy/ratio_max"] == metrics["policy/ratio_min"] == 1.0
-    assert metrics["policy/sampler_gap_max"] < 1e-5
+    assert metrics["sampling/logprob_gap/max"] < 1e-5

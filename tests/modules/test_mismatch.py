@@ -1,0 +1,155 @@
+"""Sampler and trainer are compared on every rollout; an engine that is off is named before it does harm."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.small_runs import EvenBytes, fit
+
+from lit_rl.engines import Engine, InProcess, Session
+from lit_rl.models import Policy
+from lit_rl.modules import RolloutModule
+from lit_rl.modules.mismatch import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
+from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.training.ranks import Means
+from lit_rl.types import Completions, Generation, Judgement, Request, Sampling
+
+Make = Callable[..., RolloutModule]
+NAMES = {
+    *(f"sampling/{name}" for name in ("logprob_gap/mean", "logprob_gap/max", "effective_sample_size")),
+    *(f"sampling/importance_ratio/{name}" for name in ("min", "mean", "max")),
+}
+
+
+class Copies(Engine):
+    """Samples with a copy of the weights, which is renewed before each rollout unless an arrival is skipped."""
+
+    def __init__(self, skips: Sequence[int] = (), wrong: str = "") -> None:
+        self.skips, self.wrong = skips, wrong
+        self.copy: Any = None
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        if self.copy is None or policy.version not in self.skips:
+            self.copy = copy.deepcopy(policy)
+        self.copy.version = policy.version  # it says that it is up to date
+        used = replace(sampling, top_k=20) if self.wrong == "filter" else sampling
+        with InProcess().session(self.copy, used) as session:
+            yield AtOne(session, self.copy) if self.wrong == "temperature" else session
+
+
+class AtOne(Session):
+    """Reports log-probabilities at temperature 1, whatever the samples were drawn at."""
+
+    def __init__(self, session: Session, policy: Any) -> None:
+        self.session, self.policy = session, policy
+        self.prompts: dict[int, tuple[int, ...]] = {}
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        self.prompts |= {request.row: request.prompt_ids for request in requests}
+        self.session.submit(requests)
+
+    def step(self) -> list[Generation]:
+        return [replace(done, logprobs=self.at_one(done)) for done in self.session.step()]
+
+    def at_one(self, done: Generation) -> tuple[float, ...]:
+        prompt = self.prompts[done.row]
+        logits = self.policy.model(torch.tensor([[*prompt, *done.ids]])).logits[0, len(prompt) - 1 : -1]
+        found: list[float] = logits.log_softmax(-1).gather(-1, torch.tensor(done.ids)[:, None])[:, 0].tolist()
+        return tuple(found)
+
+    @property
+    def num_unfinished(self) -> int:
+        return self.session.num_unfinished
+
+
+class Alike(RewardTerm):
+    """The same for every row: nothing is learned."""
+
+    default_name = "alike"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        return [TermScore(1.0)] * len(completions)
+
+
+def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[dict[str, float]], list[str]]:
+    """Metrics of each of three rollouts, and the warnings about the sampler."""
+    sampling = options.pop("sampling", Sampling(num_samples=4, max_tokens=6))
+    module: Any = make(engine=engine, sampling=sampling, max_rollouts=3, **options)
+    logged: list[dict[str, float]] = []
+    log = module.log_rollout
+    module.log_rollout = lambda *given: logged.append(log(*given)) or logged[-1]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(module, folder)
+    return logged, [str(one.message) for one in said if "sampler and trainer" in str(one.message)]
+
+
+def test_gap_ratio_and_effective_size_by_hand() -> None:
+    """Ratios 2, 1/2 and 1; the fourth token does not count. (3.5)^2 / (3 * 5.25)."""
+    means, mask = Means(), torch.tensor([[True, True], [True, False]])
+    trainer = torch.tensor([[0.4, 0.1], [0.3, 0.9]]).log()
+    add_mismatch(means, trainer, torch.tensor([[0.2, 0.2], [0.3, 0.1]]).log(), mask)
+    found = with_effective_size(means.reduce(torch.device("cpu")))
+    assert found.keys() == NAMES
+    assert found["sampling/logprob_gap/mean"] == pytest.approx(2 * math.log(2) / 3)
+    assert found["sampling/logprob_gap/max"] == pytest.approx(math.log(2))
+    assert found["sampling/importance_ratio/mean"] == pytest.approx(3.5 / 3)
+    assert found["sampling/importance_ratio/min"] == pytest.approx(0.5)
+    assert found["sampling/importance_ratio/max"] == pytest.approx(2.0)
+    assert found["sampling/effective_sample_size"] == pytest.approx(3.5**2 / (3 * 5.25))
+
+
+@pytest.mark.parametrize("engine", [InProcess(), Copies()], ids=["shared", "copy"])
+@pytest.mark.parametrize("rewards", [EvenBytes(), Alike()], ids=["learns", "learns nothing"])
+def test_every_rollout_logs_them(make_module: Make, tmp_path: Path, engine: Engine, rewards: RewardTerm) -> None:
+    logged, said = run(make_module, tmp_path, engine, rewards=[rewards])
+    assert len(logged) == 3 and said == []
+    for metrics in logged:
+        assert metrics.keys() >= NAMES and not any("square" in name for name in metrics)
+        assert metrics["sampling/logprob_gap/max"] < 1e-5
+        assert metrics["sampling/effective_sample_size"] == pytest.approx(1)
+
+
+def test_a_skipped_arrival_is_caught_before_anything_is_learned_from_it(make_module: Make, tmp_path: Path) -> None:
+    check = SamplerCheck(rows=2, largest_gap=1e-3)
+    _, said = run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=check)
+    assert len(said) == 1, "once"
+    assert "nats a token (at most 0.001 is rounding): most likely stale or wrong weights in the engine" in said[0]
+    module: Any = make_module(
+        engine=Copies(skips=(1,)), max_rollouts=3, sampler_check=SamplerCheck(largest_gap=1e-3, stop=True)
+    )
+    with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* most likely stale"):
+        fit(module, tmp_path)
+    assert module.rollout_step == module.policy.version == 1
+    assert run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=None)[1] == []
+
+
+def test_a_temperature_and_a_filter_of_its_own_are_named(make_module: Make, tmp_path: Path) -> None:
+    check = SamplerCheck(rows=12, largest_gap=1e-3)
+    cool = Sampling(num_samples=4, max_tokens=6, temperature=0.5)
+    _, said = run(make_module, tmp_path, Copies(wrong="temperature"), sampler_check=check, sampling=cool)
+    assert "the engine reports log-probabilities at temperature 1 instead of 0.5" in said[0]
+    _, said = run(make_module, tmp_path, Copies(wrong="filter"), sampler_check=check)
+    assert "every token is likelier to the sampler, as under a filter of its own" in said[0]
+
+
+def test_a_filter_that_was_asked_for_is_no_fault(make_module: Make, tmp_path: Path) -> None:
+    filtered = Sampling(num_samples=4, max_tokens=6, top_k=20)
+    logged, said = run(make_module, tmp_path, Copies(), sampling=filtered)
+    assert said == [] and logged[0]["sampling/logprob_gap/mean"] > 0.1
+
+
+@pytest.mark.parametrize("wrong", [{"rows": 0}, {"largest_gap": 0.0}])
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        SamplerCheck(**wrong)
