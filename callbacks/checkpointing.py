@@ -19,6 +19,7 @@ from lit_rl.callbacks.monitoring import warn_of_monitor
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.random_state import random_states, restore
 from lit_rl.callbacks.run_folder import RunFolder, remove
+from lit_rl.engines import EngineError
 
 
 class Checkpointing(Checkpoint):
@@ -200,7 +201,14 @@ class Checkpointing(Checkpoint):
         self._prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Release folder and signals; the last checkpoint stays what it is."""
+        """Save if only the engine failed, which all ranks then know; release folder and signals.
+
+        After any other exception the last checkpoint stays what it is.
+        """
+        if isinstance(exception, EngineError) and trainer.state.fn == TrainerFn.FITTING and self._prepared:
+            self._owes_validation = self._owes_validation or trainer.validating
+            if _count(trainer, pl_module) != self._saved:
+                self._save(trainer, pl_module)
         self.teardown(trainer, pl_module, "fit")
 
     def _is_due(self, trainer: pl.Trainer, count: int) -> bool:

@@ -1,7 +1,8 @@
 """How completions are sampled."""
 
-from lit_rl.engines.base import Engine, Generation, Request, Session
+from lit_rl.engines.base import Engine, EngineError, Generation, Request, Session
 from lit_rl.engines.in_process import InProcess
 from lit_rl.engines.vllm import VLLM
+from lit_rl.engines.vllm_server import VLLMServer
 
-__all__ = ["VLLM", "Engine", "Generation", "InProcess", "Request", "Session"]
+__all__ = ["VLLM", "Engine", "EngineError", "Generation", "InProcess", "Request", "Session", "VLLMServer"]

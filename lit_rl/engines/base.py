@@ -36,7 +36,14 @@ from contextlib import AbstractContextManager
 from lit_rl.models.policy import Policy
 from lit_rl.types import Generation, Request, Sampling
 
-__all__ = ["Engine", "Generation", "Request", "Session"]
+__all__ = ["Engine", "EngineError", "Generation", "Request", "Session"]
+
+
+class EngineError(RuntimeError):
+    """The engine failed, not the policy: a server that died, an answer that is none.
+
+    It ends the run; it is never a reward of 0. The callback Checkpointing saves before that, so raise it on all ranks.
+    """
 
 
 class Session(ABC):

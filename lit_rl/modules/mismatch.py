@@ -30,7 +30,7 @@ class SamplerMismatchError(RuntimeError):
 
 @dataclass(frozen=True)
 class SamplerCheck:
-    """Compare an engine's log-probabilities with the trainer's after each arrival of weights, before learning from them.
+    """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
 
     Engines that sample with the policy's own weights are not asked. Nor is a gap judged where top-p or top-k filter
     what is sampled, since there is always one then.

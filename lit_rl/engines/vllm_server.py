@@ -1,0 +1,325 @@
+"""Sampling on vLLM servers: on other devices or other machines than the trainer's."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from lit_rl.bounds import require_above, require_at_least
+from lit_rl.engines.base import Engine, EngineError, Session
+from lit_rl.engines.vllm_client import VLLMClient
+from lit_rl.engines.weight_files import write_weights
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.codec import Codec
+from lit_rl.models.policy import Policy
+from lit_rl.models.whole_weights import require_whole, whole_weights
+from lit_rl.training.modes import evaluating
+from lit_rl.training.phases import phase, where
+from lit_rl.training.ranks import gather_over_ranks, world_size
+from lit_rl.types import Generation, Request, Sampling, StopReason
+
+_MODE = "processed_logprobs"
+_SECONDS_OF_A_STEP = 0.05
+
+
+class VLLMServer(Engine):
+    """vLLM servers that somebody else starts; ids go in, ids and log-probabilities come out.
+
+    Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
+    the first one writes them, adapters merged, into ``folder``. Only when that is done are the servers told to read
+    them, so no rank waits for another while a server is being waited for. Each server then says which weights it has,
+    and says so again with every completion: rows of other weights end the run. How a server is started is in
+    ``docs/engines.md``.
+
+    A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
+    Checkpointing is used, and the same command goes on from there.
+
+    Args:
+        url: address of the server, or several: rank r sends its requests to number r modulo their number.
+        folder: where weights are handed over: on a file system that trainer and servers see under the same path. It
+            holds one copy of the model.
+        start_seconds: how long the first session waits for servers that are still starting.
+        weights_seconds: how long a server may take to read new weights.
+        row_seconds: how long a server may take for a completion, waiting included.
+        max_requests: most requests that a rank has at its server at the same time; further ones wait here.
+        num_tries: how often a request is sent before the server counts as dead. The same request gives the same row.
+        in_rounds: see :class:`lit_rl.engines.VLLM`.
+    """
+
+    def __init__(
+        self,
+        url: str | list[str],
+        folder: str,
+        start_seconds: float = 600.0,
+        weights_seconds: float = 600.0,
+        row_seconds: float = 600.0,
+        max_requests: int = 128,
+        num_tries: int = 5,
+        in_rounds: bool = True,
+    ) -> None:
+        require_above(0, start_seconds=start_seconds, weights_seconds=weights_seconds, row_seconds=row_seconds)
+        require_at_least(1, max_requests=max_requests, num_tries=num_tries)
+        addresses = [url] if isinstance(url, str) else url
+        if not addresses:
+            raise ValueError("url names no server: give at least one address, such as http://node17:8000")
+        self.servers = [VLLMClient(one, num_tries) for one in addresses]
+        self.folder = Path(folder).absolute()
+        self.start_seconds = start_seconds
+        self.weights_seconds = weights_seconds
+        self.row_seconds = row_seconds
+        self.max_requests = max_requests
+        self.in_rounds = in_rounds
+        self.arrivals = 0
+        self._run = ""
+        self._label = ""
+        self._holds: tuple[int, int] | None = None
+
+    @contextmanager
+    def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
+        """Weights arrive at the start if they are newer than the servers'; see :class:`VLLMServer`."""
+        model = require_whole(policy, "VLLMServer")
+        model.load()
+        with evaluating(model), torch.no_grad(), phase("sampling"):
+            self._renew(model)
+            server = self.servers[(dist.get_rank() if world_size() > 1 else 0) % len(self.servers)]
+            session = VLLMServerSession(self, server, model.codec, sampling, model.version, self._label)
+            fault = ""
+            try:
+                yield session
+            except EngineError as error:
+                fault = str(error)
+            finally:
+                session.end()
+            _agree(fault)
+
+    def mark_stale(self) -> None:
+        """The weights have changed: the next session has them arrive."""
+        self._holds = None
+
+    # -- weights ---------------------------------------------------------------------------------------------
+
+    def _renew(self, policy: CausalLM) -> None:
+        """Have the weights arrive unless the servers hold them; all ranks alike, and all fail together."""
+        if not self._run:
+            with phase("waiting for vllm servers"):
+                self._on_first_rank(lambda server: self._check(server, policy))
+            self._run = gather_over_ranks(uuid.uuid4().hex[:8])[0]
+        if self._holds == (id(policy), policy.version):
+            return
+        self.arrivals += 1
+        self._label = f"{self._run}-{self.arrivals}-{policy.version}"
+        with phase("gathering weights for vllm"):
+            weights = whole_weights(policy, with_tied=True)
+            fault = ""
+            if _is_first():
+                try:
+                    write_weights(weights, self.folder)
+                except OSError as error:
+                    fault = f"the weights could not be written to {self.folder} ({error}): give another folder"
+            for _ in weights:  # the ranks gather together, whatever happens on one
+                pass
+            _agree(fault)
+        with phase("sending weights to vllm servers"):
+            self._on_first_rank(self._send)
+        self._holds = id(policy), policy.version
+
+    def _on_first_rank(self, do: Any) -> None:
+        """Do something with each server on the first rank; a failure is one of all ranks."""
+        fault = ""
+        if _is_first():
+            try:
+                for server in self.servers:
+                    do(server)
+            except (EngineError, ImportError, ValueError) as error:
+                fault = str(error)
+        _agree(fault)
+
+    def _check(self, server: VLLMClient, policy: CausalLM) -> None:
+        """Check whether a server is up, new enough, and serves a model of this shape the way that training needs."""
+        server.wait_until_ready(self.start_seconds)
+        told = server.get("/server_info?config_format=json", 60.0).get("vllm_config", {})
+        model = told.get("model_config", {}) if isinstance(told, dict) else {}
+        mode = model.get("logprobs_mode", _MODE)
+        if mode != _MODE:
+            raise EngineError(
+                f"the server at {server.url} reports {mode}, not those of the distribution that was sampled from: "
+                f"start it with --logprobs-mode {_MODE}"
+            )
+        longest, needed = int(model.get("max_model_len") or 0), policy.codec.max_positions
+        if 0 < longest < min(needed, 1 << 30):
+            raise EngineError(
+                f"a row of the server at {server.url} has at most {longest} tokens, the policy reads {needed}: start "
+                f"it with --max-model-len {needed}"
+            )
+
+    def _send(self, server: VLLMClient) -> None:
+        """Have a server read the folder, and ask it which weights it has now."""
+        seconds = self.weights_seconds
+        server.post("/pause?mode=abort", {}, seconds)
+        try:
+            read = {"method": "reload_weights", "kwargs": {"weights_path": str(self.folder)}}
+            server.post("/collective_rpc", read, seconds, tries=1)
+        except EngineError as error:
+            raise EngineError(
+                f"{error}. It could not read the weights in {self.folder}: does it see that folder, and was it started "
+                "with the policy's model?"
+            ) from None
+        server.post("/reset_prefix_cache", {}, seconds)
+        server.post("/update_weight_version", {"new_version": self._label}, seconds)
+        server.post("/resume", {}, seconds)
+        has = server.get("/weight_info", seconds).get("weight_version")
+        if has != self._label:
+            raise EngineError(
+                f"the server at {server.url} says that it has the weights {has}, not {self._label} which it was sent: "
+                "does another run use it?"
+            )
+
+    def close(self) -> None:
+        """Remove the weights that were handed over."""
+        self._holds = None
+        if self._run and _is_first():
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._run = ""
+
+
+def _is_first() -> bool:
+    return world_size() == 1 or dist.get_rank() == 0
+
+
+def _agree(fault: str) -> None:
+    """Fail on all ranks together if one failed, so that none waits for it.
+
+    Raises:
+        EngineError: one failed; the message says which and in which phase.
+    """
+    faults = gather_over_ranks(f"{where()}: {fault}" if fault and where() else fault)
+    told = next((one for one in faults if one), "")
+    if told:
+        raise EngineError(told)
+
+
+class VLLMServerSession(Session):
+    """Requests at one server, a thread for each that is under way.
+
+    Args:
+        engine: with time limits and the most requests at a time.
+        server: where they go.
+        codec: of the policy; says what ends a row.
+        sampling: of all requests.
+        version: of the weights that sample.
+        label: what the server calls these weights.
+    """
+
+    def __init__(
+        self, engine: VLLMServer, server: VLLMClient, codec: Codec, sampling: Sampling, version: int, label: str
+    ) -> None:
+        self._server = server
+        self._seconds = engine.row_seconds
+        self._codec = codec
+        self._sampling = sampling
+        self._version = version
+        self._label = label
+        self._threads = ThreadPoolExecutor(engine.max_requests, thread_name_prefix="vllm-server")
+        self._answers: queue.SimpleQueue[Generation | Exception] = queue.SimpleQueue()
+        self._open = 0
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Send requests, or have them wait for a free thread; see :meth:`Session.submit`."""
+        self._open += len(requests)
+        for request in requests:
+            self._threads.submit(self._ask, request)
+
+    def step(self) -> list[Generation]:
+        """Wait a moment for answers.
+
+        Raises:
+            EngineError: the server failed, or answered with other weights.
+        """
+        done: list[Generation] = []
+        while self._open:
+            try:
+                answer = self._answers.get(timeout=0 if done else _SECONDS_OF_A_STEP)
+            except queue.Empty:
+                break
+            if isinstance(answer, Exception):
+                raise answer
+            done.append(answer)
+            self._open -= 1
+        return done
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests waiting here or at the server."""
+        return self._open
+
+    def end(self) -> None:
+        """Drop what was not answered; requests at the server are aborted by the next arrival of weights."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._open = 0
+
+    def _ask(self, request: Request) -> None:
+        try:
+            content = {"token_ids": list(request.prompt_ids), "sampling_params": self._params(request)}
+            answer = self._server.post("/inference/v1/generate", content, self._seconds)
+            self._answers.put(self._read(request, answer))
+        except Exception as error:  # raised again where the rollout waits
+            self._answers.put(error if isinstance(error, EngineError) else EngineError(f"{self._server.url}: {error}"))
+
+    def _params(self, request: Request) -> dict[str, Any]:
+        """The request as vLLM's ``SamplingParams`` in JSON, with what a server may have other defaults for."""
+        sampling = self._sampling
+        return {
+            "n": 1,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "seed": request.stream if sampling.temperature > 0 else None,
+            "max_tokens": request.max_tokens,
+            "stop": list(request.stop_strings),
+            "stop_token_ids": sorted(self._codec.eos_ids),
+            "ignore_eos": True,
+            "logprobs": 0,
+            "detokenize": bool(request.stop_strings),
+        }
+
+    def _read(self, request: Request, answer: dict[str, Any]) -> Generation:
+        """The answer to a request.
+
+        Raises:
+            EngineError: it is none, or of other weights.
+        """
+        try:
+            choice = answer["choices"][0]
+            ids = [int(index) for index in choice["token_ids"]]
+            logprobs = [float(one["logprob"]) for one in choice["logprobs"]["content"]]
+            ended = choice["finish_reason"]
+            labels = {span["version"] for span in choice.get("weight_versions") or ()}
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EngineError(
+                f"the server at {self._server.url} answered row {request.row} with something else than ids and "
+                f"log-probabilities ({type(error).__name__}: {error}): is it vllm?"
+            ) from None
+        if labels - {self._label}:
+            raise EngineError(
+                f"the server at {self._server.url} sampled row {request.row} with the weights "
+                f"{', '.join(sorted(labels))}, not {self._label}: it was started anew, or another run uses it"
+            )
+        if ended not in ("stop", "length") or not ids:
+            raise EngineError(f"the server at {self._server.url} ended row {request.row} with {ended}")
+        return Generation(request.row, tuple(ids), tuple(logprobs), self._reason(ids, choice), self._version)
+
+    def _reason(self, ids: list[int], choice: dict[str, Any]) -> StopReason:
+        if ids[-1] in self._codec.eos_ids:
+            return StopReason.EOS
+        return StopReason.STOP_STRING if isinstance(choice.get("stop_reason"), str) else StopReason.LENGTH

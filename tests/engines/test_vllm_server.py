@@ -1,0 +1,204 @@
+"""The engine on vLLM servers, against a stub: what it sends, what it refuses, and how it fails."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from distributed.runs import trainer_of
+from safetensors.torch import load_file
+from support.sampling import sample
+from support.small_runs import Words
+from support.vllm_stub import VLLMStub, stub_server
+
+from lit_rl.callbacks import Checkpointing
+from lit_rl.engines import EngineError, VLLMServer
+from lit_rl.engines.weight_files import write_weights
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM
+from lit_rl.modules import RolloutModule
+from lit_rl.types import Problem, Request, Sampling, StopReason
+
+PROBLEMS = [Problem(prompt, prompt, TokenTarget(), stop_strings=("\n",)) for prompt in ("a", "hello")]
+
+
+@pytest.fixture
+def stub() -> Iterator[VLLMStub]:
+    with stub_server() as stub:
+        yield stub
+
+
+def engine_of(stub: VLLMStub, folder: Path, **options: Any) -> VLLMServer:
+    defaults: dict[str, Any] = {"start_seconds": 0.5, "num_tries": 3}
+    return VLLMServer(stub.url, str(folder / "weights"), **(defaults | options))
+
+
+def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
+    tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path
+) -> None:
+    engine = engine_of(stub, tmp_path)
+    done = sample(tiny_policy, PROBLEMS, engine=engine, num_samples=2, max_tokens=3)
+    assert done.completion_ids.tolist() == [[1, 2, 3]] * 4 and done.sampler_logprobs.eq(-1).all()
+    assert done.stop_reasons == (StopReason.LENGTH,) * 4
+    steps = [step for step in stub.steps if step != "/inference/v1/generate"]
+    arrival = ["/pause", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version", "/resume", "/weight_info"]
+    assert steps == ["/health", "/version", "/server_info", *arrival]
+    held = load_file(tmp_path / "weights" / "model-00000.safetensors")
+    assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}
+    sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
+    assert engine.arrivals == len(stub.read) == 1
+    tiny_policy.version += 1
+    sample(tiny_policy, PROBLEMS, engine=engine, max_tokens=3)
+    assert engine.arrivals == len(stub.read) == 2 and stub.label.endswith("-2-1")
+    engine.close()
+    assert not (tmp_path / "weights").exists()
+
+
+def test_a_request_says_everything_that_a_server_may_have_a_default_for(
+    tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path
+) -> None:
+    how = Sampling(temperature=0.7, top_p=0.9, top_k=5, max_tokens=9)
+    with engine_of(stub, tmp_path).session(tiny_policy, how) as session:
+        session.submit([Request(4, (7, 8), stream=2**62 + 1, max_tokens=2, stop_strings=("\n",))])
+        while session.num_unfinished:
+            session.step()
+    asked = stub.requests[0]
+    assert asked["token_ids"] == [7, 8]
+    assert asked["sampling_params"] == {
+        **{"n": 1, "temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.0, "repetition_penalty": 1.0},
+        **{"seed": 2**62 + 1, "max_tokens": 2, "stop": ["\n"], "stop_token_ids": [256], "ignore_eos": True},
+        **{"logprobs": 0, "detokenize": True},
+    }
+
+
+def test_no_more_requests_than_allowed_are_at_the_server(tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path) -> None:
+    sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path, max_requests=3), num_samples=8, max_tokens=2)
+    assert len(stub.requests) == 16 and stub.most_at_once == 3
+
+
+def test_what_fails_now_and_then_is_tried_again(tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path) -> None:
+    stub.failures = [503, 500]
+    done = sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
+    assert len(done) == 2 and len(stub.requests) == 4
+    stub.failures = [503] * 9
+    with pytest.raises(EngineError, match=r"failed at /inference/v1/generate: HTTP 503: out of patience$"):
+        sample(tiny_policy, PROBLEMS, engine=engine_of(stub, tmp_path), max_tokens=2)
+
+
+def old(stub: VLLMStub) -> None:
+    stub.version = "0.10.2"
+
+
+def raw(stub: VLLMStub) -> None:
+    stub.info["logprobs_mode"] = "raw_logprobs"
+
+
+def short(stub: VLLMStub) -> None:
+    stub.info["max_model_len"] = 64
+
+
+def missing(stub: VLLMStub) -> None:
+    stub.needs = {"model.layers.7.mlp.up_proj.weight"}
+
+
+def deaf(stub: VLLMStub) -> None:
+    stub.stuck = True
+
+
+def text(stub: VLLMStub) -> None:
+    stub.text_only = True
+
+
+def closed(stub: VLLMStub) -> None:
+    stub.url = "http://127.0.0.1:1"
+
+
+def absent(stub: VLLMStub) -> None:
+    stub.failures = [404] * 2
+
+
+REFUSALS: dict[Callable[[VLLMStub], None], str] = {
+    closed: r"^no vllm server answers at http://127.0.0.1:1 within 0.5 seconds \(.*Connection refused\): start one",
+    old: r"^the server at \S+ needs vllm 0.32 or later, got 0.10.2: pip install",
+    raw: r"reports raw_logprobs, not those of the distribution .*: start it with --logprobs-mode processed_logprobs$",
+    short: r"a row of the server at \S+ has at most 64 tokens, the policy reads 128: start it with --max-model-len",
+    missing: r"not initialized from checkpoint: \['model.layers.7.* was it started with the policy's model\?$",
+    deaf: r"says that it has the weights default, not \w+-1-0 which it was sent: does another run use it\?$",
+    text: r"answered row 0 with something else than ids and log-probabilities \(KeyError: 'token_ids'\): is it vllm\?$",
+    absent: r"refused /inference/v1/generate: HTTP 404: out of patience: start it with VLLM_SERVER_DEV_MODE=1",
+}
+
+
+@pytest.mark.parametrize("fault", REFUSALS, ids=lambda fault: fault.__name__)
+def test_each_refusal_is_one_line(
+    tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path, fault: Callable[[VLLMStub], None]
+) -> None:
+    fault(stub)
+    with pytest.raises(EngineError, match=REFUSALS[fault]) as caught:
+        sample(tiny_policy, PROBLEMS[:1], engine=engine_of(stub, tmp_path), max_tokens=2)
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_a_server_that_was_started_anew_are_refused(
+    tiny_policy: CausalLM, stub: VLLMStub, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(EngineError, match=r"row 0 with the weights default, not \w+-1-0: it was started anew"),
+        engine_of(stub, tmp_path).session(tiny_policy, Sampling()) as session,
+    ):
+        stub.label = "default"
+        session.submit([Request(0, (1,), 1, 2)])
+        while session.num_unfinished:
+            session.step()
+
+
+@pytest.mark.parametrize("wrong", [{"url": []}, {"url": "localhost:8000"}, {"row_seconds": 0}, {"max_requests": 0}])
+def test_arguments_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"url names no server|address of a vllm server|row_seconds|max_requests"):
+        VLLMServer(**({"url": "http://127.0.0.1:1", "folder": str(tmp_path)} | wrong))
+
+
+def test_a_server_that_dies_stops_the_run_with_a_checkpoint_from_which_it_goes_on(
+    make_module: Callable[..., RolloutModule], stub: VLLMStub, tmp_path: Path
+) -> None:
+    """Killed in the third rollout: the two before are saved though no save was due, and none is repeated."""
+
+    def start(rollouts: int) -> RolloutModule:
+        engine = engine_of(stub, tmp_path, num_tries=1)
+        module = make_module(engine=engine, max_rollouts=rollouts, sampler_check=None)
+        callback = Checkpointing(str(tmp_path / "run"), every_n_rollouts=50)
+        trainer = trainer_of("auto", tmp_path, 1, callbacks=[callback])
+        trainer.fit(module, Words(batch_size=3), ckpt_path=callback.prepare(trainer), weights_only=False)
+        return module
+
+    stub.failures = [200] * 29 + [503] * 99  # twelve rows a rollout
+    with pytest.raises(EngineError, match="HTTP 503"):
+        start(4)
+    assert (tmp_path / "run" / "last.ckpt").resolve().name == "rollout_000002.ckpt"
+    stub.failures, before = [], len(stub.requests)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = start(4)
+    assert module.rollout_step == 4
+    prompts = [tuple(asked["token_ids"]) for asked in stub.requests[before:]]
+    assert len(prompts) == 24
+
+
+def test_files_hold_what_they_are_given_and_replace_what_was_there(tmp_path: Path) -> None:
+    folder = tmp_path / "weights"
+    reused = torch.zeros(100)
+
+    def stream() -> Iterator[tuple[str, torch.Tensor]]:
+        for i in range(5):
+            yield f"w{i}", reused.fill_(i)
+
+    assert write_weights(stream(), folder, file_bytes=900) == 5
+    assert len(list(folder.iterdir())) == 2
+    held = {name: one for file in folder.iterdir() for name, one in load_file(file).items()}
+    assert {name: float(one.unique()) for name, one in held.items()} == {f"w{i}": i for i in range(5)}
+    write_weights([("only", reused)], folder)
+    assert [file.name for file in folder.iterdir()] == ["model-00000.safetensors"]

@@ -1,0 +1,129 @@
+"""A server with the routes of vLLM that the engine uses: answers from a table, and fails when it is told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+
+class VLLMStub:
+    """What the server has and was asked, for tests to look at and to change.
+
+    Attributes:
+        url: its address.
+        version: its release.
+        info: of the model, as ``/server_info`` tells it.
+        label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
+        needs: names of weights that a folder must hold, or reading it fails.
+        failures: HTTP statuses that the next completions get instead of an answer.
+        requests: bodies of the completions that were asked for, in order.
+        most_at_once: most completions that were under way together.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.version = "0.32.0"
+        self.info: dict[str, Any] = {"logprobs_mode": "processed_logprobs", "max_model_len": 128}
+        self.label = "default"
+        self.stuck = False
+        self.needs: set[str] = set()
+        self.failures: list[int] = []
+        self.requests: list[dict[str, Any]] = []
+        self.read: list[set[str]] = []
+        self.steps: list[str] = []
+        self.text_only = False
+        self.at_once = self.most_at_once = 0
+        self.lock = threading.Lock()
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Status and content."""
+        self.steps.append(path)
+        if path == "/version":
+            return 200, {"version": self.version}
+        if path == "/server_info":
+            return 200, {"vllm_config": {"model_config": self.info}}
+        if path == "/collective_rpc":
+            return self.reload(Path(body["kwargs"]["weights_path"]))
+        if path == "/update_weight_version" and not self.stuck:
+            self.label = body["new_version"]
+        if path == "/weight_info":
+            return 200, {"weight_version": self.label}
+        return self.complete(body) if path == "/inference/v1/generate" else (200, {})
+
+    def reload(self, folder: Path) -> tuple[int, dict[str, Any]]:
+        names: set[str] = set()
+        for file in folder.glob("*.safetensors"):
+            with safe_open(file, framework="pt") as weights:
+                names |= set(weights.keys())
+        self.read.append(names)
+        missing = sorted(self.needs - names)
+        if missing:
+            return 500, {"error": {"message": f"Following weights were not\ninitialized from checkpoint: {missing}"}}
+        return 200, {"results": [None]}
+
+    def complete(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """As many tokens as were asked for: the ids 1, 2, 3, ... at one nat each."""
+        with self.lock:
+            self.requests.append(body)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            failure = self.failures.pop(0) if self.failures else 200
+        threading.Event().wait(0.02)
+        with self.lock:
+            self.at_once -= 1
+        if failure != 200:
+            return failure, {"error": "out of\npatience"}
+        if self.text_only:
+            return 200, {"choices": [{"text": "hello"}]}
+        ids = [1 + i for i in range(body["sampling_params"]["max_tokens"])]
+        choice = {
+            "token_ids": ids,
+            "finish_reason": "length",
+            "stop_reason": None,
+            "logprobs": {"content": [{"token_id": one, "logprob": -1.0} for one in ids]},
+            "weight_versions": [{"version": self.label, "start": 0, "end": len(ids)}],
+        }
+        return 200, {"choices": [choice]}
+
+
+@contextmanager
+def stub_server() -> Iterator[VLLMStub]:
+    """A running stub."""
+    stub = VLLMStub()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length) or "{}")
+            status, content = stub.answer(self.path.partition("?")[0], body)
+            data = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    stub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield stub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
