@@ -166,6 +166,10 @@ class VLLMServer(Engine):
         seconds = self.weights_seconds
         server.post("/pause?mode=abort", {}, seconds)
         try:
+            # A server that was started with --load-format dummy would refuse to read files.
+            overrides = {"load_config": {"load_format": "auto"}}
+            update = {"method": "update_config", "kwargs": {"overrides": overrides}}
+            server.post("/collective_rpc", update, seconds, tries=1)
             read = {"method": "reload_weights", "kwargs": {"weights_path": str(self.folder)}}
             server.post("/collective_rpc", read, seconds, tries=1)
         except EngineError as error:

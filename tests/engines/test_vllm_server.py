@@ -45,7 +45,15 @@ def test_weights_arrive_before_the_rows_of_their_version_and_only_then(
     assert done.completion_ids.tolist() == [[1, 2, 3]] * 4 and done.sampler_logprobs.eq(-1).all()
     assert done.stop_reasons == (StopReason.LENGTH,) * 4
     steps = [step for step in stub.steps if step != "/inference/v1/generate"]
-    arrival = ["/pause", "/collective_rpc", "/reset_prefix_cache", "/update_weight_version", "/resume", "/weight_info"]
+    arrival = [
+        "/pause",
+        "/collective_rpc",
+        "/collective_rpc",
+        "/reset_prefix_cache",
+        "/update_weight_version",
+        "/resume",
+        "/weight_info",
+    ]
     assert steps == ["/health", "/version", "/server_info", *arrival]
     held = load_file(tmp_path / "weights" / "model-00000.safetensors")
     assert held.keys() == stub.read[0] == {name.removeprefix("model.") for name in tiny_policy.state_dict()}

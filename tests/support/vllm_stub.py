@@ -50,7 +50,8 @@ class VLLMStub:
         if path == "/server_info":
             return 200, {"vllm_config": {"model_config": self.info}}
         if path == "/collective_rpc":
-            return self.reload(Path(body["kwargs"]["weights_path"]))
+            kwargs = body["kwargs"]
+            return self.reload(Path(kwargs["weights_path"])) if body["method"] == "reload_weights" else (200, {})
         if path == "/update_weight_version" and not self.stuck:
             self.label = body["new_version"]
         if path == "/weight_info":
