@@ -130,10 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="model.max_rollouts=3")
     given = parser.parse_args(arguments)
     started = time.perf_counter()
-    flags = [f"--{one}" for one in given.set]
-    for file in given.config or ["configs/real/grpo_lora.yaml"]:
-        flags += ["--config", file]
-    cli = Cli(flags, run=False)
+    flags = [flag for file in given.config or ["configs/real/grpo_lora.yaml"] for flag in ("--config", file)]
+    cli = Cli([*flags, *(f"--{one}" for one in given.set)], run=False)  # what comes later wins
     # Measured here, before and after, in the same way.
     cli.trainer.limit_val_batches = 0
     limit = timedelta(minutes=given.minutes)

@@ -60,14 +60,14 @@ def test_a_tiny_policy_is_measured_trained_and_measured_again(
     small = TINY_QWEN2 | {"max_position_embeddings": 1024}
     policy = {"config": small, "tokenizer": byte_tokenizer, "chat_template": CHAT, "lora": {"rank": 2}}
     config["model"]["init_args"]["policy"]["init_args"] = policy
-    config["model"]["init_args"] |= {"max_rollouts": 1, "sampling": {"num_samples": 2, "max_tokens": 4}}
+    config["model"]["init_args"] |= {"max_rollouts": 3, "sampling": {"num_samples": 2, "max_tokens": 4}}
     config["model"]["init_args"]["validation_sampling"]["greedy"]["max_tokens"] = 4
     config["data"]["init_args"] |= {"batch_size": 2, "num_validation_problems": 4, "num_train_problems": 26}
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(config))
     page = tmp_path / "page.md"
     page.write_text(real_model.BEGIN + real_model.END)
-    real_model.main(["--config", str(file), "--page", str(page), "--minutes", "5"])
+    real_model.main(["--config", str(file), "--page", str(page), "--minutes", "5", "--set", "model.max_rollouts=1"])
     assert "| held-out problems: 4 | before | after |" in page.read_text()
     assert "1 rollouts of 4 completions" in page.read_text()
     assert list(tmp_path.glob("runs/real/**/real_model.json"))
