@@ -1,6 +1,6 @@
 """A step with executed rewards beside its parts, on-policy and with the next rollout sampled ahead.
 
-    python benchmarks/overlap.py [--sleep 0 0.1 0.4] [--workers 8] [--rollouts 8] [--rounds 2] [--output overlap.json]
+    python benchmarks/overlap.py [--sleep 0 0.1 0.4] [--prompts 16] [--workers 8] [--rollouts 8] [--rounds 2]
 
 A random Qwen2 (hidden 128, 4 layers) samples 8 completions of each of 16 prompts of about 160 tokens; lengths are
 geometric, 48 tokens in the mean and 128 at most. Each completion decides a program that sleeps, so judging takes time
@@ -45,7 +45,7 @@ from lit_rl.rollout import collect
 from lit_rl.types import Problem
 
 SAMPLING = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
-PROMPTS, AIM = 16, 1.15
+AIM = 1.15
 
 
 class Questions(TaskDataModule):
@@ -53,14 +53,15 @@ class Questions(TaskDataModule):
 
     Args:
         check: of every problem.
-        number: of problems.
+        batch_size: problems of a rollout.
+        rollouts: of the run.
     """
 
     name = "questions"
 
-    def __init__(self, check: Check, number: int) -> None:
-        super().__init__(batch_size=PROMPTS)
-        self.check, self.number = check, number
+    def __init__(self, check: Check, batch_size: int, rollouts: int = 1) -> None:
+        super().__init__(batch_size=batch_size)
+        self.check, self.number = check, batch_size * rollouts
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The same for every split."""
@@ -111,7 +112,7 @@ def run(staleness: int, seconds: float, given: argparse.Namespace) -> Steps:
             limit_val_batches=0,
             max_epochs=-1,
         )
-        trainer.fit(module, Questions(check, PROMPTS * given.rollouts))
+        trainer.fit(module, Questions(check, given.prompts, given.rollouts))
     steps.steps, steps.updates = steps.steps[1:-1], steps.updates[1:-1]
     return steps
 
@@ -126,17 +127,17 @@ def median_of(times: int, call: Callable[[int], Any]) -> float:
     return statistics.median(taken[1:])
 
 
-def sampling_alone() -> float:
+def sampling_alone(prompts: int) -> float:
     """A rollout without programs."""
-    policy, problems = random_policy(), Questions(TokenTarget(), PROMPTS).problems("train")
+    policy, problems = random_policy(), Questions(TokenTarget(), prompts).problems("train")
     return median_of(
         3, lambda turn: collect(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn))
     )
 
 
-def judging_alone(seconds: float, workers: int) -> float:
+def judging_alone(seconds: float, rows: int, workers: int) -> float:
     """The programs of a rollout."""
-    check, rows = sleeping(seconds), PROMPTS * SAMPLING.num_samples
+    check = sleeping(seconds)
     with Sandbox(num_workers=workers) as sandbox:
         return median_of(
             3, lambda turn: sandbox.judge_many([(source(f"{turn} {row}", seconds), check) for row in range(rows)])
@@ -147,15 +148,16 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sleep", type=float, nargs="+", default=[0.0, 0.1, 0.4], help="seconds that programs sleep")
+    parser.add_argument("--prompts", type=int, default=16, help="of a rollout, each with eight completions")
     parser.add_argument("--workers", type=int, default=8, help="of the sandbox")
     parser.add_argument("--rollouts", type=int, default=8, help="of each run")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each kind")
     parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    sampling, table = sampling_alone(), []
+    sampling, table = sampling_alone(given.prompts), []
     for seconds in given.sleep:
-        judging = judging_alone(seconds, given.workers)
+        judging = judging_alone(seconds, given.prompts * SAMPLING.num_samples, given.workers)
         runs: dict[int, list[Steps]] = {0: [], 1: []}
         for _ in range(given.rounds):
             for staleness in runs:

@@ -52,7 +52,7 @@ def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
         again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2)
         return whole, all(np.array_equal(again[name], whole[name]) for name in whole), sessions
 
-    for whole, same, sessions in on_ranks(on_two):
+    for whole, same, sessions in on_ranks(on_two, seconds=180):
         assert same and sessions == 1
         assert max(float(np.abs(whole[name] - alone[name]).max()) for name in alone) < 1e-8
 
@@ -69,6 +69,6 @@ def test_rows_sampled_ahead_are_dealt_out_again_to_another_number_of_ranks(byte_
 
     assert on_ranks(go_on, "ddp", 2, 2) == [None, None]
     assert go_on("auto", 1, 3) is None
-    for found, sessions in on_ranks(go_on, "ddp", 2, -1):
+    for found, sessions in on_ranks(go_on, "ddp", 2, -1, seconds=180):
         assert sessions == 1
         assert max(float(np.abs(found[name] - whole[name]).max()) for name in whole) < 1e-8
