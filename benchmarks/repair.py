@@ -50,8 +50,6 @@ from lit_rl.rewards import TestsReward
 from lit_rl.rollout import Repair
 from lit_rl.types import Problem, Sampling
 
-# Two layers learn to copy from docstring and feedback in fewer updates than four, and each update costs less.
-SMALL_MODEL = MODEL | {"num_hidden_layers": 2, "intermediate_size": 512}
 GROUP, MAX_TOKENS, NUM_EVALUATED = 8, 24, 200
 GREEDY = Sampling(temperature=0.0, max_tokens=MAX_TOKENS)
 SAMPLED = Sampling(max_tokens=MAX_TOKENS)
@@ -153,17 +151,18 @@ def warm_start(folder: Path, updates: int) -> str:
     if not start.exists():
         schedule = partial(
             torch.optim.lr_scheduler.OneCycleLR,
-            max_lr=6e-3,
+            max_lr=5e-3,
             total_steps=updates + 1,
-            pct_start=0.15,
+            pct_start=0.04,
             cycle_momentum=False,
         )
-        policy = CausalLM(config=SMALL_MODEL, tokenizer=TOKENIZER, pack_tokens=192)
+        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER)
         module = SFT(
             policy,
-            optimizer=adamw(6e-3, weight_decay=0.01),
+            optimizer=adamw(5e-3, weight_decay=0.01),
             lr_scheduler=schedule,
             max_updates=updates,
+            microbatch_size=8,
         )
         trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))
         policy.save_pretrained(start)
