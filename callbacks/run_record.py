@@ -108,7 +108,9 @@ class RunRecord(pl.Callback):
         """Write what an update logged, in a run without rollouts."""
         if not hasattr(pl_module, "rollout_step"):
             logged = trainer.logged_metrics
-            self._write(trainer, pl_module, {k: v for k, v in logged.items() if not k.startswith("val")})
+            self._write(
+                trainer, pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"}
+            )
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write what a validation logged."""

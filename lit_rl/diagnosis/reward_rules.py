@@ -13,7 +13,8 @@ from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
-_MOST_WORDS = 80
+_LOST = 0.1
+"""A reward that fell by this share of its best was lost."""
 
 
 class FlatReward(Rule):
@@ -33,9 +34,18 @@ class FlatReward(Rule):
         """Look at means and spreads; say what most rows of the last rollout have in common."""
         if not is_flat(run, self.at_most):
             return ""
-        solved = run.share("execution/pass_rate") >= 0.5
-        todo = "the policy solves all of this: give it harder problems" if solved else common_end(run.rollout)
-        reward = run.share("reward/mean")
+        reward, best = run.share("reward/mean"), run.best.get("reward/mean", 0.0)
+        if run.share("execution/pass_rate") >= 0.5:
+            todo = "the policy solves all of this: give it harder problems"
+        elif best - reward > _LOST * abs(best):
+            rate = run.share("optimizer/learning_rate")
+            todo = f"earlier ones earned {best:.3g}, and the policy lost that; lower the learning rate ({rate:.2g})"
+        elif not any(judgement.problem.check.runs_program for judgement in run.rollout.judgements):
+            todo = (
+                "if this is the largest reward there is, take harder problems; else read some completions (lit-rl show)"
+            )
+        else:
+            todo = common_end(run.rollout)
         return f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned: {todo}"
 
     def details(self, run: RunSoFar) -> str:

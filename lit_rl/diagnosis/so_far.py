@@ -129,8 +129,12 @@ class RunSoFar:
 
 
 def some_weights(module: Any) -> Tensor:
-    """[W] a few of the weights that learn, copied to the CPU: enough to see how far they move."""
+    """[W] a few of the weights that learn, copied to the CPU: enough to see how far they move.
+
+    Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
+    """
     learning = [p for p in module.policy.parameters() if p.requires_grad]
+    learning = [p for p in learning if p.ndim > 1] or learning
     step = max(1, len(learning) // _NUM_TENSORS)
     chosen = []
     for parameter in learning[::step]:

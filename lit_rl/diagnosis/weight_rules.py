@@ -38,12 +38,12 @@ class StillWeights(Rule):
 
 
 class JumpingWeights(Rule):
-    """The weights move in each rollout by a large part of the size that they began with.
+    """A rollout moves the weights by a large part of the size that they began with.
 
     Weights that began at 0, such as tables, are let pass.
 
     Args:
-        at_most: mean move of a rollout that is let pass, as a share of the norm of the weights that the run began with.
+        at_most: move of a rollout that is let pass, as a share of the norm of the weights that the run began with.
     """
 
     name = "jumping_weights"
@@ -53,16 +53,16 @@ class JumpingWeights(Rule):
         self.at_most = at_most
 
     def look(self, run: RunSoFar) -> str:
-        """Compare the moves of the last rollouts with where the run began."""
+        """Compare the largest move of the last rollouts with where the run began: a run that is broken stays."""
         weights, norm = run.weights, run.first_norm
         if len(weights) <= run.patience or norm == 0:
             return ""
         moves = [float((after - before).norm()) for before, after in pairwise(weights)]
-        share = sum(moves) / len(moves) / norm
+        share = max(moves) / norm
         if share <= self.at_most:
             return ""
         rate = run.share("optimizer/learning_rate")
         return (
-            f"each rollout moves the weights by {share:.0%} of the size they began with: the learning rate {rate:.2g} "
+            f"a rollout moved the weights by {share:.0%} of the size they began with: the learning rate ({rate:.2g}) "
             "is far too high; try a tenth or a hundredth of it, and start from the weights before this run"
         )

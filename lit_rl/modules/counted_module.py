@@ -7,6 +7,7 @@ from typing import Any
 
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.mismatch import with_effective_size
+from lit_rl.modules.optimized_module import X_AXIS
 from lit_rl.modules.requirements import require_rows
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
@@ -50,6 +51,11 @@ class CountedModule(PolicyModule):
         """Let the progress bar end where the run does."""
         self.shorten_bar(None if self.max_rollouts is None else self.max_rollouts - self.rollout_step)
 
+    @property
+    def steps_done(self) -> int:
+        """Rollouts that are done."""
+        return self.rollout_step
+
     # -- each rollout --------------------------------------------------------------------------------------
 
     def require_rewards(self, rewards: RewardOutput) -> None:
@@ -88,8 +94,9 @@ class CountedModule(PolicyModule):
         values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
         optimizer: Any = self.optimizers()
         values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
-        self.forget_others(values)
+        self.forget_others([*values, X_AXIS])
         self.log_dict(values, batch_size=1)
+        self.log(X_AXIS, float(self.steps_done), batch_size=1)
         self.step_plateau(values)
         shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
         for name, short in shown.items():

@@ -19,6 +19,9 @@ from lit_rl.models.masters import build_optimizer, take_gradients
 from lit_rl.modules.finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.modules.stored_module import StoredModule
 
+X_AXIS = "step"
+"""Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
+
 
 class OptimizedModule(StoredModule):
     """A module that steps its optimizer itself: subclasses call :meth:`optimizer_step` once per update."""
@@ -32,6 +35,11 @@ class OptimizedModule(StoredModule):
     def __init__(self) -> None:
         super().__init__()
         self.automatic_optimization = False
+
+    @property
+    def steps_done(self) -> int:
+        """What the x-axis of every curve counts: updates, or rollouts where there are rollouts."""
+        return int(self.trainer.global_step)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """What learns, by name: each group has its own gradient norm and can have its own learning rate."""
@@ -118,6 +126,7 @@ class OptimizedModule(StoredModule):
         if self.trainer.state.fn == TrainerFn.FITTING:
             measured = self.trainer.callback_metrics
             self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
+            self.log(X_AXIS, float(self.steps_done), rank_zero_only=True)
 
     def require_finite(self, what: str, value: float) -> None:
         """Stop the run if a quantity is not finite, after saving what the update was made of.

@@ -19,6 +19,7 @@ from lit_rl.bounds import require_at_least
 from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_completions
+from lit_rl.modules.optimized_module import X_AXIS
 from lit_rl.modules.options import PolicyOptions
 from lit_rl.rollout import Evaluated
 from lit_rl.training.modes import evaluating
@@ -104,6 +105,7 @@ class TextModule(PolicyModule):
         tokens = float(completions.completion_mask.sum()) * world_size()
         timed = {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
         self.log_dict(norms | timed, batch_size=1)
+        self.log(X_AXIS, float(self.steps_done), batch_size=1)
         self.step_plateau(named)
         self.stop_when_done()
 

@@ -35,8 +35,9 @@ from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.rewards import CorridorReward, SortingReward
+from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import Rollout
-from lit_rl.types import Judgement, Problem, Sampling
+from lit_rl.types import Completions, Judgement, Problem, Sampling
 
 FEW = 3
 LET_PASS = ("truncated",)
@@ -78,7 +79,7 @@ PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "jumping_weights": (
         {"optimizer": adam(0.5), "max_rollouts": FEW + 1, "rewards": [Noise()]},
         {},
-        "the learning rate 0.5 is far too high",
+        "the learning rate (0.5) is far too high",
     ),
     "collapse": ({"rewards": [Falling(FEW)], "max_rollouts": 2 * FEW}, {}, "lower the learning rate (0.5)"),
     "stale_engine": ({"engine": NeverRenewed(), "max_rollouts": FEW + 2}, {}, "weights that are 2.0 rollouts old"),
@@ -222,6 +223,22 @@ def test_a_flat_reward_says_what_most_rows_have_in_common(byte_tokenizer: str, t
     one = found(module, tmp_path, data=Programs(batch_size=3, **task))["flat_reward"]
     assert said in one.message
     assert one.details.count("reward 0") == 3
+
+
+class GoneAfter(EvenText):
+    """Nothing after some rollouts."""
+
+    calls = 0
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        self.calls += 1
+        return [TermScore((one.value or 0.0) * (self.calls <= FEW)) for one in super().score(completions, judgements)]
+
+
+def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: Path) -> None:
+    module = build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW)
+    message = found(module, tmp_path)["flat_reward"].message
+    assert "earlier ones earned 0." in message and "lower the learning rate (0.5)" in message
 
 
 @pytest.mark.parametrize(
