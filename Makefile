@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo real test test-all test-families test-slurm test-vllm mutants lint format clean
+.PHONY: install demo real test test-all test-families test-slurm test-vllm mutants docs lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -64,6 +64,12 @@ $(VLLM)/.installed: pyproject.toml
 
 test-vllm: $(VLLM)/.installed
 	$(VLLM)/bin/python -m pytest -q -rs -m vllm tests/with_vllm
+
+# The documentation as a site in build/site; a broken link or a page left out is an error. MKDOCS names another mkdocs.
+MKDOCS ?= $(BIN)/mkdocs
+docs: $(STAMP)
+	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
 
 # Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Some minutes.
 mutants: $(STAMP)

@@ -1,4 +1,4 @@
-"""The page about custom tasks is run as printed, with a tiny policy in place of a real one."""
+"""The pages about tasks, algorithms, environments and engines of one's own run as printed, with a tiny policy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import StopReason
 
-PAGE = (Path(__file__).parents[1] / "docs" / "own_task.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("own_task", "own_algorithm", "own_environment", "own_engine")
+PAGE = "\n".join((DOCS / f"{name}.md").read_text() for name in PAGES)
 CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 
 FILES = (
-    *("my_task.py", "my_loss.py", "my_baseline.py", "my_environment.py", "my_engine.py"),
-    *("my_method.yaml", "my_turns.yaml", "my_sampler.yaml"),
+    *("my_task.py", "my_loss.py", "my_baseline.py", "my_algorithm.py", "my_environment.py", "my_engine.py"),
+    *("my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml"),
 )
 
 
@@ -141,6 +143,30 @@ def test_an_environment_of_ones_own_has_its_say(folder: Path, watched: Watched) 
     text = watched.module.policy.codec.decode(said, StopReason.LENGTH, ())[0]
     assert text.strip() == "Your answer was cut off. Write a shorter one."
     assert rows.completion_mask.sum(-1).tolist() == [8] * 4
+
+
+def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
+    folder: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own_sums.py").write_text(SUMS)
+    seen: list[Any] = []
+    train = RolloutModule.update_once
+
+    def watch(module: RolloutModule, experience: Any, *rest: Any) -> Any:
+        seen.append(experience)
+        return train(module, experience, *rest)
+
+    monkeypatch.setattr(RolloutModule, "update_once", watch)
+    more = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.optimizer.lr 0.05"
+    lit_rl.cli.main([*with_config("my_best.yaml"), *more.split(), "--model.rewards", "[own_sums.Sums]"])
+    assert type(watched.module).__name__ == "BestOfGroup"
+    assert seen, "no update was watched"
+    ids = watched.rollout.completions.group_ids.tolist()
+    sums = [sum(row) % 7 for row in watched.rollout.completions.completion_ids.tolist()]
+    best = {group: max(value for value, other in zip(sums, ids, strict=True) if other == group) for group in ids}
+    wanted = [float(value == best[group] and value > 0) for value, group in zip(sums, ids, strict=True)]
+    assert seen[0].advantages.amax(-1).tolist() == wanted and 0 < sum(wanted) < len(wanted)
+    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
 
 
 @pytest.mark.parametrize("algorithm", ["GRPO", "PPO"])

@@ -1,0 +1,316 @@
+"""What the documentation shows is true to the code: commands parse, snippets run, links lead somewhere.
+
+The convention: a command or a snippet that cannot run on any machine says so in a comment that begins with *needs*
+(``# needs 8 GPUs``), on its line or on the first line of its block. Commands under ``console`` are run as printed.
+All others are given to the parser that would read them; running them takes minutes. Files that a page shows
+(a block that begins with ``# name.yaml``) are there when its commands are parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import jsonargparse
+import pytest
+import torch
+import yaml
+from support.tiny_models import TINY_QWEN2
+
+import lit_rl.__main__
+import lit_rl.cli
+import lit_rl.diagnosis.base
+import lit_rl.functional
+from lit_rl import CausalLM
+from lit_rl.verbs import AROUND_A_RUN, RUNS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "docker" / "README.md"]
+TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+RUN_ELSEWHERE = {
+    "README.md": "test_readme.py",
+    "docs/own_task.md": "test_own_task.py",
+    "docs/own_algorithm.md": "test_own_task.py",
+    "docs/own_environment.md": "test_own_task.py",
+    "docs/own_engine.md": "test_own_task.py",
+    "docs/turns.md": "test_turns_page.py",
+    "docs/sandbox.md": "execution/test_checks.py",
+}
+"""Pages whose Python another test runs."""
+
+PLAIN = {"source"}
+"""Commands of the shell that need nothing."""
+
+
+class Block(NamedTuple):
+    """A fenced block: the page that it stands on, its language, its text."""
+
+    page: str
+    language: str
+    text: str
+
+    @property
+    def needs(self) -> str:
+        """What the block as a whole needs, by its first line."""
+        found = re.match(r"[^\n]*#.*\bneeds (.*)", self.text)
+        return found[1] if found else ""
+
+
+BLOCKS = [
+    Block(page, language, text)
+    for page, shown in TEXTS.items()
+    for language, text in re.findall(r"^```([\w+-]*)[^\n]*\n(.*?)^```", shown, re.MULTILINE | re.DOTALL)
+]
+
+
+class Command(NamedTuple):
+    """A command of a page, and what it says it needs."""
+
+    page: str
+    words: tuple[str, ...]
+    needs: str
+
+
+def commands() -> list[Command]:
+    """Commands in blocks of the shell, and those in the text that begin like one."""
+    found = []
+    for block in BLOCKS:
+        if block.language == "bash":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                text, _, comment = line.partition(" #")
+                for part in () if line.startswith("#") else re.split(r" && ", text):
+                    needs = re.search(r"\bneeds (.*)", comment)
+                    found.append(Command(block.page, tuple(shlex.split(part)), needs[1] if needs else block.needs))
+    for page, shown in TEXTS.items():
+        prose = re.sub(r"^```.*?^```", "", shown, flags=re.MULTILINE | re.DOTALL)
+        for text in re.findall(r"`((?:lit-rl|make|python|pytest) [^`]*)`", prose):
+            if "..." not in text:
+                found.append(Command(page, tuple(shlex.split(" ".join(text.split()))), ""))
+    once = {command.words: command for command in sorted(found, reverse=True) if command.words}
+    return sorted(once.values())
+
+
+def shown(command: Command) -> str:
+    return f"{Path(command.page).stem}: {' '.join(command.words)}"[:90]
+
+
+COMMANDS = commands()
+OF = {kind: [command for command in COMMANDS if command.words[0] == kind] for kind in ("lit-rl", "make", "pytest")}
+SCRIPTS = [command for command in COMMANDS if Path(command.words[0]).name == "python"]
+OTHERS = [c for c in COMMANDS if c.words[0] not in (*OF, *PLAIN) and c not in SCRIPTS]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the pages' commands are read: shipped configurations, files that pages show, a model without skill."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    Path("runs/basics/grpo").mkdir(parents=True)
+    for name in ("my.yaml", "runs/basics/grpo/config.yaml"):
+        shutil.copy(ROOT / "configs" / "basics_grpo.yaml", name)
+    example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.diagnosis.base.__doc__, re.DOTALL)[1]
+    imports = "from lit_rl.diagnosis.base import Rule\nfrom lit_rl.diagnosis.so_far import RunSoFar\n"
+    Path("my_rules.py").write_text(imports + textwrap.dedent(example))
+    Path("runs/basics/grpo/rollouts.jsonl.gz").touch()
+    Path("runs/basics/grpo/metrics.jsonl").touch()
+    for block in BLOCKS:
+        if name := re.match(r"# (\w+\.(?:py|yaml))\n", block.text):
+            Path(name[1]).write_text(block.text)
+    return tmp_path
+
+
+class ParsedError(BaseException):
+    """The parser was content; nothing is run."""
+
+
+@pytest.fixture
+def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsers do all their work, and the program ends when they are done."""
+    for kind in (jsonargparse.ArgumentParser, argparse.ArgumentParser):
+
+        def parse(self: Any, *given: Any, _own: Any = kind.parse_args, **options: Any) -> NoReturn:
+            _own(self, *given, **options)
+            raise ParsedError
+
+        monkeypatch.setattr(kind, "parse_args", parse)
+
+
+def read_by_lit_rl(words: tuple[str, ...] | list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        lit_rl.__main__.main(list(words))
+    except ParsedError:
+        return
+    except SystemExit as left:
+        assert not left.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", OF["lit-rl"], ids=shown)
+def test_a_command_is_one_that_lit_rl_reads(
+    command: Command, folder: Path, parse_only: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, verb, *rest = command.words
+    assert verb in {*RUNS, *AROUND_A_RUN, "--help"}
+    if rest:  # else the verb is only named
+        read_by_lit_rl([verb, *rest], capsys)
+
+
+@pytest.mark.parametrize("command", OF["make"], ids=shown)
+def test_a_target_is_in_the_makefile(command: Command) -> None:
+    assert all(f"\n{target}:" in MAKEFILE for target in command.words[1:] if "=" not in target)
+
+
+@pytest.mark.parametrize("command", OF["pytest"], ids=shown)
+def test_tests_that_are_named_exist(command: Command) -> None:
+    for word in command.words:
+        assert "/" not in word or (ROOT / word).exists(), word
+
+
+@pytest.mark.parametrize("command", SCRIPTS, ids=shown)
+def test_a_script_takes_the_arguments_that_are_shown(
+    command: Command, parse_only: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = ROOT / command.words[1]
+    assert script.is_file()
+    if "ArgumentParser" not in script.read_text():
+        assert len(command.words) == 2, "the script takes no arguments"
+        return
+    monkeypatch.setattr(sys, "argv", list(command.words[1:]))
+    monkeypatch.syspath_prepend(str(script.parent))
+    with pytest.raises(ParsedError):
+        runpy.run_path(str(script), run_name="__main__")
+
+
+@pytest.mark.parametrize("command", OTHERS, ids=shown)
+def test_what_else_is_typed_says_what_it_needs(
+    command: Command, folder: Path, parse_only: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.needs, f"add '# needs ...' to {' '.join(command.words)}"
+    for word in command.words:
+        if word.endswith((".sbatch", ".sh", ".Dockerfile")):
+            assert (ROOT / word).is_file(), word
+        if word.endswith(".sbatch"):
+            rest = command.words[command.words.index(word) + 1 :]
+            read_by_lit_rl([Path(word).stem, *rest], capsys)
+
+
+CONSOLE = sorted({line for b in BLOCKS if b.language == "console" for line in re.findall(r"^\$ (.*)$", b.text, re.M)})
+
+
+@pytest.mark.parametrize("line", [line for line in CONSOLE if f"$ {line}" not in TEXTS["README.md"]])
+def test_a_command_under_console_runs(line: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, *words = shlex.split(line)
+    assert program == "lit-rl"
+    lit_rl.cli.main(words)
+    assert "error" not in capsys.readouterr().err
+
+
+PYTHON = [b for b in BLOCKS if b.language == "python" and b.page not in RUN_ELSEWHERE]
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"{block.page}: {block.text[:40]!r}")
+def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if block.needs:
+        compile(block.text, block.page, "exec")
+        pytest.skip(f"the snippet needs {block.needs}")
+    torch.manual_seed(0)
+    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics_tokenizer")
+    policy.load()
+    policy.save_pretrained("runs/basics/sft/model")
+    text = block.text.replace("num_validation_problems=52", "num_validation_problems=2")
+    exec(compile(text, block.page, "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("page", RUN_ELSEWHERE)
+def test_the_other_test_reads_the_page(page: str) -> None:
+    text = (ROOT / "tests" / RUN_ELSEWHERE[page]).read_text()
+    assert Path(page).name in text or Path(page).stem in text
+
+
+SECTIONS = {"trainer", "model", "data", "seed_everything"}
+YAML = [b for b in BLOCKS if b.language == "yaml"]
+
+
+@pytest.mark.parametrize("block", YAML, ids=lambda block: f"{block.page}: {block.text[:40]!r}")
+def test_a_configuration_is_one_that_lit_rl_reads(
+    block: Block, folder: Path, parse_only: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone if it is whole, else on top of a shipped one, or of the page's own run."""
+    given = yaml.safe_load(block.text)
+    if not set(given) <= SECTIONS:
+        given = {"model": {"class_path": "GRPO", "init_args": given}}
+    Path("shown.yaml").write_text(yaml.safe_dump(given))
+    own = "my_" in block.text and "trainer" not in given
+    below = ["my_run.yaml"] if own else [] if set(given) == SECTIONS else ["basics_grpo"]
+    read_by_lit_rl(["fit", *(word for name in (*below, "shown.yaml") for word in ("--config", name))], capsys)
+
+
+def anchors(page: str) -> set[str]:
+    """What links to headings of a page end with, as Python-Markdown makes it."""
+    text = re.sub(r"^```.*?^```", "", TEXTS[page], flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"[^\w\s-]", "", heading).strip().lower()
+        found.add(re.sub(r"[-\s]+", "-", plain))
+    return found
+
+
+LINKS = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+
+
+@pytest.mark.parametrize(("page", "link"), [one for one in LINKS if not one[1].startswith("http")])
+def test_a_link_leads_to_a_file_and_a_heading(page: str, link: str) -> None:
+    target, _, anchor = link.partition("#")
+    file = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+    assert file.exists(), f"{page} links to {link}"
+    if anchor:
+        assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in TEXTS if len(TEXTS[page].split()) > 1500])
+def test_a_long_page_has_headings_for_a_table_of_contents(page: str) -> None:
+    assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    site = (ROOT / "mkdocs.yml").read_text()
+    for page in PAGES:
+        if page.is_relative_to(DOCS):
+            assert f": {page.relative_to(DOCS).as_posix()}\n" in site, page
+
+
+def test_functions_of_the_table_of_formulas_exist() -> None:
+    table = TEXTS["docs/algorithms.md"].split("## Formula, function, argument")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) > 15
+    for _, _, function, arguments in rows[1:]:
+        (name,) = re.findall(r"`(\w+)`", function)
+        assert name in lit_rl.functional.__all__
+        for text in re.findall(r"`([^`]+)`", arguments):
+            (key,) = yaml.safe_load(text)
+            assert key in ARGUMENTS, key
+
+
+ARGUMENTS = {
+    name
+    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective)
+    for name in [*kind.__init__.__annotations__, *lit_rl.modules.options.RolloutOptions.__annotations__]
+}
+
+
+def test_messages_of_the_page_on_troubles_are_in_the_code() -> None:
+    code = "\n".join(file.read_text() for top in ("lit_rl", "callbacks") for file in (ROOT / top).rglob("*.py"))
+    whole = re.sub(r'"\s*\n\s*f?"', "", code)
+    messages = re.findall(r"^\| `([^`]+)`", TEXTS["docs/troubleshooting.md"], re.MULTILINE)
+    assert len(messages) > 10
+    for message in messages:
+        assert message in whole, message

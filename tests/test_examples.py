@@ -1,0 +1,112 @@
+"""The scripts and the notebook of examples/ run, on a tiny model with random weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from support.tiny_models import TINY_QWEN2
+
+from lit_rl import CausalLM
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+FEW = {"batch_size": 2, "num_train_problems": 26, "num_validation_problems": 26}
+CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Folder of a model that has learned nothing; the scripts run beside it."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    policy = CausalLM(
+        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics_tokenizer"
+    )
+    policy.load()
+    policy.save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 60
+
+
+def test_there_are_four() -> None:
+    assert len(SCRIPTS) == 4
+
+
+def test_grpo_on_rows_of_ones_own(model: str, byte_tokenizer: str) -> None:
+    """Four problems, eight completions each, one rollout."""
+    policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 256}, tokenizer=byte_tokenizer)
+    policy.load()
+    policy.save_pretrained("byte_model")
+    trained = script("own_rows_grpo").main("byte_model", rollouts=1, max_tokens=4, chat_template=CHAT)
+    assert trained.rollout_step == 1
+
+
+def test_ppo_with_a_reward_of_ones_own(model: str) -> None:
+    trained = script("own_reward_ppo").main(model, rollouts=1, max_tokens=6, **FEW)
+    assert trained.rollout_step == 1 and Path("runs/own_reward/last.ckpt").exists()
+
+
+def test_the_reward_stands_on_the_word_that_earned_it() -> None:
+    """In bytes, so that a letter of two bytes before it moves the span."""
+
+    class Rows:
+        texts = ("def f():\n    print(1)", "    return 'é' or print(2)", "    return 1")
+
+    quiet, shifted, none = script("own_reward_ppo").NoPrinting().score(Rows(), [None] * 3)
+    assert (quiet.value, shifted.value, none.value) == (-1.0, -1.0, 0.0) and none.spans == ()
+    for text, score in zip(Rows.texts, (quiet, shifted), strict=False):
+        (span,) = score.spans
+        assert text.encode()[span.start : span.end] == b"print(" and span.value == score.value
+
+
+def test_two_turns_of_repair(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    measured = script("two_turn_repair").main(model, rollouts=1, max_tokens=6, **FEW)
+    assert len(measured.pass_at_turn) == 2
+    assert "pass@1 after turn 2: 0.000" in capsys.readouterr().out, "an untrained policy solves nothing"
+
+
+def test_pass_at_k_on_humaneval_and_mbpp(
+    real_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LIT_RL_DATA", str(real_data))
+    measured = script("measure_pass_at_k").main(
+        str(real_data / "lm/stories260K-hf"), samples=10, max_tokens=4, problems=2
+    )
+    assert set(measured) == {"humaneval", "mbpp"} and set(measured["mbpp"].pass_at) == {1, 10}
+    assert "mbpp, 2 problems, completion, 10 samples: pass@1 0.000  pass@10 0.000" in capsys.readouterr().out
+
+
+def test_the_notebook_runs(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its cells of code, one after the other, in one namespace, with fewer problems and one rollout."""
+    notebook = json.loads((EXAMPLES / "learn.ipynb").read_text())
+    assert notebook["nbformat"] == 4
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(not cell.get("outputs") for cell in notebook["cells"]), "outputs are not kept in the repository"
+    space: dict[str, object] = {}
+    for number, cell in enumerate(cells):
+        for long, short in (
+            ("UPDATES = 300", "UPDATES = 2"),
+            ("ROLLOUTS = 60", "ROLLOUTS = 2"),
+            ("TASK = {}", f"TASK = {FEW}"),
+        ):
+            cell = cell.replace(long, short)
+        exec(compile(cell, f"learn.ipynb, cell {number}", "exec"), space)
+    assert space["ROLLOUTS"] == space["UPDATES"] == 2 and space["TASK"] == FEW, "the test makes these small"
+    assert "pass@1" in capsys.readouterr().out
