@@ -41,7 +41,7 @@ def changes(job: Job) -> Iterator[tuple[str, Change]]:
         rows = max(1, job.num_rows // 4)
         yield f"model.engine.init_args.max_rows: {rows}", lambda one: replace(one, max_rows=rows)
     if job.engine == "in_process":
-        yield "an engine on other devices (--engine elsewhere)", lambda one: replace(one, engine="elsewhere")
+        yield "model.engine: lit_rl.engines.VLLMServer", lambda one: replace(one, engine="elsewhere")
     if not job.is_sharded and job.num_ranks > 1:
         yield "trainer.strategy: fsdp2", lambda one: replace(one, num_shards=one.num_ranks, shares_prompts=False)
     elif job.replicas > 1:
