@@ -74,7 +74,9 @@ def read_curves(run: str | Path) -> dict[str, Curve]:
         accumulator.Reload()
         for name in accumulator.Tags()["scalars"]:
             points = curves.setdefault(name, {})
-            points.update((event.step, event.value) for event in accumulator.Scalars(name))
+            # By the time of writing: the names of files of the same second say nothing about their order.
+            events = sorted(accumulator.Scalars(name), key=lambda event: event.wall_time)
+            points.update((event.step, event.value) for event in events)
     return {name: sorted(points.items()) for name, points in curves.items() if name != "epoch"}
 
 
