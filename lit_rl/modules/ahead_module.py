@@ -78,11 +78,14 @@ class AheadModule(LogprobsModule):
         return rollout.finish(self.progress)
 
     def write(self, problems: Sequence[Problem], number: int) -> PendingRollout:
-        """Sample the rows of a rollout by its number, and start their programs."""
+        """Sample the rows of a rollout by its number, start their programs, and compare the sampler with the policy."""
         key = StreamKey(self.seed, "train", number)
-        return write_rows(
+        pending = write_rows(
             self.policy, self.engine, self.runner, problems, self.sampling, key, self.environment, self.progress
         )
+        if not self.engine.shares_weights:
+            self.compare_sampler(pending.completions(), self.sampling)
+        return pending
 
     def following(self) -> tuple[Problem, ...] | None:
         """Problems of the next rollout; ``None`` if this one is the last.

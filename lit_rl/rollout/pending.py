@@ -15,7 +15,7 @@ from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.rows import completions_of
 from lit_rl.training.progress import Progress
-from lit_rl.types import Problem, StopReason, Turn
+from lit_rl.types import Completions, Problem, StopReason, Turn
 
 StoredRow = Mapping[str, Any]
 """What was sampled for a row, as plain data: no verdicts, which its programs give again."""
@@ -46,9 +46,12 @@ class PendingRollout:
             progress: told of the wait.
         """
         progress.enter("judging")
-        completions = completions_of(self.conversations, self.pad_id, self.device)
         judgements = tuple(conversation.judgements() for conversation in self.conversations)
-        return Rollout(completions, tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
+        return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
+
+    def completions(self) -> Completions:
+        """The N rows as tensors."""
+        return completions_of(self.conversations, self.pad_id, self.device)
 
     @property
     def task_ids(self) -> list[str]:
