@@ -142,11 +142,15 @@ def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean
                 SUPERVISORS.update(map(str, processes_below(os.getpid())["judge"]))
                 outcomes = sandbox.judge_many([item[:2] for item in batch], deadline_seconds=600.0)
                 judged += len(batch)
-                for (program, _, expected), outcome in zip(batch, outcomes, strict=True):
+                for (program, check, expected), outcome in zip(batch, outcomes, strict=True):
                     if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
                         failures[outcome.stderr[-200:]] += 1
                     elif outcome.verdict is not expected:
-                        wrong[f"{outcome.verdict} where {expected} was due: {program[-60:]!r}"] += 1
+                        kind = "graded" if check is GRADED else type(check).__name__
+                        said = (
+                            f"{outcome.exception_type} {outcome.exception_message[-200:]!r} {outcome.stderr[-200:]!r}"
+                        )
+                        wrong[f"{outcome.verdict} where {expected} was due: {kind}, {program[-60:]!r}: {said}"] += 1
             killer.is_over.set()
             killer.join()
         seconds = time.monotonic() - begun
