@@ -15,8 +15,9 @@ import shlex
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import jsonargparse
 import pytest
@@ -130,28 +131,41 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class ParsedError(BaseException):
-    """The parser was content; nothing is run."""
+    """The parser was content with what it read; nothing is run."""
+
+    def __init__(self, read: Any) -> None:
+        super().__init__()
+        self.read = read
 
 
 @pytest.fixture
 def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parsers do all their work, and the program ends when they are done."""
+    """Parsers do all their work, those of subcommands within that of the command; then the program ends."""
+    running: list[Any] = []
     for kind in (jsonargparse.ArgumentParser, argparse.ArgumentParser):
 
-        def parse(self: Any, *given: Any, _own: Any = kind.parse_args, **options: Any) -> NoReturn:
-            _own(self, *given, **options)
-            raise ParsedError
+        def parse(self: Any, *given: Any, _own: Any = kind.parse_args, **options: Any) -> Any:
+            running.append(self)
+            try:
+                read = _own(self, *given, **options)
+            finally:
+                running.pop()
+            if running:
+                return read
+            raise ParsedError(read)
 
         monkeypatch.setattr(kind, "parse_args", parse)
 
 
-def read_by_lit_rl(words: tuple[str, ...] | list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def read_by_lit_rl(words: tuple[str, ...] | list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command was understood as; None if it only printed something."""
     try:
         lit_rl.__main__.main(list(words))
-    except ParsedError:
-        return
+    except ParsedError as parsed:
+        return parsed.read
     except SystemExit as left:
         assert not left.code, capsys.readouterr().err
+    return None
 
 
 @pytest.mark.parametrize("command", OF["lit-rl"], ids=shown)
@@ -228,6 +242,9 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
     policy.save_pretrained("runs/basics/sft/model")
     text = block.text.replace("num_validation_problems=52", "num_validation_problems=2")
     exec(compile(text, block.page, "exec"), {"__name__": "snippet"})
+    printed = capsys.readouterr()
+    assert "error" not in printed.err.lower()
+    assert bool(printed.out) == ("print(" in text)
 
 
 @pytest.mark.parametrize("page", RUN_ELSEWHERE)
@@ -251,7 +268,26 @@ def test_a_configuration_is_one_that_lit_rl_reads(
     Path("shown.yaml").write_text(yaml.safe_dump(given))
     own = "my_" in block.text and "trainer" not in given
     below = ["my_run.yaml"] if own else [] if set(given) == SECTIONS else ["basics_grpo"]
-    read_by_lit_rl(["fit", *(word for name in (*below, "shown.yaml") for word in ("--config", name))], capsys)
+    read = read_by_lit_rl(["fit", *(word for name in (*below, "shown.yaml") for word in ("--config", name))], capsys)
+    assert set(settings(given)) <= set(settings(read.fit))
+
+
+def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Each value that holds no others; numbers with their key, texts (such as classes) without, and without module."""
+    if isinstance(given, jsonargparse.Namespace):
+        given = vars(given)
+    if isinstance(given, dict):
+        for name, value in given.items():
+            yield from settings(value, name)
+    elif isinstance(given, list):
+        for value in given:
+            yield from settings(value, key)
+    else:
+        yield (
+            ("", given.rpartition(".")[2])
+            if isinstance(given, str)
+            else (key, f"{given:g}" if isinstance(given, int | float) else str(given))
+        )
 
 
 def anchors(page: str) -> set[str]:
