@@ -9,6 +9,8 @@ import time
 import pytest
 
 from lit_rl.execution import AssertTests, Sandbox, Verdict
+from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_no_memory, prctl
+from lit_rl.execution.confinement.seccomp import zygote_filter
 from lit_rl.execution.zygote.zygote import _has_ended
 
 LINUX_EXIT = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
@@ -60,6 +62,27 @@ def test_a_child_whose_first_thread_ended_goes_on():
     time.sleep(0.2)
     assert not _has_ended(pid)
     end(pid)
+
+
+def test_the_zygotes_own_filter_lets_it_look():
+    """Of a process that is kept on its way out by a thread; a filter that refused to look would say *goes on*."""
+    heard, says = os.pipe()
+
+    def look():
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        zygote_filter().install()
+        leaving, staying = fork_child(end_main_thread), fork_child(lambda: None)
+        time.sleep(0.2)
+        os.write(says, f"{has_no_memory(leaving)} {has_no_memory(staying)}".encode())
+        end(leaving)
+        end(staying)
+        os._exit(0)
+
+    zygote = fork_child(look)
+    os.close(says)
+    assert os.read(heard, 64) == b"True False"
+    os.close(heard)
+    assert os.waitpid(zygote, 0)[1] == 0
 
 
 def test_no_program_masks_its_row_by_ending_its_first_thread():

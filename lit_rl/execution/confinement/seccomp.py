@@ -33,7 +33,7 @@ _O_ACCMODE, _O_TRUNC = 0o3, 0o1000
 _AT_EMPTY_PATH = 0x1000
 _RLIMIT_CPU, _RLIMIT_NPROC = 0, 6
 # What only a zygote does; what a program may do to itself alone; what only a compiler's zygote allows.
-_ZYGOTE_ONLY = ("pidfd_open", "setsid")
+_ZYGOTE_ONLY = ("pidfd_open", "process_vm_readv", "setsid")
 _OWN_ONLY = ("kill", "tgkill", "prlimit64", "sched_setaffinity")
 _PROCESSES = ("fork", "vfork", "execve")
 # Commands of fcntl: copies and flags of descriptors, locks, the length of a pipe. Not among them are those that make
