@@ -1,12 +1,12 @@
 """What it costs to watch a run: the share of a GRPO rollout's CPU time that goes into watching it.
 
-    python benchmarks/watching.py [--model runs/basics/sft/model] [--rollouts 12]
+    python benchmarks/watching.py [--model runs/basics/sft/model] [--rollouts 22]
 
-Watching is all that is on by default, and more often: the numbers of docs/metrics.md, the plain lines of the screen,
-plain files (RunRecord), TensorBoard's curves, and every second rollout distributions (Board) and a group of training
-(CompletionLog). The CPU seconds inside of these are summed up and divided by those of the process and its children
-over the same rollouts: both are taken of the same run, so other work on the machine matters little. The first rollouts,
-in which buffers are made, are left out.
+Watching is all that the shipped configurations have on: the numbers of docs/metrics.md, the plain lines of the screen,
+plain files (RunRecord), TensorBoard's curves, every tenth rollout distributions (Board) and a group of training
+(CompletionLog), and the rules of Diagnostics, asked after each rollout. The CPU seconds inside of these are summed up
+and divided by those of the process and its children over the same rollouts: both are taken of the same run, so other
+work on the machine matters little. The first rollouts, in which buffers are made, are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, Trainer
-from lit_rl.callbacks import Board, CompletionLog, RunRecord, Screen
+from lit_rl.callbacks import Board, CompletionLog, Diagnostics, RunRecord, Screen
 from lit_rl.modules import rollout_module
 from lit_rl.modules.logprobs_module import LogprobsModule
 
@@ -61,7 +61,7 @@ def watch_the_watchers() -> None:
     LogprobsModule.entropy_of_some = timed("entropy", LogprobsModule.entropy_of_some)  # type: ignore[method-assign]
     TensorBoardLogger.log_metrics = timed("curves", TensorBoardLogger.log_metrics)  # type: ignore[method-assign]
     TensorBoardLogger.save = timed("curves", TensorBoardLogger.save)  # type: ignore[method-assign]
-    for callback in (Board, CompletionLog, RunRecord, Screen):
+    for callback in (Board, CompletionLog, Diagnostics, RunRecord, Screen):
         for hook in HOOKS:
             if hook in vars(callback):
                 setattr(callback, hook, timed(callback.__name__, getattr(callback, hook)))
@@ -91,7 +91,7 @@ class Clock(pl.Callback):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="runs/basics/sft/model")
-    parser.add_argument("--rollouts", type=int, default=12)
+    parser.add_argument("--rollouts", type=int, default=22)
     given = parser.parse_args()
     watch_the_watchers()
     clock = Clock()
@@ -108,7 +108,7 @@ def main() -> None:
             accelerator="cpu",
             devices=1,
             logger=TensorBoardLogger(folder, name="run"),
-            callbacks=[clock, RunRecord(), Board(2), CompletionLog(groups_every=2), Screen(live=False)],
+            callbacks=[clock, RunRecord(), Board(), CompletionLog(), Diagnostics(WARM_UP), Screen(live=False)],
             limit_val_batches=0,
             enable_checkpointing=False,
         ).fit(module, Basics(batch_size=16, num_train_problems=256))

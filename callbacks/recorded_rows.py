@@ -86,7 +86,7 @@ def _plain_row(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode
             }
             for number, turn in enumerate(turns)
         ],
-        "program": None if judgement.program is None else dataclasses.asdict(judgement.program),
+        "program": None if judgement.program is None else _fields(judgement.program),
         "failing": _failing(turns[-1].text, judgement),
         "reward": float(rewards.rewards[row]) if rewards.valid[row] else None,
         "reason": rewards.reasons.get(row, ""),
@@ -96,15 +96,19 @@ def _plain_row(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode
 
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:
     """What is not empty of an outcome; of what was printed the end, and no traces of robots."""
-    found = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
-    kept: dict[str, Any] = {name: value for name, value in found.items() if value and name != "traces"}
+    kept = {name: value for name, value in _fields(outcome).items() if value and name != "traces"}
     kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
     kept |= {name: rounded_number(kept[name]) for name in ("cpu_seconds", "wall_seconds") if name in kept}
     if outcome.failed_case is not None:
-        kept["failed_case"] = dataclasses.asdict(outcome.failed_case)
+        kept["failed_case"] = _fields(outcome.failed_case)
     if outcome.scores:
         kept["scores"] = {name: finite(value) for name, value in outcome.scores.items()}
     return kept
+
+
+def _fields(item: Any) -> dict[str, Any]:
+    """The fields of a dataclass, not copied: they are written at once."""
+    return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
 
 
 def ending(outcome: Outcome) -> str:

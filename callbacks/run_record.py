@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,18 +12,16 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.recorded_rows import ending, plain_rows, shortened
+from lit_rl.callbacks.recorded_rows import ending, plain_rows
 from lit_rl.callbacks.row_choice import choose_rows
+from lit_rl.callbacks.row_lines import numbered, that_fit
 from lit_rl.rollout import FinishedRollout
 from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line, cut_after
-from lit_rl.run_files.frames import SURROGATES
 from lit_rl.run_files.lines import finite, to_json
 from lit_rl.training.ranks import gather_over_ranks
 
 _ROLLOUTS_TO_COME = 1000
 """A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
-
-_SHORT_TEXT = 2000
 
 
 class RunRecord(pl.Callback):
@@ -143,8 +140,7 @@ class RunRecord(pl.Callback):
                 "endings": dict(endings.most_common()),
                 "seconds": seconds_in(finished.metrics),
             }
-            rows = [to_json(row) for row in _numbered(parts)]
-            self._bytes += append_frame(self._path / ROLLOUTS_FILE, [to_json(head), *rows])
+            self._bytes += append_frame(self._path / ROLLOUTS_FILE, [to_json(head), *numbered(parts)])
 
     def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
         """This rank's part of a rollout's record, in at most this many compressed bytes."""
@@ -153,16 +149,8 @@ class RunRecord(pl.Callback):
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
         found, decode = module.at_hand.found, module.policy.codec.decode
-        rows: list[dict[str, Any]] = []
-        for row in plain_rows(rollout, rewards, finished.experience, found, chosen, decode):
-            size = _size(row)
-            if size > allowance and not rows:
-                row = shortened(row, _SHORT_TEXT)
-                size = _size(row)
-            if size > allowance:
-                break
-            allowance -= size
-            rows.append(row)
+        plain = list(plain_rows(rollout, rewards, finished.experience, found, chosen, decode))
+        rows = that_fit(plain, allowance)
         endings = Counter(ending(judgement.outcome) for judgement in rollout.judgements)
         return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
 
@@ -225,19 +213,3 @@ def seconds_in(metrics: Mapping[str, float]) -> dict[str, float]:
         for name, value in metrics.items()
         if name.startswith(start) and name.endswith(end) and finite(value) is not None
     }
-
-
-def _numbered(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of all ranks, numbered over the ranks."""
-    rows: list[dict[str, Any]] = []
-    first_row = first_group = 0
-    for part in parts:
-        rows += [row | {"row": row["row"] + first_row, "group": row["group"] + first_group} for row in part["rows"]]
-        first_row += part["num_rows"]
-        first_group += part["num_groups"]
-    return sorted(rows, key=lambda row: row["row"])
-
-
-def _size(row: Mapping[str, Any]) -> int:
-    """Upper bound of a row's compressed bytes; rows compress better together."""
-    return len(zlib.compress(to_json(row).encode(errors=SURROGATES), 1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
@@ -47,6 +48,7 @@ class RunSoFar:
         self.first_norm = 0.0
         self._recent: deque[dict[str, float]] = deque(maxlen=patience)
         self._last: dict[str, float] = {}
+        self._watched: list[Parameter] = []
         self._weights: deque[Tensor] = deque(maxlen=patience + 1)
         self._version: int | None = None
 
@@ -83,7 +85,8 @@ class RunSoFar:
 
     def begin(self, module: Any) -> None:
         """Look at the weights before the first rollout."""
-        self.first_norm = float(some_weights(module).norm())
+        self._watched = watched_weights(module)
+        self.first_norm = float(values_of(self._watched).norm())
 
     def note(self, module: Any, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""
@@ -97,7 +100,7 @@ class RunSoFar:
         self.rollout, self.rewards = finished.rollout, finished.rewards
         self._recent.append({**finished.metrics, LAG: self._lag(module)})
         self._last.update(finished.metrics)
-        self._weights.append(some_weights(module))
+        self._weights.append(values_of(self._watched))
 
     def validated(self, measured: Mapping[str, float]) -> None:
         """Take over what a validation measured."""
@@ -129,15 +132,24 @@ class RunSoFar:
 
 
 def some_weights(module: Any) -> Tensor:
-    """[W] a few of the weights that learn, copied to the CPU: enough to see how far they move.
+    """[W] a few of the weights that learn, copied to the CPU."""
+    return values_of(watched_weights(module))
 
-    Of matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
+
+def watched_weights(module: Any) -> list[Parameter]:
+    """A few of the tensors that learn: enough to see how far they move.
+
+    Matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
     """
     learning = [p for p in module.policy.parameters() if p.requires_grad]
     learning = [p for p in learning if p.ndim > 1] or learning
-    step = max(1, len(learning) // _NUM_TENSORS)
+    return learning[:: max(1, len(learning) // _NUM_TENSORS)]
+
+
+def values_of(parameters: Sequence[Parameter]) -> Tensor:
+    """[W] the first weights of each that this rank holds, copied to the CPU."""
     chosen = []
-    for parameter in learning[::step]:
+    for parameter in parameters:
         local: Any = parameter.detach()
         local = local.to_local() if hasattr(local, "to_local") else local
         chosen.append(local.flatten()[:_NUM_WEIGHTS].double().cpu())
