@@ -1,9 +1,10 @@
-"""A real pretrained model before and after GRPO: pass@1 on held-out problems, by family, and what went wrong.
+"""A real pretrained model as published, after imitation and after GRPO: pass@1 on held-out problems, and what is wrong.
 
     python benchmarks/real_model.py [--config FILE ...] [--minutes 50] [--page docs/real_model.md] [--set KEY=VALUE ...]
 
-Measures the model of a configuration in configs/real/ on its validation problems (greedy), trains it, and measures it
-again. The tables go to the screen and, with --page, between the marks of a Markdown page. Programs run in the sandbox.
+Measures the model of configs/real/sft_lora.yaml on its validation problems (greedy), has it imitate, trains the result
+with a second configuration, and measures after each. The tables go to the screen and, with --page, between the marks
+of a Markdown page. Programs run in the sandbox. Started again, it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 # Waiting threads that spin make two cores slower than one when anything else runs.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -29,8 +29,10 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.cli import Cli
 from lit_rl.evaluation import Evaluation, evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.types import Sampling
+from lit_rl.models.model_folders import write_model
 
+IMITATION = "configs/real/sft_lora.yaml"
+START = Path("runs/real/sft_lora/model")
 BEGIN, END = "<!-- measured: benchmarks/real_model.py -->\n", "<!-- end of what was measured -->\n"
 
 
@@ -74,21 +76,30 @@ def measured(evaluation: Evaluation, seconds: float) -> Measured:
     )
 
 
-def tables(before: Measured, after: Measured) -> str:
-    """Verdicts and families before and after, and two problems that changed, as Markdown."""
+def tables(measures: Mapping[str, Measured]) -> str:
+    """Verdicts and families after each stage, and problems that the last one mended, as Markdown.
+
+    Args:
+        measures: by stage, the oldest first.
+    """
+    stages = list(measures.values())
+    head = f"| {' | '.join(measures)} |\n" + "|---" * (len(stages) + 1) + "|"
     lines = [
-        f"| held-out problems: {len(before.passed)} | before | after |",
-        "|---|---|---|",
-        f"| greedy pass@1 | {before.pass_at_1:.3f} | {after.pass_at_1:.3f} |",
+        f"| held-out problems: {len(stages[0].passed)} {head}",
+        _row("greedy pass@1", (f"{one.pass_at_1:.3f}" for one in stages)),
     ]
-    counts = [Counter(one.verdict.values()) for one in (before, after)]
-    for verdict in sorted(counts[0] | counts[1], key=lambda name: -counts[0][name]):
-        lines.append(f"| programs: {verdict.replace('_', ' ')} | {counts[0][verdict]} | {counts[1][verdict]} |")
-    lines += ["", "| family | before | after |", "|---|---|---|"]
-    shares = [by_family(one) for one in (before, after)]
-    for name in sorted(shares[0], key=lambda name: (shares[0][name] - shares[1][name], name)):
-        lines.append(f"| {name} | {shares[0][name]:.2f} | {shares[1][name]:.2f} |")
-    return "\n".join([*lines, *examples(before, after)]) + "\n"
+    counts = [Counter(one.verdict.values()) for one in stages]
+    for verdict in sorted(sum(counts, Counter()), key=lambda name: -counts[0][name]):
+        lines.append(_row(f"programs: {verdict.replace('_', ' ')}", (str(count[verdict]) for count in counts)))
+    lines += ["", f"| family {head}"]
+    shares = [by_family(one) for one in stages]
+    for name in sorted(shares[0], key=lambda name: (shares[0][name] - shares[-1][name], name)):
+        lines.append(_row(name, (f"{share[name]:.2f}" for share in shares)))
+    return "\n".join([*lines, *examples(measures)]) + "\n"
+
+
+def _row(name: str, cells: Iterable[str]) -> str:
+    return f"| {name} | {' | '.join(cells)} |"
 
 
 def by_family(one: Measured) -> dict[str, float]:
@@ -99,14 +110,15 @@ def by_family(one: Measured) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
-def examples(before: Measured, after: Measured, count: int = 2) -> list[str]:
-    """Completions of some problems that were wrong and now pass."""
-    mended = [task for task in before.passed if after.passed[task] and not before.passed[task]][:count]
+def examples(measures: Mapping[str, Measured], count: int = 2) -> list[str]:
+    """What each stage wrote for some problems that were wrong until the last stage."""
+    *earlier, last = measures.values()
+    mended = [task for task in last.passed if last.passed[task] and not any(one.passed[task] for one in earlier)]
     lines = []
-    for task in mended:
-        for when, one in (("before", before), ("after", after)):
+    for task in mended[:count]:
+        for stage, one in measures.items():
             text = one.text[task].replace("```", "'''")
-            lines += ["", f"`{task}` {when} ({one.verdict[task].replace('_', ' ')}):", "", "```text", text, "```"]
+            lines += ["", f"`{task}`, {stage} ({one.verdict[task].replace('_', ' ')}):", "", "```text", text, "```"]
     return lines
 
 
@@ -125,57 +137,91 @@ def put_into(page: Path, text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", action="append", help="of the run; a second one changes the first")
-    parser.add_argument("--minutes", type=float, default=50.0, help="of training, at most")
+    parser.add_argument("--imitation", default=IMITATION, help="configuration of the warm start; none to do without")
+    parser.add_argument("--minutes", type=float, default=50.0, help="of imitation and training, at most")
     parser.add_argument("--page", type=Path, help="Markdown page for the tables")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="model.max_rollouts=3")
     given = parser.parse_args(arguments)
     started = time.perf_counter()
     flags = [flag for file in given.config or ["configs/real/grpo_lora.yaml"] for flag in ("--config", file)]
-    cli = Cli([*flags, *(f"--{one}" for one in given.set)], run=False)  # what comes later wins
-    # Measured here, before and after, in the same way.
-    cli.trainer.limit_val_batches = 0
-    limit = timedelta(minutes=given.minutes)
-    sampling = cli.model.validation_sampling["greedy"]
-    problems = cli.datamodule.problems("validation")
+    flags += [f"--{one}" for one in given.set]  # what comes later wins
+    measures: dict[str, Measured] = {}
     with Sandbox() as sandbox:
-        before = on(cli, problems, sampling, sandbox)
-        print(f"before: greedy pass@1 {before.pass_at_1:.3f} ({before.seconds:.0f} s)", flush=True)
-        rollouts, seconds = train(cli, limit)
-        after = on(cli, problems, sampling, sandbox)
-    text = tables(before, after) + (
-        f"\n{rollouts} rollouts of {cli.datamodule.batch_size * cli.model.sampling.num_samples} completions in "
-        f"{seconds / 60:.0f} minutes; measuring took {before.seconds:.0f} and {after.seconds:.0f} s.\n"
+        spent = 0.0
+        if given.imitation != "none":
+            spent = imitate(["--config", given.imitation], sandbox, measures)
+            flags.append(f"--model.init_args.policy.init_args.model={START}")
+        cli = quiet_cli(flags)
+        if not measures:
+            measures["as published"] = on(cli, sandbox)
+        rollouts, seconds = train(cli, timedelta(minutes=given.minutes) - timedelta(seconds=spent))
+        measures[f"after {type(cli.model).__name__}"] = on(cli, sandbox)
+    text = tables(measures) + (
+        f"\nImitation took {spent / 60:.1f} minutes, {rollouts} rollouts of "
+        f"{cli.datamodule.batch_size * cli.model.sampling.num_samples} completions {seconds / 60:.1f}, measuring "
+        f"{', '.join(f'{one.seconds:.0f}' for one in measures.values())} s; load at the end {os.getloadavg()[1]:.1f}.\n"
     )
     print(f"\n{text}\nall of it: {(time.perf_counter() - started) / 60:.1f} minutes")
     folder = Path(cli.trainer.log_dir or ".")
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"before": vars(before), "after": vars(after), "rollouts": rollouts, "seconds": seconds}
-    (folder / "real_model.json").write_text(json.dumps(record, indent=1))
+    record = {"measures": {stage: vars(one) for stage, one in measures.items()}, "rollouts": rollouts}
+    (folder / "real_model.json").write_text(json.dumps(record | {"seconds": seconds}, indent=1))
     if given.page is not None:
         put_into(given.page, text)
 
 
-def on(cli: Cli, problems: Any, sampling: Sampling, sandbox: Sandbox) -> Measured:
+def quiet_cli(flags: Sequence[str]) -> Cli:
+    """The run of a configuration, without validations of its own: this script measures every stage in the same way."""
+    cli = Cli(list(flags), run=False)
+    cli.trainer.limit_val_batches = 0
+    return cli
+
+
+def imitate(flags: Sequence[str], sandbox: Sandbox, measures: dict[str, Measured]) -> float:
+    """Imitation between two measurements; its policy goes to ``START``. Seconds of training.
+
+    What an earlier call has finished is read from ``START``.
+    """
+    record = START / "measures.json"
+    if record.exists():
+        found = json.loads(record.read_text())
+        measures.update({stage: Measured(**one) for stage, one in found["measures"].items()})
+        return float(found["seconds"])
+    cli = quiet_cli(flags)
+    measures["as published"] = on(cli, sandbox)
+    _, seconds = train(cli)
+    measures["after imitation"] = on(cli, sandbox)
+    write_model(cli.model.policy, START, merge=True)
+    found = {"measures": {stage: vars(one) for stage, one in measures.items()}, "seconds": seconds}
+    record.write_text(json.dumps(found))
+    return seconds
+
+
+def on(cli: Cli, sandbox: Sandbox) -> Measured:
+    """The policy of a run on its validation problems, printed and returned."""
     started = time.perf_counter()
     evaluation = evaluate(
         cli.model.policy,
-        problems,
-        sampling=sampling,
+        cli.datamodule.problems("validation"),
+        sampling=cli.model.validation_sampling["greedy"],
         sandbox=sandbox,
         engine=cli.model.engine,
         batch_size=cli.datamodule.validation_batch_size,
     )
-    return measured(evaluation, time.perf_counter() - started)
+    found = measured(evaluation, time.perf_counter() - started)
+    print(f"greedy pass@1 {found.pass_at_1:.3f} ({found.seconds:.0f} s)", flush=True)
+    return found
 
 
-def train(cli: Cli, limit: timedelta) -> tuple[int, float]:
+def train(cli: Cli, limit: timedelta | None = None) -> tuple[int, float]:
     """Fit until the end or the limit, from the last checkpoint if there is one; rollouts and seconds."""
     started = time.perf_counter()
-    cli.trainer.callbacks.append(Timer(duration=limit))
+    if limit is not None:
+        cli.trainer.callbacks.append(Timer(duration=limit))
     saving = [callback for callback in cli.trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
     begin = saving[0].prepare(cli.trainer) if saving else None
     cli.trainer.fit(cli.model, cli.datamodule, ckpt_path=begin)
-    return cli.model.rollout_step, time.perf_counter() - started
+    return getattr(cli.model, "rollout_step", 0), time.perf_counter() - started
 
 
 if __name__ == "__main__":

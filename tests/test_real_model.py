@@ -20,7 +20,7 @@ def real_model(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("real_model")
 
 
-def test_the_tables_count_verdicts_and_families_before_and_after(real_model: Any) -> None:
+def test_the_tables_count_verdicts_and_families_after_each_stage(real_model: Any) -> None:
     family = {"a/1": "near", "a/2": "near", "b/1": "keep"}
     before = real_model.Measured(
         {"a/1": False, "a/2": True, "b/1": False},
@@ -32,11 +32,11 @@ def test_the_tables_count_verdicts_and_families_before_and_after(real_model: Any
     after = real_model.Measured(
         dict.fromkeys(family, True), family, dict.fromkeys(family, "passed"), dict.fromkeys(family, "new"), 1.0
     )
-    text = real_model.tables(before, after)
+    text = real_model.tables({"as published": before, "after GRPO": after})
     assert "| greedy pass@1 | 0.333 | 1.000 |" in text
     assert "| programs: passed | 1 | 3 |" in text and "| programs: timed out | 1 | 0 |" in text
     assert text.index("| keep | 0.00 | 1.00 |") < text.index("| near | 0.50 | 1.00 |"), "what changed most comes first"
-    assert text.count("before (wrong answer)") == 1 and "`a/2`" not in text
+    assert text.count("as published (wrong answer)") == 1 and "`a/2`" not in text
     assert text.count("```") == 8, "fences of a completion do not end the page's own"
 
 
@@ -52,23 +52,34 @@ def test_the_page_keeps_what_stands_around_the_tables(real_model: Any, tmp_path:
         real_model.put_into(page, "new")
 
 
-def test_a_tiny_policy_is_measured_trained_and_measured_again(
+def test_a_tiny_policy_is_measured_before_and_after_imitation_and_grpo(
     real_model: Any, byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = yaml.safe_load((ROOT / "configs" / "real" / "grpo_lora.yaml").read_text())
     small = TINY_QWEN2 | {"max_position_embeddings": 1024}
     policy = {"config": small, "tokenizer": byte_tokenizer, "chat_template": CHAT, "lora": {"rank": 2}}
-    config["model"]["init_args"]["policy"]["init_args"] = policy
-    config["model"]["init_args"] |= {"max_rollouts": 3, "sampling": {"num_samples": 2, "max_tokens": 4}}
-    config["model"]["init_args"]["validation_sampling"]["greedy"]["max_tokens"] = 4
-    config["data"]["init_args"] |= {"batch_size": 2, "num_validation_problems": 4, "num_train_problems": 26}
-    file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(config))
+    files = {}
+    for name, given in (("sft_lora", policy), ("grpo_lora", {"lora": {"rank": 2}})):
+        config = yaml.safe_load((ROOT / "configs" / "real" / f"{name}.yaml").read_text())
+        arguments = config["model"]["init_args"]
+        arguments["policy"]["init_args"] = given
+        arguments["validation_sampling"]["greedy"]["max_tokens"] = 4
+        config["data"]["init_args"] |= {"batch_size": 2, "num_validation_problems": 4, "num_train_problems": 26}
+        if name == "grpo_lora":
+            arguments |= {"max_rollouts": 3, "sampling": {"num_samples": 2, "max_tokens": 4}}
+        else:
+            arguments["max_updates"] = 2
+        files[name] = tmp_path / f"{name}.yaml"
+        files[name].write_text(yaml.safe_dump(config))
     page = tmp_path / "page.md"
     page.write_text(real_model.BEGIN + real_model.END)
-    real_model.main(["--config", str(file), "--page", str(page), "--minutes", "5", "--set", "model.max_rollouts=1"])
-    assert "| held-out problems: 4 | before | after |" in page.read_text()
+    run = ["--config", str(files["grpo_lora"]), "--imitation", str(files["sft_lora"]), "--page", str(page)]
+    run += ["--minutes", "5", "--set", "model.max_rollouts=1"]
+    real_model.main(run)
+    assert "| held-out problems: 4 | as published | after imitation | after GRPO |" in page.read_text()
     assert "1 rollouts of 4 completions" in page.read_text()
     assert list(tmp_path.glob("runs/real/**/real_model.json"))
-    assert "all of it" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("greedy pass@1 0.") == 3 and "all of it" in said
+    real_model.main(run)
+    assert capsys.readouterr().out.count("greedy pass@1 0.") == 1, "a finished imitation is not done again"
