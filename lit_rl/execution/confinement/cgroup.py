@@ -18,6 +18,7 @@ _ROOT = Path("/sys/fs/cgroup")
 # What the zygote and shared memory take besides the program.
 _SLACK_BYTES = 192 << 20
 _PREFIX = "lit_rl-"
+_ENDING_SECONDS = 10.0  # a group can be removed when its last process is through, which takes long on a crowded machine
 
 
 class ControlGroup:
@@ -113,7 +114,8 @@ def _parents() -> dict[Path, dict[str, str]]:
 
 
 def _remove(folder: Path) -> None:
-    for _ in range(200):
+    until = time.monotonic() + _ENDING_SECONDS
+    while time.monotonic() < until:
         with contextlib.suppress(OSError):
             for pid in (folder / "cgroup.procs").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
