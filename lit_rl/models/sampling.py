@@ -94,6 +94,7 @@ class RunningBatch:
         self._ids: list[list[int]] = []
         self._logprobs: list[list[float]] = []
         self._ended: list[bool] = []
+        self._num_ended = 0
         self._held = torch.zeros(0, dtype=torch.long)  # the requests whose rows the decoding still has
         self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
         self._chosen: Tensor | None = None
@@ -101,7 +102,7 @@ class RunningBatch:
     @property
     def num_running(self) -> int:
         """Requests that have not ended."""
-        return self._ended.count(False) + len(self._joining)
+        return len(self._ended) - self._num_ended + len(self._joining)
 
     @property
     def num_held(self) -> int:
@@ -134,6 +135,7 @@ class RunningBatch:
             reason = self._reason(index)
             if reason is not None:
                 self._ended[index] = True
+                self._num_ended += 1
                 generations.append(self._generation(index, reason))
         self._chosen = self._without_ended(chosen)
         return generations

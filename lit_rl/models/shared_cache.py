@@ -9,6 +9,7 @@ by R heads of queries, D head size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +23,14 @@ _FIRST_ROOM = 32
 """Tokens that the buffers first have room for; doubled when they are full."""
 _MOST_SLOTS = 4
 """Prompts are shared while there are at most this many slots, B x G, per row; else one row has one prompt."""
+_MOST_PARTS, _ROWS_OF_PART = 4, 16
+"""Rows that began at different times read their own tokens in at most this many parts, of at least this many rows."""
 _HARMLESS = {"dropout", "is_causal", "position_ids", "cache_position", "use_cache", "output_attentions"}
 _HARMLESS |= {"output_router_logits"}
+
+
+Part = tuple[slice, slice, Tensor | None]
+"""Rows, columns and a bias [rows, columns]."""
 
 
 class Groups:
@@ -59,15 +66,30 @@ class Groups:
     def begin_column(self) -> None:
         """Every row is about to write a token."""
         self.written += 1
-        self.own_bias = None
-        if not self.is_aligned:
-            columns = torch.arange(self.written, device=self.first_column.device)
-            bias = torch.zeros(len(self.first_column), self.written, device=columns.device)
-            self.own_bias = bias.masked_fill(columns < self.first_column[:, None], -torch.inf)
+        self.parts = [
+            (rows, slice(first, self.written), self._bias(rows, first, last)) for rows, first, last in self.began
+        ]
+
+    def _bias(self, rows: slice, first: int, last: int) -> Tensor | None:
+        """[rows, columns] of rows that began between two columns; ``None`` if they began together."""
+        if first == last:
+            return None
+        columns = torch.arange(first, self.written, device=self.first_column.device)
+        first_column = self.first_column[rows, None]
+        bias = torch.zeros(len(first_column), len(columns), device=columns.device)
+        return bias.masked_fill(columns < first_column, -torch.inf)
+
+    def divide(self) -> None:
+        """Divide rows that began at different times: the youngest, which come last, read a few columns only."""
+        columns = self.first_column.tolist()
+        most = _MOST_PARTS if min(columns) < max(columns) else 1
+        size = math.ceil(len(columns) / max(1, min(most, len(columns) // _ROWS_OF_PART)))
+        parts = [(start, columns[start : start + size]) for start in range(0, len(columns), size)]
+        self.began = [(slice(start, start + len(part)), min(part), max(part)) for start, part in parts]
 
     def fit(self, layers: Sequence[SharedLayer]) -> None:
         """Drop prompts that no row reads, and give each row a slot."""
-        self.is_aligned = not bool(self.first_column.any())
+        self.divide()
         needed, prompt_of_row, counts = torch.unique(self.prompt_of_row, return_inverse=True, return_counts=True)
         num_rows, self.size = len(prompt_of_row), int(counts.max())
         if len(needed) * self.size > _MOST_SLOTS * num_rows:
@@ -124,7 +146,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[misc]
 
     def move(self, rows: Tensor | slice, columns: slice, room: int) -> None:
         """Move what some rows have written in some columns into buffers with this much room."""
-        kept = [x[rows][:, :, columns] for x in (self.keys, self.values)]
+        kept = [x[:, :, columns][rows] for x in (self.keys, self.values)]
         self.keys, self.values = (_empty(x, len(x), room) for x in kept)
         for buffer, x in zip((self.keys, self.values), kept, strict=True):
             buffer[:, :, : x.shape[-2]] = x
@@ -151,10 +173,14 @@ def attend(
     groups, heads = layer.groups, layer.keys.shape[1]
     num_rows, size = len(query), query.shape[-1]
     query = (query * (size**-0.5 if scaling is None else scaling)).view(num_rows, heads, -1, size)
-    repeats, written = query.shape[2], groups.written
+    repeats = query.shape[2]
     of_prompt = _part(groups.gather(query), layer.prompt_keys, layer.prompt_values, groups.bias)
     prompt, prompt_norm = (groups.scatter(part, repeats) for part in of_prompt)
-    own, own_norm = _part(query, layer.keys[:, :, :written], layer.values[:, :, :written], groups.own_bias)
+    of_own = [
+        _part(query[rows], layer.keys[rows, :, columns], layer.values[rows, :, columns], bias)
+        for rows, columns, bias in groups.parts
+    ]
+    own, own_norm = of_own[0] if len(of_own) == 1 else map(torch.cat, zip(*of_own, strict=True))
     output = own.lerp(prompt, (prompt_norm - own_norm).sigmoid().to(own.dtype))
     return output.reshape(num_rows, 1, heads * repeats, -1), None
 

@@ -80,10 +80,16 @@ def test_numbers_do_not_depend_on_how_rows_spread_over_prompts(
     assert len(decoding._groups.bias) * decoding._groups.size <= 4 * len(copies)
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gpt2"])
+@pytest.mark.parametrize(("family", "rows_of_part"), [("qwen2", 16), ("gpt2", 16), ("qwen2", 2)])
 @torch.no_grad()
-def test_rows_that_join_others_are_written_as_if_alone(family: str, byte_tokenizer: str) -> None:
-    """New rows of one more prompt every 7 tokens, longer or shorter than those before; the oldest rows leave."""
+def test_rows_that_join_others_are_written_as_if_alone(
+    family: str, rows_of_part: int, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New rows of one more prompt every 7 tokens, longer or shorter than those before; the oldest rows leave.
+
+    Rows that began at different times read their own tokens together, or the oldest apart from the youngest.
+    """
+    monkeypatch.setattr(shared_cache, "_ROWS_OF_PART", rows_of_part)
     policy = double(language_model(family, byte_tokenizer))
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, 200, (10, 3, 60), generator=generator)
@@ -111,6 +117,20 @@ def test_rows_that_join_others_are_written_as_if_alone(family: str, byte_tokeniz
             decoding.keep(torch.tensor(stay).nonzero()[:, 0])
             del ages[min(ages)]
     assert decoding._cache.layers[0].keys.shape[-2] == 64  # columns of rows that left are written again
+
+
+@torch.no_grad()
+def test_young_rows_read_few_columns(byte_tokenizer: str) -> None:
+    """16 rows with 20 tokens beside 48 that join them: three of four parts read the one column that these have."""
+    decoding = SharedDecoding(double(language_model("qwen2", byte_tokenizer)).model)
+    decoding.read([(5, 6, 7)], torch.zeros(16, dtype=torch.long), 60)
+    for _ in range(20):
+        decoding.append(torch.zeros(16, dtype=torch.long))
+    decoding.read([(8, 9)], torch.zeros(48, dtype=torch.long), 60)
+    decoding.append(torch.zeros(64, dtype=torch.long))
+    assert decoding._groups is not None
+    read = [(rows.stop - rows.start, columns.stop - columns.start) for rows, columns, _ in decoding._groups.parts]
+    assert read == [(16, 21), (16, 1), (16, 1), (16, 1)]
 
 
 def test_adapters_decode_alike(byte_tokenizer: str) -> None:
