@@ -1,10 +1,10 @@
 """A step with executed rewards beside its parts, on-policy and with the next rollout sampled ahead.
 
-    python benchmarks/overlap.py [--sleep 0 0.1 0.4] [--prompts 16] [--workers 8] [--rollouts 8] [--rounds 2]
+    python benchmarks/overlap.py --sleep 0.2 0.4 --busy 0.01 --rollouts 5    # under three minutes on two free cores
 
 A random Qwen2 (hidden 128, 4 layers) samples 8 completions of each of 16 prompts of about 160 tokens; lengths are
-geometric, 48 tokens in the mean and 128 at most. Each completion decides a program that sleeps, so judging takes time
-and no core. Wall seconds, since a wait costs no CPU time:
+geometric, 48 tokens in the mean and 128 at most. Each completion decides a program that sleeps, so that judging takes
+time and no core, or computes. Wall seconds, since a wait costs no CPU time:
 
 * sampling alone: the rows of a rollout, nothing executed;
 * judging alone: the programs of a rollout, nothing sampled;
@@ -12,7 +12,9 @@ and no core. Wall seconds, since a wait costs no CPU time:
 * the step with ``staleness`` 0 and 1, in runs that take turns. The first step of a run, which may sample twice, and the
   last, which samples nothing ahead, are left out.
 
-The aim for a step is 1.15 x max(sampling, judging) + update. Prints medians and writes JSON.
+The aim for a step is 1.15 x max(sampling, judging) + update. A second table divides the steps by what the trainer
+did, as ``time/*`` logs it: judging is what is left to wait for once all rows are written. Prints medians and writes
+JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import lightning.pytorch as pl
 import torch
 from engine import MAX_TOKENS, random_policy
-from sleeping_programs import sleeping, source
+from sleeping_programs import Sleeping, sleeping
 
 from lit_rl import GRPO, Sampling, Sandbox, TestsReward
 from lit_rl.data.task import Split, TaskDataModule
@@ -46,6 +48,7 @@ from lit_rl.types import Problem
 
 SAMPLING = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
 AIM = 1.15
+PHASES = ("sampling", "judging", "rewarding", "preparing", "updating")
 
 
 class Questions(TaskDataModule):
@@ -69,11 +72,11 @@ class Questions(TaskDataModule):
 
 
 class Steps(pl.Callback):
-    """Seconds of each step, and of its update."""
+    """Seconds of each step, and of its phases."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
-        self.updates: list[float] = []
+        self.phases: list[dict[str, float]] = []
 
     def on_train_batch_start(self, *_: Any) -> None:
         """A step begins."""
@@ -82,12 +85,13 @@ class Steps(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """A step ended."""
         self.steps.append(time.perf_counter() - self.began)
-        self.updates.append(float(trainer.callback_metrics["time/update_seconds"]))
+        metrics = trainer.callback_metrics
+        self.phases.append({name: float(metrics.get(f"time/{name}_seconds", 0.0)) for name in ("update", *PHASES)})
 
 
-def run(staleness: int, seconds: float, given: argparse.Namespace) -> Steps:
+def run(staleness: int, check: Check, given: argparse.Namespace) -> Steps:
     """Train; the first and the last step are left out."""
-    steps, check = Steps(), sleeping(seconds)
+    steps = Steps()
     module = GRPO(
         random_policy(),
         sampling=SAMPLING,
@@ -113,7 +117,7 @@ def run(staleness: int, seconds: float, given: argparse.Namespace) -> Steps:
             max_epochs=-1,
         )
         trainer.fit(module, Questions(check, given.prompts, given.rollouts))
-    steps.steps, steps.updates = steps.steps[1:-1], steps.updates[1:-1]
+    steps.steps, steps.phases = steps.steps[1:-1], steps.phases[1:-1]
     return steps
 
 
@@ -135,19 +139,38 @@ def sampling_alone(prompts: int) -> float:
     )
 
 
-def judging_alone(seconds: float, rows: int, workers: int) -> float:
+def judging_alone(check: Sleeping, rows: int, workers: int) -> float:
     """The programs of a rollout."""
-    check = sleeping(seconds)
     with Sandbox(num_workers=workers) as sandbox:
         return median_of(
-            3, lambda turn: sandbox.judge_many([(source(f"{turn} {row}", seconds), check) for row in range(rows)])
+            2, lambda turn: sandbox.judge_many([(check.source(f"{turn} {row}"), check) for row in range(rows)])
         )
+
+
+def measure(check: Sleeping, sampling: float, given: argparse.Namespace) -> dict[str, Any]:
+    """A line of the tables: the parts, and the steps with their phases."""
+    judging = judging_alone(check, given.prompts * SAMPLING.num_samples, given.workers)
+    runs: dict[int, list[Steps]] = {0: [], 1: []}
+    for _ in range(given.rounds):
+        for staleness in runs:
+            runs[staleness].append(run(staleness, check, given))
+    update = statistics.median(phases["update"] for one in runs[0] for phases in one.phases)
+    line: dict[str, Any] = {"programs": f"{'busy' if check.at_work else 'sleep'} {check.seconds:g}"}
+    line |= {"sampling": sampling, "judging": judging, "update": update}
+    line["aim"] = AIM * max(sampling, judging) + update
+    for staleness, several in runs.items():
+        line[f"step_{staleness}"] = statistics.median(second for one in several for second in one.steps)
+        line[f"phases_{staleness}"] = {
+            name: statistics.median(phases[name] for one in several for phases in one.phases) for name in PHASES
+        }
+    return line
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sleep", type=float, nargs="+", default=[0.0, 0.1, 0.4], help="seconds that programs sleep")
+    parser.add_argument("--sleep", type=float, nargs="+", default=[0.0, 0.2, 0.4], help="seconds that programs sleep")
+    parser.add_argument("--busy", type=float, nargs="+", default=[], help="seconds that programs compute")
     parser.add_argument("--prompts", type=int, default=16, help="of a rollout, each with eight completions")
     parser.add_argument("--workers", type=int, default=8, help="of the sandbox")
     parser.add_argument("--rollouts", type=int, default=8, help="of each run")
@@ -155,23 +178,24 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    sampling, table = sampling_alone(given.prompts), []
-    for seconds in given.sleep:
-        judging = judging_alone(seconds, given.prompts * SAMPLING.num_samples, given.workers)
-        runs: dict[int, list[Steps]] = {0: [], 1: []}
-        for _ in range(given.rounds):
-            for staleness in runs:
-                runs[staleness].append(run(staleness, seconds, given))
-        update = statistics.median(second for one in runs[0] for second in one.updates)
-        steps = [statistics.median(second for one in runs[staleness] for second in one.steps) for staleness in runs]
-        aim = AIM * max(sampling, judging) + update
-        table.append({"sleep": seconds, "sampling": sampling, "judging": judging, "update": update, "aim": aim})
-        table[-1] |= {"step_0": steps[0], "step_1": steps[1]}
+    sampling = sampling_alone(given.prompts)
+    checks = [sleeping(seconds) for seconds in given.sleep] + [
+        sleeping(seconds, at_work=True) for seconds in given.busy
+    ]
+    table = [measure(check, sampling, given) for check in checks]
     print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}, {given.workers} workers, wall seconds")
-    names = ("sleep", "sampling", "judging", "update", "aim", "step_0", "step_1")
-    print("".join(f"{name:>10}" for name in (*names, "0 / 1")))
-    for row in table:
-        print("".join(f"{row[name]:>10.2f}" for name in names) + f"{row['step_0'] / row['step_1']:>10.2f}", flush=True)
+    names = ("sampling", "judging", "update", "aim", "step_0", "step_1")
+    print(f"{'programs':<12}" + "".join(f"{name:>10}" for name in (*names, "0 / 1")))
+    for line in table:
+        cells = [line[name] for name in names] + [line["step_0"] / line["step_1"]]
+        print(f"{line['programs']:<12}" + "".join(f"{cell:>10.2f}" for cell in cells))
+    print(f"{'step':<24}" + "".join(f"{name:>11}" for name in (*PHASES, "the rest")))
+    for line in table:
+        for staleness in (0, 1):
+            phases = line[f"phases_{staleness}"]
+            cells = [*phases.values(), line[f"step_{staleness}"] - sum(phases.values())]
+            name = f"{line['programs']}, staleness {staleness}"
+            print(f"{name:<24}" + "".join(f"{cell:>11.3f}" for cell in cells))
     if given.output:
         given.output.write_text(json.dumps(table, indent=1))
 
