@@ -10,10 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.bounds import require_at_least, require_share
-from lit_rl.engines.base import Engine, Session
-from lit_rl.engines.vllm_package import describe_model, own_random_numbers, repack_tied_heads, require_vllm, start
+from lit_rl.engines.base import Engine, EngineError, Session
+from lit_rl.engines.vllm_package import (
+    describe_model,
+    keeping_process_group,
+    own_random_numbers,
+    reload,
+    repack_tied_heads,
+    require_vllm,
+    start,
+)
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codec import Codec
 from lit_rl.models.policy import Policy
@@ -78,6 +88,7 @@ class VLLM(Engine):
         self.options = options or {}
         self.arrivals = 0
         self._llm: Any = None
+        self._trainers_group = False
         self._holds: tuple[int, int] | None = None  # which policy's weights, of which version
 
     @contextmanager
@@ -103,7 +114,8 @@ class VLLM(Engine):
     def close(self) -> None:
         """End vLLM and free its memory."""
         if self._llm is not None:
-            self._llm.llm_engine.engine_core.shutdown()
+            with keeping_process_group(self._trainers_group):
+                self._llm.llm_engine.engine_core.shutdown()
             self._llm = self._holds = None
 
     # -- weights ---------------------------------------------------------------------------------------------
@@ -112,6 +124,7 @@ class VLLM(Engine):
         if self._llm is not None:
             return
         require_vllm("VLLM")
+        self._trainers_group = dist.is_initialized()
         with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))
             self._llm = start(Path(folder), self._arguments(policy))
@@ -151,9 +164,17 @@ class VLLM(Engine):
     def _arrive(self, policy: CausalLM) -> None:
         """Send every weight through vLLM's reload call."""
         weights = whole_weights(policy)
-        self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights, "is_checkpoint_format": True})
+        # vLLM keeps what it is given until a layer is complete, and an embedding it pads until the end; what was
+        # gathered from shards is gone by then.
+        given = ((name, tensor.clone()) for name, tensor in weights) if isinstance(policy, FSDPModule) else weights
+        missing: list[list[str]] = self._llm.collective_rpc(reload, args=(given,))
         for _ in weights:  # ranks gather together: what vLLM leaves out must be gathered as well
             pass
+        if missing[0]:
+            raise EngineError(
+                f"vllm's model has weights that the policy has not, {', '.join(missing[0][:3])}: it runs another "
+                "architecture than the policy's; use the engine InProcess"
+            )
         self._llm.collective_rpc(repack_tied_heads)
 
     def _most_tokens(self) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
@@ -106,6 +107,30 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
             raise ValueError(f"vllm cannot start with this model: {_first_sentence(error)}") from error
 
 
+def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str]:
+    """Have a worker load weights in place; which of its own it was not given, which vLLM only notes in its log.
+
+    Args:
+        worker: vLLM's.
+        weights: whole, by their names in a checkpoint.
+    """
+    model = worker.model_runner.get_model()
+    needed = {name for name, _ in model.named_parameters()}
+    load, told = model.load_weights, []
+
+    def load_and_tell(given: Any) -> Any:
+        told.append(load(given))
+        return told[-1]
+
+    model.load_weights = load_and_tell
+    try:
+        worker.reload_weights(weights_iterator=weights, is_checkpoint_format=True)
+    finally:
+        del model.load_weights
+    # Architectures that do not tell what they loaded are left to the probe of the sampler.
+    return sorted(needed - told[0]) if told and told[0] is not None else []
+
+
 def repack_tied_heads(worker: Any) -> None:
     """Have output matrices that are tied to the embedding follow it after a reload, on a CPU.
 
@@ -142,6 +167,26 @@ def own_random_numbers(device: torch.device) -> Iterator[None]:
             yield
         finally:
             random.setstate(state)
+
+
+@contextmanager
+def keeping_process_group(trainers: bool) -> Iterator[None]:
+    """Inside, vLLM may end its own process groups, but not the one of all ranks if that is the trainer's.
+
+    Args:
+        trainers: whether the group was there before vLLM.
+    """
+    destroy = dist.destroy_process_group
+
+    def spare(group: Any = None) -> None:
+        if group is not None:
+            destroy(group)
+
+    dist.destroy_process_group = spare if trainers else destroy
+    try:
+        yield
+    finally:
+        dist.destroy_process_group = destroy
 
 
 @contextmanager

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
+from support.vllm_run import run_with
 
-from lit_rl.engines import VLLM
+from lit_rl.engines import VLLM, EngineError, vllm
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.sampling import keep_likely
+from lit_rl.models.whole_weights import whole_weights
+from lit_rl.modules.mismatch import SamplerMismatchError
 from lit_rl.types import Problem, Request, Sampling, StopReason
 
 FAMILIES = {"llama": {"tie_word_embeddings": False}, "qwen2": {}, "qwen3": {"head_dim": 32}}
@@ -71,6 +75,43 @@ def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
         texts.add(theirs.texts)
         disturb(policy, arrival)
     assert len(texts) > ARRIVALS / 2, "the weights did not move enough to tell"
+
+
+class Skipping(VLLM):
+    """Leaves out the arrival of one version of the weights, and says that it happened."""
+
+    skipped: int | None = None
+
+    def _arrive(self, policy: CausalLM) -> None:
+        if policy.version != self.skipped:
+            super()._arrive(policy)
+
+
+def test_an_arrival_that_is_skipped_is_caught_before_anything_is_learned_from_it(
+    byte_tokenizer: str, tmp_path: Path
+) -> None:
+    engine = Skipping(cache_gigabytes=0.1, eager=True, max_rows=16)
+    try:
+        run_with(engine, policy_of(byte_tokenizer), tmp_path / "good", 2)
+        assert engine.arrivals == 2
+        engine.skipped = 1
+        with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .*: most likely stale or wrong"):
+            run_with(engine, policy := policy_of(byte_tokenizer), tmp_path / "bad", 3)
+        assert policy.version == 1
+    finally:
+        engine.close()
+
+
+def test_a_weight_that_the_policy_has_not_is_named(
+    byte_tokenizer: str, engine: VLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def most(policy: CausalLM) -> Any:
+        return (one for one in whole_weights(policy) if "1.mlp.down_proj" not in one[0])
+
+    policy = policy_of(byte_tokenizer)
+    monkeypatch.setattr(vllm, "whole_weights", most)
+    with pytest.raises(EngineError, match=r"^vllm's model has weights that the policy has not, model.layers.1.mlp"):
+        sample(policy, problems("a"), engine=engine, max_tokens=2)
 
 
 def test_rows_depend_on_their_stream_alone_and_are_reported_as_they_were_drawn(
