@@ -282,12 +282,10 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(given, list):
         for value in given:
             yield from settings(value, key)
+    elif isinstance(given, str):
+        yield "", given.rpartition(".")[2]
     else:
-        yield (
-            ("", given.rpartition(".")[2])
-            if isinstance(given, str)
-            else (key, f"{given:g}" if isinstance(given, int | float) else str(given))
-        )
+        yield key, f"{given:g}" if isinstance(given, int | float) else str(given)
 
 
 def anchors(page: str) -> set[str]:

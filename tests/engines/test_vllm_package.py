@@ -43,7 +43,7 @@ def test_an_old_release_is_refused(tiny_policy: CausalLM, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("version", ["0.32.0", "0.40", "1.0.0", "0.1.dev123+gabcdef", "unknown"])
 def test_new_releases_and_builds_of_sources_pass(version: str) -> None:
-    assert vllm_package.require_release(version, "it") is None  # type: ignore[func-returns-value]
+    assert vllm_package.require_release(version, "it") is None
 
 
 @pytest.mark.parametrize("wrong", [{"memory_share": 1.5}, {"max_rows": 0}, {"max_row_tokens": 0}])
