@@ -3,7 +3,7 @@
 A rule of your own is one class in one file, see :class:`Rule`.
 """
 
-from lit_rl.diagnosis.base import Diagnosis, Rule
+from lit_rl.diagnosis.base import Diagnosis, Rule, ShareRule
 from lit_rl.diagnosis.first_ratio import FirstRatio
 from lit_rl.diagnosis.program_rules import FormatFalling, Infrastructure, TimedOut, Truncated
 from lit_rl.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
@@ -56,6 +56,7 @@ __all__ = [
     "RewardHacking",
     "Rule",
     "RunSoFar",
+    "ShareRule",
     "StaleEngine",
     "StillWeights",
     "TimedOut",

@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
+from lit_rl.bounds import require_share
 from lit_rl.diagnosis.so_far import RunSoFar
 
 PAGE = "docs/monitoring.md"
@@ -69,3 +70,26 @@ class Rule(ABC):
 
     def reset(self) -> None:  # noqa: B027  # most rules remember nothing
         """Forget what was remembered: another run begins."""
+
+
+class ShareRule(Rule):
+    """A share that is larger than it should be.
+
+    Args:
+        at_most: share that is let pass.
+    """
+
+    metric: ClassVar[str]
+    """The share; its mean over the last rollouts is compared, 0 where none logged it."""
+
+    message: ClassVar[str]
+    """What is wrong and what to do, after the share: ``of the programs ...: do ...``."""
+
+    def __init__(self, at_most: float) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the share with the limit."""
+        share = run.share(self.metric)
+        return f"{share:.0%} {self.message}" if share > self.at_most else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lit_rl.bounds import require_share
-from lit_rl.diagnosis.base import Rule
+from lit_rl.diagnosis.base import Rule, ShareRule
 from lit_rl.diagnosis.so_far import RunSoFar
 
 _PROGRAMS = {
@@ -37,7 +37,7 @@ class FormatFalling(Rule):
         return ""
 
 
-class Truncated(Rule):
+class Truncated(ShareRule):
     """Many completions are cut by the token limit.
 
     Args:
@@ -45,23 +45,17 @@ class Truncated(Rule):
     """
 
     name = "truncated"
+    metric = "completion/truncated_fraction"
+    message = (
+        "of the completions are cut by the token limit: raise sampling.max_tokens, or check whether the policy ever "
+        "ends (EOS, stop strings)"
+    )
 
     def __init__(self, at_most: float = 0.5) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
-
-    def look(self, run: RunSoFar) -> str:
-        """Compare the share with the limit."""
-        share = run.share("completion/truncated_fraction")
-        if share <= self.at_most:
-            return ""
-        return (
-            f"{share:.0%} of the completions are cut by the token limit: raise sampling.max_tokens, or check whether "
-            "the policy ever ends (EOS, stop strings)"
-        )
+        super().__init__(at_most)
 
 
-class TimedOut(Rule):
+class TimedOut(ShareRule):
     """Many programs time out.
 
     Args:
@@ -69,23 +63,17 @@ class TimedOut(Rule):
     """
 
     name = "timed_out"
+    metric = "verdict/timed_out_fraction"
+    message = (
+        "of the programs time out: run lit-rl check-data for a time limit that fits this machine, or give the sandbox "
+        "no more workers than there are cores"
+    )
 
     def __init__(self, at_most: float = 0.2) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
-
-    def look(self, run: RunSoFar) -> str:
-        """Compare the share with the limit."""
-        share = run.share("verdict/timed_out_fraction")
-        if share <= self.at_most:
-            return ""
-        return (
-            f"{share:.0%} of the programs time out: run lit-rl check-data for a time limit that fits this machine, or "
-            "give the sandbox no more workers than there are cores"
-        )
+        super().__init__(at_most)
 
 
-class Infrastructure(Rule):
+class Infrastructure(ShareRule):
     """Many programs cannot be judged for reasons that are ours.
 
     Args:
@@ -93,17 +81,11 @@ class Infrastructure(Rule):
     """
 
     name = "infrastructure"
+    metric = "verdict/infrastructure_failure_fraction"
+    message = (
+        "of the programs could not be judged for reasons that are ours: look at the sandbox's messages and "
+        "docs/sandbox.md"
+    )
 
     def __init__(self, at_most: float = 0.05) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
-
-    def look(self, run: RunSoFar) -> str:
-        """Compare the share with the limit."""
-        share = run.share("verdict/infrastructure_failure_fraction")
-        if share <= self.at_most:
-            return ""
-        return (
-            f"{share:.0%} of the programs could not be judged for reasons that are ours: look at the sandbox's "
-            "messages and docs/sandbox.md"
-        )
+        super().__init__(at_most)

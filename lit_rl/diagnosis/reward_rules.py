@@ -6,7 +6,7 @@ from collections import Counter
 from math import sqrt
 
 from lit_rl.bounds import require_at_least, require_share
-from lit_rl.diagnosis.base import Rule
+from lit_rl.diagnosis.base import Rule, ShareRule
 from lit_rl.diagnosis.so_far import RunSoFar
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rollout import Rollout
@@ -53,7 +53,7 @@ class FlatReward(Rule):
         return shown(run, sorted(range(len(run.rollout.judgements)), key=lambda row: -len(texts_of(run)[row])))
 
 
-class FlatGroups(Rule):
+class FlatGroups(ShareRule):
     """Nearly all groups have equal rewards.
 
     Args:
@@ -61,20 +61,18 @@ class FlatGroups(Rule):
     """
 
     name = "flat_groups"
+    metric = "group/zero_advantage_fraction"
+    message = (
+        "of the groups have equal rewards and teach nothing: raise num_samples or the temperature, choose problems "
+        "that are neither too easy nor too hard, or set max_resamples"
+    )
 
     def __init__(self, at_most: float = 0.95) -> None:
-        require_share(at_most=at_most)
-        self.at_most = at_most
+        super().__init__(at_most)
 
     def look(self, run: RunSoFar) -> str:
         """Compare the share with the limit; where all rewards are the same, another rule speaks."""
-        share = run.share("group/zero_advantage_fraction")
-        if share <= self.at_most or is_flat(run, 1e-6):
-            return ""
-        return (
-            f"{share:.0%} of the groups have equal rewards and teach nothing: raise num_samples or the temperature, "
-            "choose problems that are neither too easy nor too hard, or set max_resamples"
-        )
+        return "" if is_flat(run, 1e-6) else super().look(run)
 
 
 class RewardCollapse(Rule):
