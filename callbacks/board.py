@@ -10,6 +10,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.bounds import require_at_least
+from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
@@ -137,9 +138,8 @@ def compared_metrics(trainer: pl.Trainer, module: Any) -> list[str]:
         if hasattr(callback, "metric_names")
         for name in callback.metric_names(trainer, module)
     ]
-    passes = [name for name in named if name.rpartition("/")[2].startswith("pass@")]
     prefix = getattr(module, "metric_prefix", None)
-    return [*passes, f"{prefix}/loss" if prefix else "reward/mean"]
+    return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]
 
 
 def settings_of(trainer: pl.Trainer, module: Any) -> dict[str, Any]:

@@ -9,12 +9,24 @@ from typing import Any
 
 import lightning.pytorch as pl
 
+from lit_rl.data.task import TaskDataModule
+from lit_rl.execution import AssertTests
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.summary import SUMMARY_NAMES, Counts, count_passed, mean_pass_at_k, summarise
+from lit_rl.summary import (
+    Counts,
+    count_passed,
+    error_of_pass_at_k,
+    may_hold_program,
+    mean_pass_at_k,
+    summarise,
+    summary_names,
+)
 from lit_rl.training.ranks import Means, gather_over_ranks
+from lit_rl.types import Problem
 
-_ALWAYS = ("num_problems", "median_program_bytes", *SUMMARY_NAMES)
+_ANY_PROBLEM = (Problem("any", "", AssertTests("")),)
+"""Stands for problems that are not known before the run: they are taken to have programs."""
 
 
 @dataclass
@@ -22,19 +34,28 @@ class _Tally:
     """Results of one sampling of one task: rows judged and passed per problem, as they stood after each turn."""
 
     turns: list[Counts] = field(default_factory=list)
-    program_bytes: list[int] = field(default_factory=list)
+    problems: set[str] = field(default_factory=set)
+    program_bytes: list[int] | None = None
+    """Of the programs found; ``None`` where completions are no texts."""
     means: Means = field(default_factory=Means)
 
     def add(self, rollout: Rollout, rewards: RewardOutput | None) -> None:
         self._merge_turns([count_passed(rollout.after_turn(n)) for n in range(1, rollout.max_turns + 1)])
+        self.problems |= {judgement.problem.task_id for judgement in rollout.judgements}
         programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
-        self.program_bytes += [program.end - program.start for program in programs]
+        if any(may_hold_program(judgement.problem) for judgement in rollout.judgements):
+            self._merge_bytes([program.end - program.start for program in programs])
         self.means.merge(summarise(rollout, rewards))
 
     def merge(self, other: _Tally) -> None:
         self._merge_turns(other.turns)
-        self.program_bytes += other.program_bytes
+        self.problems |= other.problems
+        self._merge_bytes(other.program_bytes)
         self.means.merge(other.means)
+
+    def _merge_bytes(self, others: list[int] | None) -> None:
+        if others is not None:
+            self.program_bytes = (self.program_bytes or []) + others
 
     def _merge_turns(self, others: Sequence[Counts]) -> None:
         """Each problem was sampled in one batch of one rank."""
@@ -54,10 +75,12 @@ class ExecutionEvaluation(pl.Callback):
     ``.../median_program_bytes`` and all that training logs of a rollout too, by the same names (see
     :func:`lit_rl.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
     validation tasks ``val/<task>/<sampling>/...``. Rows that could not be judged for our own reasons are left out of
-    pass@k.
+    pass@k. A task that runs no programs has no pass@k and no verdicts; what it has is ``.../reward/mean``.
 
     A row of several turns counts once, by the outcome of its last program. Where rows may have several,
     ``.../pass@k/turn_<n>`` is what pass@k would have been after n turns: a row that had fewer stays as it was.
+
+    :attr:`errors` has the standard error of each pass@k of the last validation, by the metric's name.
 
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).
@@ -69,6 +92,7 @@ class ExecutionEvaluation(pl.Callback):
             raise ValueError(f"ks must be positive numbers, got {list(ks)}")
         self.ks = sorted(set(ks))
         self.prefix = prefix
+        self.errors: dict[str, float] = {}
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -83,26 +107,32 @@ class ExecutionEvaluation(pl.Callback):
 
     def metric_names(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> list[str]:
         """The metrics that every validation logs, known before there is one."""
-        tasks: Any = getattr(getattr(trainer, "datamodule", None), "validation_task_names", ())
         samplings: Any = getattr(pl_module, "validation_sampling", {})
         turns = _suffixes(int(getattr(getattr(pl_module, "environment", None), "max_turns", 1)))
         rewarded = ["reward/mean"] if getattr(pl_module, "rewards", None) is not None else []
         return [
             "/".join([self.prefix, *task, name, metric])
-            for task in ([(task,) for task in tasks] if len(tasks) > 1 else [()])
+            for task, problems in _problems_of_tasks(trainer)
             for name, sampling in samplings.items()
             for metric in [
-                *(f"pass@{k}{after}" for k in self.ks if k <= sampling.num_samples for after in ("", *turns)),
+                *self._names_of_passes(sampling.num_samples, turns, problems),
                 *rewarded,
-                *_ALWAYS,
-                *(f"execution/pass_rate{after}" for after in turns),
+                "num_problems",
+                *(["median_program_bytes"] if any(map(may_hold_program, problems)) else []),
+                *summary_names(problems),
                 *(["turns/used"] if turns else []),
             ]
         ]
 
+    def _names_of_passes(self, num_samples: int, turns: Sequence[str], problems: Sequence[Problem]) -> list[str]:
+        if not any(problem.check.runs_program for problem in problems):
+            return []
+        passes = [f"pass@{k}{after}" for k in self.ks if k <= num_samples for after in ("", *turns)]
+        return [*passes, *(f"execution/pass_rate{after}" for after in turns)]
+
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last evaluation."""
-        self._tallies = {}
+        self._tallies, self.errors = {}, {}
 
     on_test_epoch_start = on_validation_epoch_start
 
@@ -131,6 +161,8 @@ class ExecutionEvaluation(pl.Callback):
             prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
             metrics = self._metrics(tally, samplings[name].num_samples)
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
+            errors = {f"{prefix}/pass@{k}": error_of_pass_at_k(tally.turns[-1], k) for k in self.ks}
+            self.errors |= {key: error for key, error in errors.items() if error is not None}
 
     on_test_epoch_end = on_validation_epoch_end
 
@@ -142,14 +174,24 @@ class ExecutionEvaluation(pl.Callback):
                 mean = mean_pass_at_k(counts, k)
                 if mean is not None:
                     metrics[f"pass@{k}{suffix}"] = mean
-        metrics["num_problems"] = float(len(tally.turns[-1]))
-        metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
+        metrics["num_problems"] = float(len(tally.problems))
+        if tally.program_bytes is not None:
+            metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
         return metrics | tally.means.local()
 
 
 def _suffixes(max_turns: int) -> list[str]:
     """Suffixes of a metric that is logged turn by turn; none if there is only one turn."""
     return [f"/turn_{number}" for number in range(1, max_turns + 1)] if max_turns > 1 else []
+
+
+def _problems_of_tasks(trainer: pl.Trainer) -> list[tuple[list[str], Sequence[Problem]]]:
+    """Of each validation task, as far as they are known: the part of its metrics' names, and its problems."""
+    datamodule: Any = getattr(trainer, "datamodule", None)
+    if not isinstance(datamodule, TaskDataModule):
+        return [([], _ANY_PROBLEM)]
+    tasks = datamodule.validation_tasks or [datamodule]
+    return [(_task_name(trainer, loader), task.problems("validation")) for loader, task in enumerate(tasks)]
 
 
 def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:

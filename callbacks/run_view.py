@@ -160,7 +160,8 @@ class RunView:
         count, metrics = self.validations[-1]
         names = headline(metrics)
         said = "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in names[:4])
-        return f"validation after {self.word} {count}: {said}" if said else ""
+        when = f"after {self.word} {count}" if count else "before training"
+        return f"validation {when}: {said}" if said else ""
 
 
 _IN_LINE = {
@@ -199,14 +200,14 @@ def seconds_of(metrics: Mapping[str, float]) -> str:
     return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= 0.005)
 
 
-def verdicts_of(metrics: Mapping[str, float]) -> str:
-    """Shares of the verdicts that occurred, the most frequent first."""
+def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
+    """Shares of the verdicts that occurred, the most frequent first, and no more than ``most`` of them."""
     found = {
         name.removeprefix("verdict/").removesuffix("_fraction").replace("_", " "): value
         for name, value in metrics.items()
         if name.startswith("verdict/") and name.endswith("_fraction") and value > 0
     }
-    return "  ".join(f"{name} {found[name]:.0%}" for name in sorted(found, key=lambda name: -found[name])[:4])
+    return "  ".join(f"{name} {found[name]:.0%}" for name in sorted(found, key=lambda name: -found[name])[:most])
 
 
 def rows_of(metrics: Mapping[str, float]) -> str:

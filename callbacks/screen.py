@@ -14,6 +14,7 @@ import lightning.pytorch as pl
 from lit_rl.bounds import require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of
 from lit_rl.callbacks.run_view import Rows, RunView
+from lit_rl.callbacks.validation_summary import validation_summary
 from lit_rl.rollout import FinishedRollout
 from lit_rl.training.progress import Progress
 
@@ -30,7 +31,8 @@ class Screen(pl.Callback):
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
     Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second. At the end
-    both say where checkpoints and logs are and which commands to run next. ``lit_rl.Trainer`` and ``lit-rl`` add it
+    both say where checkpoints and logs are and which commands to run next, and at the end of ``validate`` and ``test``
+    what was found, in a line for each sampling. ``lit_rl.Trainer`` and ``lit-rl`` add it
     unless there is another progress bar; ``trainer.enable_progress_bar: false`` asks for plain lines.
 
     Args:
@@ -122,11 +124,11 @@ class Screen(pl.Callback):
         if trainer.state.fn == "fit":
             self._line(self.view.validation_line())
         else:
-            self._stop()
+            self._say_what_was_found(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Leave the last screen as it is."""
-        self._stop()
+        """Say what was found."""
+        self._say_what_was_found(trainer, pl_module)
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Leave the last screen as it is."""
@@ -154,6 +156,12 @@ class Screen(pl.Callback):
             self.view = RunView(module.progress, "batch")
             self._start(trainer, [])
         self.view.validating = doing
+
+    def _say_what_was_found(self, trainer: pl.Trainer, module: Any) -> None:
+        self._stop()
+        if self._shows:
+            metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+            _print(validation_summary(trainer, module, metrics))
 
     def _batch(self, doing: str, counts: Any, batch_idx: int, loader: int) -> None:
         count = counts[loader] if isinstance(counts, list) and loader < len(counts) else "?"

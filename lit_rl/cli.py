@@ -88,6 +88,13 @@ class Cli(LightningCLI):
         )
         return parser
 
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
+        """Lightning's table of all numbers, one for each task and all of them alike, only on request."""
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand in ("validate", "test"):
+            parser.set_defaults(verbose=False)
+        return parser
+
     def instantiate_trainer(self, **kwargs: Any) -> Any:
         """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
         settings = self._get(self.config_init, "trainer", default={})

@@ -15,7 +15,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.rollout import Environment, Rollout, collect
-from lit_rl.summary import count_passed, mean_pass_at_k
+from lit_rl.summary import count_passed, mean_pass_at_k, with_programs
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Problem, Sampling
 
@@ -27,7 +27,7 @@ class Evaluation:
     Args:
         pass_at: pass@k by k, over the problems that could be judged; a row of several turns counts once, by the
             outcome of its last program.
-        verdicts: rows by the verdict of their last turn.
+        verdicts: rows whose check runs programs, by the verdict of their last turn.
         rollouts: completions and judgements, a batch each, in the order of the problems.
         pass_at_turn: pass@k by k as rows stood after one turn, after two and so on; a row that had fewer stays as it
             was. The last entry is ``pass_at``.
@@ -86,7 +86,8 @@ def evaluate(
             batch = problems[first : first + batch_size]
             rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key, environment))
     pass_at_turn = tuple(_pass_at(rollouts, number, ks) for number in range(1, rollouts[0].max_turns + 1))
-    verdicts = Counter(judgement.outcome.verdict for rollout in rollouts for judgement in rollout.judgements)
+    judged = with_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
+    verdicts = Counter(judgement.outcome.verdict for judgement in judged)
     return Evaluation(pass_at_turn[-1], verdicts, tuple(rollouts), pass_at_turn)
 
 

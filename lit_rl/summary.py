@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
+from statistics import stdev
 
 from lit_rl.execution.outcome import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import Means
-from lit_rl.types import Completions, Judgement
+from lit_rl.types import Judgement, Problem
 
-SUMMARY_NAMES = (
-    "execution/pass_rate",
-    *(f"verdict/{verdict}_fraction" for verdict in Verdict),
-    "completion/length",
-    "completion/truncated_fraction",
-    "completion/program_rate",
-    "completion/format_rate",
-)
-"""Metrics that every rollout has, whatever its rewards."""
+_OF_ROWS = ("completion/length", "completion/truncated_fraction")
+_OF_TEXTS = ("completion/program_rate", "completion/format_rate")
+_OF_PROGRAMS = ("execution/pass_rate", *(f"verdict/{verdict}_fraction" for verdict in Verdict))
+
+
+def summary_names(problems: Sequence[Problem]) -> list[str]:
+    """Metrics that every rollout of some of these problems has, whatever its rewards."""
+    return [
+        *_OF_ROWS,
+        *(_OF_TEXTS if any(may_hold_program(problem) for problem in problems) else ()),
+        *(_OF_PROGRAMS if any(problem.check.runs_program for problem in problems) else ()),
+    ]
+
+
+def may_hold_program(problem: Problem) -> bool:
+    """Whether completions are texts; those of toy tasks are numbers."""
+    return problem.check.numbers is None
 
 
 def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
@@ -30,18 +40,18 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
         rewards: of the same rows; ``None`` if the module has no reward terms.
 
     Returns:
-        ``execution/pass_rate`` of the completions that could be judged; of all completions
-        ``verdict/<verdict>_fraction``, ``completion/length`` (tokens), ``completion/truncated_fraction``,
-        ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); where
-        rows may have several turns ``execution/pass_rate/turn_<n>`` (as rows stood after n turns), ``turns/used`` and
-        ``turns/repaired_fraction`` (of the rows whose first turn did not pass, those whose last turn did); with
-        rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
-        ``reward/invalid_fraction``.
+        of all completions ``completion/length`` (tokens) and ``completion/truncated_fraction``; of those that are
+        texts ``completion/program_rate`` (a program was found) and ``completion/format_rate`` (in a fenced block); of
+        those whose check runs programs ``verdict/<verdict>_fraction``, and ``execution/pass_rate`` of the ones that
+        could be judged; where rows may have several turns ``execution/pass_rate/turn_<n>`` (as rows stood after n
+        turns), ``turns/used`` and ``turns/repaired_fraction`` (of the rows whose first turn did not pass, those whose
+        last turn did); with rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
+        ``reward/invalid_fraction``. Means over nothing are left out.
     """
     means = Means()
     _add_verdicts(means, rollout)
     _add_turns(means, rollout)
-    _add_completions(means, rollout.completions)
+    _add_completions(means, rollout)
     if rewards is not None:
         _add_rewards(means, rewards)
     return means
@@ -52,31 +62,42 @@ Counts = dict[str, tuple[int, int]]
 
 
 def count_passed(judgements: Sequence[Judgement]) -> Counts:
-    """Count the rows of each problem; those that could not be judged for our own reasons are left out."""
+    """Count the rows of each problem whose check runs programs, without those that could not be judged by our fault."""
     counts: Counts = {}
-    for judgement in judgements:
+    for judgement in with_programs(judgements):
         judged, passed = counts.get(judgement.problem.task_id, (0, 0))
         known = judgement.outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE
         counts[judgement.problem.task_id] = judged + known, passed + judgement.outcome.passed
     return counts
 
 
+def with_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Those whose check runs programs: the others pass nothing and fail nothing."""
+    return [judgement for judgement in judgements if judgement.problem.check.runs_program]
+
+
 def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
     """Mean of the unbiased pass@k over problems of which k rows or more could be judged; ``None`` without any."""
-    estimates = [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
+    estimates = _pass_at_k(counts, k)
     return sum(estimates) / len(estimates) if estimates else None
 
 
+def error_of_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
+    """Standard error of that mean, as one over problems that were drawn at random; ``None`` for fewer than two."""
+    estimates = _pass_at_k(counts, k)
+    return stdev(estimates) / sqrt(len(estimates)) if len(estimates) > 1 else None
+
+
+def _pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> list[float]:
+    return [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
+
+
 def _add_verdicts(means: Means, rollout: Rollout) -> None:
-    rows = len(rollout.judgements)
-    verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
+    verdicts = _verdicts(rollout.judgements)
     for verdict in Verdict:
-        means.add_sum(f"verdict/{verdict}_fraction", verdicts.count(verdict), rows)
-    judged = rows - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
+        means.add_sum(f"verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
+    judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
     means.add_sum("execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
-    programs = [judgement.program for judgement in rollout.judgements if judgement.program is not None]
-    means.add_sum("completion/program_rate", len(programs), rows)
-    means.add_sum("completion/format_rate", sum(program.fenced for program in programs), rows)
 
 
 def _add_turns(means: Means, rollout: Rollout) -> None:
@@ -84,7 +105,7 @@ def _add_turns(means: Means, rollout: Rollout) -> None:
         return
     passed = []
     for number in range(1, rollout.max_turns + 1):
-        verdicts = [judgement.outcome.verdict for judgement in rollout.after_turn(number)]
+        verdicts = _verdicts(rollout.after_turn(number))
         judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
         passed.append([verdict is Verdict.PASSED for verdict in verdicts])
         means.add_sum(f"execution/pass_rate/turn_{number}", sum(passed[-1]), judged)
@@ -93,10 +114,18 @@ def _add_turns(means: Means, rollout: Rollout) -> None:
     means.add_sum("turns/repaired_fraction", sum(failed_first), len(failed_first))
 
 
-def _add_completions(means: Means, completions: Completions) -> None:
-    rows = len(completions)
-    means.add_sum("completion/length", completions.lengths.sum(), rows)
-    means.add_sum("completion/truncated_fraction", completions.truncated.sum(), rows)
+def _verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:
+    return [judgement.outcome.verdict for judgement in with_programs(judgements)]
+
+
+def _add_completions(means: Means, rollout: Rollout) -> None:
+    completions = rollout.completions
+    means.add_sum("completion/length", completions.lengths.sum(), len(completions))
+    means.add_sum("completion/truncated_fraction", completions.truncated.sum(), len(completions))
+    texts = [judgement for judgement in rollout.judgements if may_hold_program(judgement.problem)]
+    programs = [judgement.program for judgement in texts if judgement.program is not None]
+    means.add_sum("completion/program_rate", len(programs), len(texts))
+    means.add_sum("completion/format_rate", sum(program.fenced for program in programs), len(texts))
 
 
 def _add_rewards(means: Means, rewards: RewardOutput) -> None:

@@ -84,11 +84,14 @@ class Trainer(pl.Trainer):
         model: pl.LightningModule | None = None,
         dataloaders: Any = None,
         ckpt_path: Any = None,
-        verbose: bool = True,
+        verbose: bool = False,
         datamodule: pl.LightningDataModule | None = None,
         weights_only: bool | None = None,
     ) -> Any:
-        """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``."""
+        """Measure on validation problems; arguments as in ``lightning.pytorch.Trainer.validate``.
+
+        The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
+        """
         require_named(ckpt_path)
         return super().validate(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
 
@@ -97,7 +100,7 @@ class Trainer(pl.Trainer):
         model: pl.LightningModule | None = None,
         dataloaders: Any = None,
         ckpt_path: Any = None,
-        verbose: bool = True,
+        verbose: bool = False,
         datamodule: pl.LightningDataModule | None = None,
         weights_only: bool | None = None,
     ) -> Any:

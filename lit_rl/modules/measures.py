@@ -55,6 +55,8 @@ def by_verdict(means: Means, rollout: Rollout) -> None:
     """Length of the rows and time of their programs, by how they ended."""
     lengths = rollout.completions.lengths.tolist()
     for judgement, length in zip(rollout.judgements, lengths, strict=True):
+        if not judgement.problem.check.runs_program:
+            continue
         outcome = judgement.outcome
         means.add_sum(f"length/{outcome.verdict}", length, 1)
         if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:

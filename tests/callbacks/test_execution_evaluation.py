@@ -14,7 +14,7 @@ from support.two_turns import rows_of
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
-from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, Repair, Rollout
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
@@ -26,7 +26,7 @@ def rollout(verdicts: dict[str, list[Verdict]], fenced: bool = True) -> Rollout:
     """One row per verdict; row i has i + 1 tokens and a program of 3 bytes."""
     rows = [(name, verdict) for name, of_problem in verdicts.items() for verdict in of_problem]
     n = len(rows)
-    problems = tuple(Problem(name, f"prompt of {name}", TokenTarget()) for name, _ in rows)
+    problems = tuple(Problem(name, f"prompt of {name}", AssertTests("assert True")) for name, _ in rows)
     mask = torch.arange(n) <= torch.arange(n)[:, None]
     ids = torch.zeros(n, n, dtype=torch.long)
     completions = Completions.single_turn(

@@ -43,7 +43,7 @@ def test_curves_and_texts_count_rollouts_from_1_and_a_validation_before_them_is_
     events = EventAccumulator(logger.log_dir, size_guidance={"tensors": 0})
     events.Reload()
     assert [event.step for event in events.Scalars("reward/mean")] == [1, 2, 3, 4]
-    assert [event.step for event in events.Scalars("val/greedy/pass@1")] == [0, 2, 4]
+    assert [event.step for event in events.Scalars("val/greedy/reward/mean")] == [0, 2, 4]
     for name, steps in (("completions/training", [2, 4]), ("completions/greedy/validation0", [0, 2, 4])):
         (tag,) = [tag for tag in events.Tags()["tensors"] if tag.startswith(name)]
         assert [event.step for event in events.Tensors(tag)] == steps
@@ -66,7 +66,7 @@ def test_weights_and_biases_gets_the_same_numbers_and_tables(
     curves = [row for row in rows if "reward/mean" in row]
     assert [row["trainer/global_step"] for row in curves] == [1, 2, 3, 4]
     assert all(name in row for row in curves for name in NAMES)
-    assert [row["trainer/global_step"] for row in rows if "val/greedy/pass@1" in row] == [2, 4]
+    assert [row["trainer/global_step"] for row in rows if "val/greedy/reward/mean" in row] == [2, 4]
     tables = [row for row in rows if any(name.startswith("completions/") for name in row)]
     assert sorted(row["trainer/global_step"] for row in tables) == [2, 2, 4, 4]
     assert summary["reward/mean"] == curves[-1]["reward/mean"]

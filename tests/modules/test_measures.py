@@ -13,7 +13,7 @@ from rollout.test_watchers import Watcher
 from support.completions import batch
 from support.small_runs import build_module, fit
 
-from lit_rl.execution import Outcome, TokenTarget, Verdict
+from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.modules.measures import measure, time_split
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
@@ -38,7 +38,7 @@ def measured(
         token_mask=mask,
         sampler_logprobs=-torch.ones(n, 2),
     )
-    problem = Problem("p", "p", TokenTarget())
+    problem = Problem("p", "p", AssertTests("assert True"))
     judgements = tuple(Judgement(problem, Program("", 0, 0), Outcome(v, wall_seconds=0.5)) for v in verdicts)
     valid = torch.tensor([verdict is not LOST for verdict in verdicts])
     values = torch.tensor(rewards)
