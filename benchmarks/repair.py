@@ -9,10 +9,10 @@ GRPO goes on from there twice for each seed, with ``Repair`` (feedback on the pu
 reward) and with one turn, until it has sampled the same number of tokens. A rollout is 8 problems x 8 rows.
 
 Both are measured on the same held-out problems under the same two turns: the share solved after each, greedy and
-sampled (temperature 1); and greedy with feedback that names no case, to see whether it is read. Sampled tokens are
-the policy's own, as ``completion/length`` logs them. Trainings run side by side, each in a process of its own with one
-thread, so that a result depends on no other. CPU seconds are those of a training's process, without the programs that
-it has run: the clock to look at on a machine that others use too.
+sampled (temperature 1, two samples each); and, on half of the problems, greedy with feedback that names no case, to
+see whether it is read. Sampled tokens are the policy's own, as ``completion/length`` logs them. Trainings run side by
+side, each in a process of its own with one thread, so that a result depends on no other. CPU seconds are those of a
+training's process, without the programs that it has run: the clock to look at on a machine that others use too.
 
 Results and curves are written to ``results.json`` in the folder, each as soon as it is there.
 """
@@ -37,7 +37,8 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from algorithms import MODEL, TOKENIZER, adamw, trainer
+from algorithms import MODEL as LARGER
+from algorithms import TOKENIZER, adamw, trainer
 
 from lit_rl.data import Basics
 from lit_rl.data.basics_turns import REPAIR_TEMPLATE
@@ -50,9 +51,13 @@ from lit_rl.rewards import TestsReward
 from lit_rl.rollout import Repair
 from lit_rl.types import Problem, Sampling
 
-GROUP, MAX_TOKENS, NUM_EVALUATED = 8, 24, 200
+# Two layers learn to copy sooner than four, and each of their updates takes half as long.
+MODEL = {**LARGER, "num_hidden_layers": 2, "intermediate_size": 512}
+GROUP, MAX_TOKENS, NUM_EVALUATED, NUM_ALONG_THE_WAY = 8, 24, 200, 100
+NUM_TRAINED = 1024
+"""Problems to train on; a rollout takes eight, and all are read before the first."""
 GREEDY = Sampling(temperature=0.0, max_tokens=MAX_TOKENS)
-SAMPLED = Sampling(max_tokens=MAX_TOKENS)
+SAMPLED = Sampling(num_samples=2, max_tokens=MAX_TOKENS)
 REPAIR = Repair(template=REPAIR_TEMPLATE)
 NO_CASE = Repair(template="\n# wrong\n{program_prefix}")
 KEY_POINTS = (0.25, 0.5, 0.75)
@@ -68,7 +73,7 @@ class Result:
         turns: of training.
         tokens: that the policy sampled in training.
         shares: of problems solved, by ``<sampling>/turn_<n>``.
-        curve: share of the training's tokens, and greedy shares then.
+        curve: share of the training's tokens, and greedy shares then, of a training with two turns.
     """
 
     turns: int
@@ -105,7 +110,7 @@ class Job:
 
 @dataclass
 class Budget(pl.Callback):
-    """Counts sampled tokens, ends training when the budget is spent, and measures along the way."""
+    """Counts sampled tokens, ends training when the budget is spent, and measures on problems along the way."""
 
     name: str
     problems: Sequence[Problem]
@@ -122,8 +127,8 @@ class Budget(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self.done += 1
         self.sampled += round(float(trainer.callback_metrics["completion/length"]) * len(batch) * GROUP)
-        if len(self.curve) < len(KEY_POINTS) and self.spent >= KEY_POINTS[len(self.curve)]:
-            shares = measured(pl_module.policy, self.problems[: NUM_EVALUATED // 2], GREEDY, pl_module.runner)
+        if self.problems and len(self.curve) < len(KEY_POINTS) and self.spent >= KEY_POINTS[len(self.curve)]:
+            shares = measured(pl_module.policy, self.problems, GREEDY, pl_module.runner)
             self.curve.append((round(self.spent, 3), shares))
             print(f"{self.name}: {self.done:4d} rollouts {self.sampled:8d} tokens  {shown(shares)}", flush=True)
         if self.spent >= 1:
@@ -149,23 +154,20 @@ def warm_start(folder: Path, updates: int) -> str:
     """Imitate, unless an earlier run has; returns the policy's folder."""
     start = folder / f"sft_{updates}"
     if not start.exists():
+        # Two threads give the same weights sooner, unless something else runs: then each waits for the other.
+        torch.set_num_threads(1 if os.getloadavg()[0] > 1 else min(2, os.cpu_count() or 1))
         schedule = partial(
             torch.optim.lr_scheduler.OneCycleLR,
-            max_lr=5e-3,
+            max_lr=6e-3,
             total_steps=updates + 1,
-            pct_start=0.04,
+            pct_start=0.15,
             cycle_momentum=False,
         )
-        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER)
-        module = SFT(
-            policy,
-            optimizer=adamw(5e-3, weight_decay=0.01),
-            lr_scheduler=schedule,
-            max_updates=updates,
-            microbatch_size=8,
-        )
+        policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
+        module = SFT(policy, optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
         trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))
         policy.save_pretrained(start)
+        torch.set_num_threads(1)
     return str(start)
 
 
@@ -186,7 +188,7 @@ def train(job: Job, budget: Budget) -> CausalLM:
         environment=REPAIR if job.turns == 2 else None,
         seed=job.seed,
     )
-    trainer(job.folder, [budget]).fit(module, task(job.seed, batch_size=8))
+    trainer(job.folder, [budget]).fit(module, task(job.seed, batch_size=8, num_train_problems=NUM_TRAINED))
     return policy
 
 
@@ -209,12 +211,12 @@ def measure(policy: CausalLM) -> Shares:
     problems = held_out()
     shares: Shares = {}
     with Sandbox() as sandbox:
-        for name, sampling, repair in (
-            ("greedy", GREEDY, REPAIR),
-            ("sampled", SAMPLED, REPAIR),
-            ("no_case", GREEDY, NO_CASE),
+        for name, sampling, repair, number in (
+            ("greedy", GREEDY, REPAIR, NUM_EVALUATED),
+            ("sampled", SAMPLED, REPAIR, NUM_EVALUATED),
+            ("no_case", GREEDY, NO_CASE, NUM_ALONG_THE_WAY),
         ):
-            found = measured(policy, problems, sampling, sandbox, repair)
+            found = measured(policy, problems[:number], sampling, sandbox, repair)
             shares |= {f"{name}/{key}": value for key, value in found.items()}
     return shares
 
@@ -229,7 +231,8 @@ def measure_start(folder: str) -> Shares:
 
 def run(job: Job) -> Result:
     """Train and measure."""
-    budget = Budget(job.name, held_out(), job.tokens)
+    along_the_way = held_out()[:NUM_ALONG_THE_WAY] if job.turns > 1 else []
+    budget = Budget(job.name, along_the_way, job.tokens)
     seconds, cpu_seconds = time.perf_counter(), time.process_time()
     policy = train(job, budget)
     seconds, cpu_seconds = time.perf_counter() - seconds, time.process_time() - cpu_seconds
@@ -304,9 +307,9 @@ def gains(results: Sequence[Result]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--tokens", type=int, default=65_000, help="that each training samples")
-    parser.add_argument("--sft-updates", type=int, default=500)
-    parser.add_argument("--lr", type=float, default=8e-4)
+    parser.add_argument("--tokens", type=int, default=45_000, help="that each training samples")
+    parser.add_argument("--sft-updates", type=int, default=800)
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no further training after this long")
     parser.add_argument("--processes", type=int, default=2, help="trainings side by side, one thread each")
     parser.add_argument("--folder", type=Path, default=Path("runs/repair"), help="warm start and results")
