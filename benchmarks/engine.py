@@ -6,7 +6,9 @@
 A random Qwen2 (hidden 128, 4 layers, 1,024 words) samples 8 completions of each of 16 prompts of 120 to 200 tokens. A
 bias on the logit of EOS ends a completion with probability 1/48 at each token, and 128 tokens are the most, so lengths
 are geometric with every way of sampling. Two more tables give tokens a second where the rows of a rollout fall into
-groups of 4 to 64 and where 16 to 1,024 problems wait for 128 rows. Prints medians of CPU seconds and writes JSON.
+groups of 4 to 64 and where 16 to 1,024 problems wait for 128 rows. Small groups have more prompts to read, so seconds
+are also fitted with those of a token read times tokens read plus those of a token written times tokens written. Prints
+medians of CPU seconds and writes JSON.
 """
 
 from __future__ import annotations
@@ -119,6 +121,20 @@ def answer(policy: CausalLM) -> None:
         print(json.dumps(sample(policy, requests(*map(int, line.split())))), flush=True)
 
 
+def prompt_tokens(num_prompts: int) -> int:
+    """Tokens of the prompts of :func:`requests`, each read once."""
+    return sum(len(request.prompt_ids) for request in requests(num_prompts, 1, 0))
+
+
+def fit(table: list[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds of a token read and of a token written that come closest to the seconds of all rows of the table."""
+    work = torch.tensor([[row["read"] * len(row["seconds"]), sum(row["tokens"])] for row in table], dtype=torch.double)
+    seconds = torch.tensor([[sum(row["seconds"])] for row in table], dtype=torch.double)
+    # Relative errors, since all rows count alike.
+    of_read, of_written = torch.linalg.lstsq(work / seconds, torch.ones_like(seconds)).solution[:, 0].tolist()
+    return of_read, of_written
+
+
 def compare(ways: dict[str, Callable[[int], Measured]], rounds: int) -> list[dict[str, Any]]:
     """Alternate; the first round warms up."""
     taken: dict[str, list[Measured]] = {name: [] for name in ways}
@@ -172,9 +188,19 @@ def main() -> None:
     }
     tables = {"beside": beside, "groups": compare(groups, given.rounds), "pools": compare(pools, 1) if pools else []}
     for title in ("groups", "pools"):
-        print(f"{title:<18}{'CPU s':>8}{'tokens/s':>16}")
         for row in tables[title]:
-            print(f"{row['way']:<18}{row['median']:>8.3f}{sum(row['tokens']) / sum(row['seconds']):>16.0f}")
+            size = int(row["way"])
+            row["read"] = prompt_tokens(ROWS // size if title == "groups" else size)
+        if not tables[title]:
+            continue
+        of_read, of_written = fit(tables[title]) if len(tables[title]) > 1 else (math.nan, math.nan)
+        print(f"{title:<18}{'CPU s':>8}{'tokens/s':>16}{'with read':>12}{'of the fit':>12}")
+        for row in tables[title]:
+            seconds, written, turns = sum(row["seconds"]), sum(row["tokens"]), len(row["seconds"])
+            fitted = of_read * row["read"] * turns + of_written * written
+            rates = f"{written / seconds:>16.0f}{(written + row['read'] * turns) / seconds:>12.0f}"
+            print(f"{row['way']:<18}{row['median']:>8.3f}{rates}{seconds / fitted:>12.2f}")
+        print(f"fit: {1e6 * of_read:.0f} microseconds a token read, {1e6 * of_written:.0f} a token written")
     if given.output:
         given.output.write_text(json.dumps(tables, indent=1))
 
