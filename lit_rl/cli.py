@@ -24,7 +24,15 @@ from lit_rl.messages import explain, fail
 from lit_rl.modules.base import PolicyModule
 from lit_rl.plan import plan
 from lit_rl.quiet import quiet
-from lit_rl.run_config import callbacks_of, checkpoint_of, follow_length, follow_seed, require_writer, with_nulls
+from lit_rl.run_config import (
+    callbacks_of,
+    checkpoint_of,
+    follow_length,
+    follow_seed,
+    require_writer,
+    settle_run_dir,
+    with_nulls,
+)
 from lit_rl.shipped_configs import with_paths
 from lit_rl.smoke import SmokeTest, shrink, wants_smoke, without_flag
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, say_where, screen_settings
@@ -88,6 +96,21 @@ class Cli(LightningCLI):
         )
         return parser
 
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Arguments of every verb, so that each reads what another saved."""
+        parser.add_argument(
+            "--run_dir",
+            type=str | None,
+            default=None,
+            help="Folder of the run: instead of the logger's save_dir and name, and of Checkpointing's folder.",
+        )
+        parser.add_argument(
+            "--validate_first",
+            type=bool,
+            default=False,
+            help="Validate before fit begins to train, unless it resumes.",
+        )
+
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
         """Lightning's table of all numbers, one for each task and all of them alike, only on request."""
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
@@ -113,6 +136,7 @@ class Cli(LightningCLI):
             given = config.get(section)
             if given is not None and "class_path" in given:
                 check_groups(section, given["class_path"], given.get("init_args") or {})
+        settle_run_dir(config)
         if self._smoke is not None:
             shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
@@ -139,10 +163,12 @@ class Cli(LightningCLI):
         say_where(self.trainer)
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
-        for callback in self.trainer.checkpoint_callbacks:
-            if isinstance(callback, Checkpointing):
-                callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
-                options["ckpt_path"] = callback.prepare(self.trainer, given)
+        savers = [one for one in self.trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+        if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
+            self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
+        for callback in savers:
+            callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
+            options["ckpt_path"] = callback.prepare(self.trainer, given)
         if options.get("ckpt_path") == given:
             self.find_checkpoint()
 

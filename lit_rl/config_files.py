@@ -19,6 +19,8 @@ _SECTIONS = (
     "data",
     "trainer",
     "seed_everything",
+    "run_dir",
+    "validate_first",
     "ckpt_path",
     "weights_only",
     "verbose",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jsonargparse import Namespace
 from lightning.pytorch.callbacks import Callback, ProgressBar
 
 from lit_rl.callbacks.checkpointing import Checkpointing
@@ -17,6 +18,7 @@ from lit_rl.models.checkpoint_files import require_checkpoint
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
 _LENGTHS = ("max_rollouts", "max_updates")
+_BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
 _FIRST_STEP = 1
 """A cycle counts the rate of the beginning too: as many steps as updates, and one."""
 
@@ -89,6 +91,34 @@ def follow_length(config: Any) -> None:
                 f"the schedule's total_steps is {steps}, and the run goes on to {length}: "
                 "leave total_steps out to have it follow, or set both alike"
             )
+
+
+def settle_run_dir(config: Any) -> None:
+    """Send all that a run writes to ``run_dir``, if that is given: checkpoints into it, logs into a version below it.
+
+    Args:
+        config: of a subcommand, parsed; changed in place.
+    """
+    given, trainer = config.get("run_dir"), config.get("trainer")
+    if given is None:
+        return
+    path = Path(given)
+    trainer["default_root_dir"] = str(path)
+    if trainer.get("logger") in (None, True):
+        trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
+    loggers = trainer["logger"] or []
+    for logger in loggers if isinstance(loggers, list) else [loggers]:
+        if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
+            logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
+        elif "save_dir" in logger.init_args:
+            logger.init_args["save_dir"] = str(path)
+    for callback in trainer.get("callbacks") or []:
+        if _short_name(callback) == "Checkpointing":
+            callback.init_args["folder"] = str(path)
+
+
+def _short_name(chosen: Any) -> str:
+    return str(chosen.class_path).rpartition(".")[2]
 
 
 def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None:
