@@ -8,6 +8,7 @@ from lit_rl.data.einstein_toolkit import EinsteinToolkit
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP, MBPPPlus
 from lit_rl.data.open_code_instruct import OpenCodeInstruct
+from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.data.preferences import PreferencePairs
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.robo_instruct import RoboInstruct
@@ -26,6 +27,7 @@ __all__ = [
     "HumanEval",
     "MBPPPlus",
     "OpenCodeInstruct",
+    "PreferMixed",
     "PreferencePairs",
     "ProblemLoader",
     "RoboEval",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
+from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.execution.program import Extraction
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class SmallTaskOptions(TypedDict, total=False):
     max_validation_problems: int | None
     validation_tasks: list[TaskDataModule] | None
     extraction: Extraction | None
+    prefer: PreferMixed | None
 
 
 class TaskOptions(SmallTaskOptions, total=False):

@@ -11,6 +11,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
 from lit_rl.bounds import require_at_least
+from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.types import Problem
 
 
@@ -19,7 +20,8 @@ class ProblemLoader:
 
     Not a ``DataLoader``: Lightning then leaves it alone (no ``DistributedSampler``, which pads with
     duplicates), and its position is counted where the batches are consumed. The order of an epoch depends on
-    ``(seed, epoch)`` only. Each global batch is dealt out to the ranks row by row.
+    ``(seed, epoch)`` only, with a preference also on earlier verdicts. Each global batch is dealt out to the ranks row
+    by row.
 
     Args:
         problems: what to iterate over, the same on every rank.
@@ -30,6 +32,7 @@ class ProblemLoader:
         seed: seed of the order.
         rank: this process.
         world_size: number of processes.
+        prefer: which problems come more often, where the order is new each epoch; the task keeps its state.
     """
 
     def __init__(
@@ -42,11 +45,13 @@ class ProblemLoader:
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
+        prefer: PreferMixed | None = None,
     ) -> None:
         require_at_least(1, batch_size=batch_size)
         self.problems = problems
         self.batch_size = batch_size
         self.shuffle = shuffle
+        self.prefer = prefer if shuffle else None
         self.seed = seed
         self.rank = rank
         self.world_size = world_size
@@ -73,6 +78,8 @@ class ProblemLoader:
             self._resumed = False
         else:
             self.position = 0
+        if self.prefer is not None and self.position == 0:
+            self.prefer.begin()
         order = self._order(self.epoch)
         while self.position < len(self):
             self.position += 1
@@ -86,7 +93,7 @@ class ProblemLoader:
         """
         ends = self.position >= min(num_batches, len(self))
         epoch, position = (self.epoch + 1, 0) if ends else (self.epoch, self.position)
-        return epoch, self._batch(self._order(epoch), position)
+        return epoch, self._batch(self._order(epoch, ahead=ends), position)
 
     def _batch(self, order: Sequence[int], position: int) -> tuple[Problem, ...]:
         """This rank's part of a global batch."""
@@ -95,9 +102,15 @@ class ProblemLoader:
         mine = order[start : start + global_batch][self.rank :: self.world_size]
         return tuple(self.problems[i] for i in mine)
 
-    def _order(self, epoch: int) -> Sequence[int]:
+    def _order(self, epoch: int, ahead: bool = False) -> Sequence[int]:
         number = len(self.problems)
-        return _shuffled(self.seed, epoch, number) if self.shuffle else range(number)
+        if not self.shuffle:
+            return range(number)
+        shuffled = _shuffled(self.seed, epoch, number)
+        if self.prefer is None:
+            return shuffled
+        task_ids = [problem.task_id for problem in self.problems]
+        return self.prefer.visits(task_ids, shuffled, self.batch_size * self.world_size, ahead=ahead)
 
     def set_epoch(self, epoch: int) -> None:
         """Called by Lightning before each epoch."""

@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.bounds import require_at_least
+from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.signatures import show_all_arguments
@@ -32,6 +33,8 @@ class TaskDataModule(pl.LightningDataModule):
         seed: seed of the order of training problems; on the command line ``seed_everything`` unless it is set, else 0.
         max_train_problems: at most this many training problems, the first ones.
         max_validation_problems: at most this many problems of the validation split, and of the test split.
+        prefer: take training problems more often that are solved now and then, see
+            :class:`lit_rl.data.PreferMixed`; by default all come alike.
         validation_tasks: tasks to validate on instead of this task's own validation split; metrics are
             named ``val/<task>/...`` when there are several.
         extraction: ``answer`` takes the block of a completion that defines what is asked for, ``last_block`` the last
@@ -50,6 +53,7 @@ class TaskDataModule(pl.LightningDataModule):
         max_validation_problems: int | None = None,
         validation_tasks: list[TaskDataModule] | None = None,
         extraction: Extraction | None = None,
+        prefer: PreferMixed | None = None,
     ) -> None:
         super().__init__()
         require_at_least(1, batch_size=batch_size, validation_batch_size=validation_batch_size)
@@ -62,6 +66,7 @@ class TaskDataModule(pl.LightningDataModule):
         self.max_validation_problems = max_validation_problems
         self.validation_tasks = validation_tasks
         self.extraction = extraction
+        self.prefer = prefer
         for task in validation_tasks or ():
             task.extraction = task.extraction or extraction
         self.left_out: dict[str, int] = {}
@@ -163,8 +168,33 @@ class TaskDataModule(pl.LightningDataModule):
                 f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
+        if self.prefer is not None:
+            self._require_programs(problems)
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Begin anew; a checkpoint is loaded after this."""
+        if stage == "fit" and self.prefer is not None:
+            self.prefer.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is known of the problems; nothing where all come alike. Loaders keep the position."""
+        return {} if self.prefer is None else {"prefer": self.prefer.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore it."""
+        if self.prefer is not None:
+            self.prefer.load_state_dict(state_dict["prefer"])
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def _require_programs(self, problems: Sequence[Problem]) -> None:
+        """Require that something can pass: the preference goes by verdicts."""
+        if not any(problem.check.runs_program for problem in problems):
+            raise ValueError(f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out")
 
     def _loader(
         self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
@@ -178,4 +208,5 @@ class TaskDataModule(pl.LightningDataModule):
             seed=self.seed,
             rank=trainer.global_rank if trainer else 0,
             world_size=trainer.world_size if trainer else 1,
+            prefer=self.prefer if training else None,
         )

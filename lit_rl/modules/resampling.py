@@ -1,4 +1,4 @@
-"""Dynamic sampling: groups that teach nothing are replaced by groups of other problems.
+"""Groups that teach nothing: dynamic sampling replaces them, and loaders may take their problems less often.
 
 A group is judged by its verdicts, not by its rewards: with a shaped reward a group that never passes still has
 unequal rewards, and a filter on them would keep it.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,12 +28,27 @@ from lit_rl.types import Completions, Problem
 
 def one_sided_groups(rollout: Rollout) -> list[int]:
     """Numbers of the groups whose judged completions all passed or all did not."""
+    return [number for number, (passed, judged) in _solved(rollout).items() if passed in (0, judged)]
+
+
+def tell_loader(loader: Any, rollout: Rollout) -> None:
+    """Tell a loader that prefers some problems how each of this rollout was solved; every rank calls it."""
+    prefer = getattr(loader, "prefer", None)
+    if prefer is None:
+        return
+    groups, counts = rollout.completions.groups(), _solved(rollout)
+    mine = {rollout.judgements[rows[0]].problem.task_id: counts[number] for number, rows in groups.items()}
+    prefer.note({task_id: count for of_rank in gather_over_ranks(mine) for task_id, count in of_rank.items()})
+
+
+def _solved(rollout: Rollout) -> dict[int, tuple[int, int]]:
+    """By number of the group, how many of its completions passed, and how many were judged."""
     verdicts = [judgement.outcome.verdict for judgement in rollout.judgements]
     judged = {
         number: [verdicts[row] for row in rows if verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE]
         for number, rows in rollout.completions.groups().items()
     }
-    return [number for number, of_group in judged.items() if of_group.count(Verdict.PASSED) in (0, len(of_group))]
+    return {number: (of_group.count(Verdict.PASSED), len(of_group)) for number, of_group in judged.items()}
 
 
 class FreshProblems:

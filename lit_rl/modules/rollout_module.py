@@ -29,6 +29,7 @@ from lit_rl.modules.logprobs_module import require_unfiltered
 from lit_rl.modules.measures import measure, time_split
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
 from lit_rl.modules.options import PolicyOptions
+from lit_rl.modules.resampling import tell_loader
 from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout, require_infrastructure, tell_watchers
@@ -174,6 +175,7 @@ class RolloutModule(AheadModule):
         means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         tell_watchers(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
+        tell_loader(self.trainer.train_dataloader, rollout)
 
     def mismatch_of(self, completions: Completions) -> Means:
         """Distance of sampler and trainer where the update's forward passes, which tell it for free, did not."""

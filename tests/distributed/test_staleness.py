@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from distributed.runs import build, policy, sgd, trainer_of, whole_weights
-from support.late_verdicts import Counting, Late, PassedAndEven, Programs
+from support.late_verdicts import Counting, Late, PassedAndEven, Programs, Sided
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt
 
 from lit_rl.callbacks import Checkpointing
+from lit_rl.data import PreferMixed
 from lit_rl.losses import TruncatedWeights
 from lit_rl.modules import GRPO, Objective
 
 
-def run(tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any) -> tuple[dict[str, Any], int]:
+def run(
+    tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any, cls: type[Programs] = Programs
+) -> tuple[dict[str, Any], int]:
     """Start or go on, four problems a rollout on any number of ranks: an epoch has three rollouts."""
     engine = Counting()
     module = build(
@@ -34,22 +37,24 @@ def run(tokenizer: str, strategy: str, folder: Path, devices: int, *others: Any)
     )
     callback = Checkpointing(str(folder), 1)
     trainer = trainer_of(strategy, folder, devices, callbacks=[callback, *others])
-    trainer.fit(module, Programs(batch_size=4 // devices), ckpt_path=callback.prepare(trainer))
+    prefer = PreferMixed() if cls is Sided else None
+    trainer.fit(module, cls(batch_size=4 // devices, prefer=prefer), ckpt_path=callback.prepare(trainer))
     return whole_weights(module), engine.sessions
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize(("strategy", "cls"), [("ddp", Sided), ("fsdp2", Programs)], ids=["ddp, preferring", "fsdp2"])
 def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
-    byte_tokenizer: str, tmp_path: Path, strategy: str
+    byte_tokenizer: str, tmp_path: Path, strategy: str, cls: type[Programs]
 ) -> None:
-    alone, _ = run(byte_tokenizer, "auto", tmp_path / "alone", 1)
+    """Once with problems that come more often by what all ranks found of them."""
+    alone, _ = run(byte_tokenizer, "auto", tmp_path / "alone", 1, cls=cls)
 
     def on_two() -> Any:
-        whole, _ = run(byte_tokenizer, strategy, tmp_path / "whole", 2)
+        whole, _ = run(byte_tokenizer, strategy, tmp_path / "whole", 2, cls=cls)
         for stop in (2, 3):  # in the middle and at the end of an epoch
             with pytest.raises(InterruptedError):
-                run(byte_tokenizer, strategy, tmp_path / "a", 2, CrashAt(stop))
-        again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2)
+                run(byte_tokenizer, strategy, tmp_path / "a", 2, CrashAt(stop), cls=cls)
+        again, sessions = run(byte_tokenizer, strategy, tmp_path / "a", 2, cls=cls)
         return whole, all(np.array_equal(again[name], whole[name]) for name in whole), sessions
 
     for whole, same, sessions in on_ranks(on_two, seconds=180):

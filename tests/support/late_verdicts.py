@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lit_rl.data.task import Split, TaskDataModule
@@ -24,6 +24,8 @@ class WholeText(Check):
 
     judged_by = "tests:nobody"
     cell: tuple[int, ...] = ()
+    passes: bool | None = None
+    """Whether every program passes, or none; ``None`` if that depends on the program."""
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
@@ -46,7 +48,9 @@ class Late(ProgramRunner):
         self.answered = 0
 
     def submit(self, program: str, check: Check) -> Future[Outcome]:
-        verdict = Verdict.PASSED if zlib.crc32(program.encode()) % 2 else Verdict.WRONG_ANSWER
+        passes = getattr(check, "passes", None)
+        passed = zlib.crc32(program.encode()) % 2 if passes is None else passes
+        verdict = Verdict.PASSED if passed else Verdict.WRONG_ANSWER
         self.open.append((Future(), Outcome(verdict)))
         future = self.open[-1][0]
         if self.at_once:
@@ -95,3 +99,11 @@ class Programs(TaskDataModule):
 
     def load_problems(self, split: Split) -> list[Problem]:
         return [Problem(f"{split}{i}", "w" * (1 + i % 5), WholeText()) for i in range(12)]
+
+
+class Sided(Programs):
+    """The same, a third of which always pass and a third never."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        checks = [WholeText(passes=passes) for passes in (None, True, False)]
+        return [replace(one, check=checks[i % 3]) for i, one in enumerate(super().load_problems(split))]
