@@ -18,7 +18,7 @@ from support.ill_runs import (
     Shifted,
     WithoutAdapters,
 )
-from support.small_runs import EvenBytes, fit
+from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Diagnostics
@@ -78,3 +78,25 @@ def test_each_cause_of_a_first_ratio_off_1_is_named(byte_tokenizer: str, tmp_pat
 
 def test_a_healthy_engine_is_let_pass(byte_tokenizer: str, tmp_path: Path) -> None:
     assert diagnosed(byte_tokenizer, tmp_path, None, at_most=1e-4) is None
+
+
+@pytest.mark.parametrize("cause", ["temperature", "trainer's dropout"])
+def test_a_probe_leaves_the_run_as_it_was(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
+    """Weights after the probe's passes are those of a run without it, also where training draws random numbers."""
+    ends = []
+    for rollouts_first in (FEW, 99):  # the second never has enough to judge by
+        torch.manual_seed(0)
+        arguments = {"cls": CausalLM} | CAUSES[cause][0]
+        module = GRPO(
+            arguments["cls"](config=SHARP, tokenizer=byte_tokenizer),
+            sampling=Sampling(num_samples=4, max_tokens=6),
+            rewards=[EvenBytes()],
+            optimizer=partial(torch.optim.Adam, lr=0.01),
+            engine=arguments["engine"],
+            max_rollouts=FEW + 2,
+        )
+        callback = Diagnostics(rollouts_first, leave_out=OTHERS)
+        fit(module, tmp_path, callbacks=[callback])
+        assert [one.rule for one in callback.found] == (["sampler_gap"] if rollouts_first == FEW else [])
+        ends.append(weights(module))
+    assert torch.equal(*ends)
