@@ -27,10 +27,7 @@ _PHASES = ("sampling", "judging", "rewarding", "preparing", "updating", "idle")
 
 OVERVIEW: dict[str, dict[str, list[Any]]] = {
     "is it learning": {
-        "reward of training: mean, and what a tenth and nine tenths stay below": [
-            "Margin",
-            ["reward/mean", "reward/p10", "reward/p90"],
-        ],
+        "reward of training: mean and standard deviation": _lines("reward/mean", "reward/std"),
         "pass@1 on validation problems": _lines("val/([^/]+/)*pass@1"),
         "reward terms": _lines("reward/(?!p10|p90|std|invalid).*"),
         "how programs end": _lines(*_VERDICTS),
@@ -60,7 +57,9 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "memory (GB)": _lines("memory/peak_gigabytes"),
     },
 }
-"""Charts of the overview by heading; TensorBoard shows it under CUSTOM SCALARS."""
+"""Charts of the overview by heading; TensorBoard shows those that can have a line under CUSTOM SCALARS."""
+
+_OF_TEXTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
 
 class Board(pl.Callback):
@@ -87,7 +86,7 @@ class Board(pl.Callback):
             return
         for logger in boards_of(trainer):
             writer = logger.experiment
-            writer.add_custom_scalars(OVERVIEW)
+            writer.add_custom_scalars(overview_of(pl_module))
             names = dict.fromkeys(compared_metrics(trainer, pl_module), 0.0)
             written: Any = summary
             for one in written.hparams(settings_of(trainer, pl_module), names):
@@ -101,6 +100,19 @@ class Board(pl.Callback):
         for logger in boards_of(trainer):
             for name, value in values.items():
                 logger.experiment.add_histogram(name, value, module.rollout_step)
+
+
+def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
+    """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
+    learns_texts, has_critic = hasattr(module, "metric_prefix"), getattr(module, "critic", None) is not None
+
+    def fits(chart: str) -> bool:
+        if learns_texts:
+            return chart in _OF_TEXTS
+        return chart != _OF_TEXTS[0] and (has_critic or chart != "critic")
+
+    found = {heading: {name: one for name, one in charts.items() if fits(name)} for heading, charts in OVERVIEW.items()}
+    return {heading: charts for heading, charts in found.items() if charts}
 
 
 def distributions(rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:

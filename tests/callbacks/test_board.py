@@ -7,6 +7,7 @@ import inspect
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from lit_rl.callbacks import Board, CompletionLog, ExecutionEvaluation
-from lit_rl.callbacks.board import OVERVIEW
+from lit_rl.callbacks.board import OVERVIEW, overview_of
 from lit_rl.callbacks.completion_log import telling_rows
 from lit_rl.callbacks.tables import write_table
 from lit_rl.models import OwnTrunk
@@ -28,6 +29,11 @@ from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.trainer import Trainer
 
+KINDS: dict[str, Any] = {
+    "grpo": SimpleNamespace(),
+    "ppo": SimpleNamespace(critic=object()),
+    "sft": SimpleNamespace(metric_prefix="sft"),
+}
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
@@ -67,14 +73,18 @@ def test_the_overview_is_there_and_its_charts_have_curves(events: EventAccumulat
             tags = [series[0].value, series[0].lower, series[0].upper] if series else list(chart.multiline.tag)
             if not any(re.match(tag, name) for tag in tags for name in scalars):
                 empty.append(chart.title)
-    # The task runs no programs, GRPO has no critic, nobody gave texts.
-    assert empty == [
-        "pass@1 on validation problems",
-        "how programs end",
-        "loss on given texts",
-        "critic",
-        "programs: seconds to run, and in the queue",
-    ]
+    # The task runs no programs.
+    assert empty == ["pass@1 on validation problems", "how programs end", "programs: seconds to run, and in the queue"]
+
+
+def test_the_overview_of_a_kind_of_run_has_no_charts_that_stay_empty() -> None:
+    charts = {
+        name: {chart for part in overview_of(module).values() for chart in part} for name, module in KINDS.items()
+    }
+    everything = {chart for part in OVERVIEW.values() for chart in part}
+    assert charts["ppo"] == everything - {"loss on given texts"}
+    assert charts["grpo"] == charts["ppo"] - {"critic"}
+    assert "loss on given texts" in charts["sft"] and charts["sft"] < everything - {"critic", "entropy (nats a token)"}
 
 
 def test_runs_can_be_compared_by_their_settings(events: EventAccumulator) -> None:
