@@ -1,6 +1,8 @@
-"""Pictures of `lit-rl report --html` for docs/monitoring.md: a page of real runs, as a headless browser shows it.
+"""Pictures of `lit-rl report --html` and of TensorBoard for the docs: real runs, as a headless browser shows them.
 
-    python benchmarks/report_pictures.py runs/basics/grpo_seed0 runs/basics/grpo_seed1 --out docs
+    python benchmarks/report_pictures.py runs/basics/grpo_seed0 runs/basics/grpo_seed1 --out docs/pictures
+
+The page at a wide and a narrow width, and the overview that TensorBoard has under CUSTOM SCALARS.
 
 Needs Chromium (Debian: apt-get install chromium-headless-shell).
 """

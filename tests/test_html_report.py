@@ -113,7 +113,7 @@ def test_tokens_take_the_colour_that_is_chosen(tmp_path: Path) -> None:
         assert page.run("[...document.querySelectorAll('.words')].map(t => t.textContent)") == [
             "    1 c\n>   2 d", "KeyError: 3",
         ]  # fmt: skip
-        assert page.run("[...document.querySelectorAll('.timeline div')].map(t => t.textContent)") == [
+        assert page.run("[...document.querySelectorAll('.timeline + .legend li')].map(t => t.textContent)") == [
             "sampling 3 s", "judging 1 s",
         ]  # fmt: skip
         wide, narrow = page.run("[...document.querySelectorAll('.timeline div')].map(t => t.offsetWidth)")

@@ -111,8 +111,8 @@ def _scales(
 ) -> tuple[Scale, Scale]:
     counts, values = [n for n, _ in points] or [0], [v for _, v in points] or [0.0]
     bottom, top = min(values) if low is None else low, max(values) if high is None else high
-    if top == bottom:
-        top, bottom = top + (abs(top) or 1.0) * 0.5, bottom - (abs(bottom) or 1.0) * 0.5
+    if top == bottom:  # a line in the middle; one at 0 on the ground, since most numbers are never below
+        top, bottom = (top + 0.5 * abs(top), bottom - 0.5 * abs(bottom)) if top else (1.0, 0.0)
     horizontal = Scale(min(counts), max(max(counts), min(counts) + 1), _LEFT, WIDTH - _RIGHT)
     return horizontal, Scale(bottom, top, HEIGHT - _BOTTOM, _TOP)
 

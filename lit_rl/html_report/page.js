@@ -110,12 +110,16 @@
     const names = fine.length ? fine : parts;
     if (!names.length) return;
     const bar = make("div", "timeline", null, view);
+    const legend = make("ul", "legend", null, view);
     for (const name of names) {
       const text = `${name} ${format(seconds[name])} s`;
-      const part = make("div", "", text, bar);
+      const part = make("div", "", null, bar);
       part.title = text;
       part.style.flex = String(seconds[name]);
-      part.style.background = PHASES[name];
+      const entry = make("li", "", null, legend);
+      const colour = make("i", "", null, entry);
+      entry.append(text);
+      part.style.background = colour.style.background = PHASES[name];
     }
   }
 
