@@ -2,16 +2,20 @@
 
     python benchmarks/report_pictures.py runs/basics/grpo_seed0 runs/basics/grpo_seed1 --out docs/pictures
 
-The page at a wide and a narrow width, and the overview that TensorBoard has under CUSTOM SCALARS.
-
-Needs Chromium (Debian: apt-get install chromium-headless-shell).
+Of the page the table with the curves and a group of completions, both wide, and the beginning on a narrow screen; of
+TensorBoard the overview under CUSTOM SCALARS. Needs Chromium (Debian: apt-get install chromium-headless-shell).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import re
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -20,42 +24,80 @@ from support.browser import Page, browser
 
 from lit_rl.report import report
 
-WIDTH = 1180
+WIDE, NARROW = 1400, 420
+BOARD_HEIGHT = 1000
 
 MIXED = """(s => {
-  const mixed = [...s.options].filter(o => / -?0?\\.?\\d* .*-|[^\\d.]0 | 1 .* 0/.test(o.textContent));
-  s.value = (mixed.at(-1) || s.options[0]).value;
+  const spread = o => {
+    const r = (o.textContent.match(/\\(([^)]*)\\)$/) || ['', '0'])[1].split(' ').map(Number);
+    const mean = r.reduce((a, b) => a + b) / r.length;
+    return r.reduce((a, b) => a + (b - mean) ** 2, 0);
+  };
+  s.value = [...s.options].sort((a, b) => spread(b) - spread(a))[0].value;
   s.dispatchEvent(new Event('change'));
 })(document.getElementById('choose-problem'))"""
-"""Choose a problem whose rows differ in reward: there is something to see."""
+"""Choose the problem whose rows differ most in reward: there is something to see."""
+
+HEADING = "[...document.querySelectorAll('h2')].find(h => h.textContent.startsWith('{}'))"
 
 
-def picture(page: Page, file: Path, first: str, last: str | None = None, most: int = 1000) -> None:
-    """Everything from one element to another, in at most this many pixels of height."""
+def picture(page: Page, file: Path, first: str, most: int, width: int = WIDE) -> None:
+    """From an element downward, in at most this many pixels of height."""
     top = page.run(f"{first}.getBoundingClientRect().top + scrollY")
-    end = page.run(f"{last}.getBoundingClientRect().top + scrollY") if last else top + most
-    page.picture(file, clip={"x": 0, "y": top - 8, "width": WIDTH, "height": min(most, end - top), "scale": 1})
+    height = min(most, page.run("document.documentElement.scrollHeight") - top + 8)
+    page.picture(file, clip={"x": 0, "y": max(0, top - 8), "width": width, "height": height, "scale": 1})
+
+
+def of_report(page: Page, runs: Sequence[str], rollout: int, out: Path) -> None:
+    """The page of `lit-rl report`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.html"
+        report([*runs, "--html", str(file)])
+        page.open(file, width=WIDE)
+        picture(page, out / "report_curves.png", HEADING.format("Runs"), 1020)
+        choice = "document.getElementById('choose-rollout')"
+        page.run(f"(s => {{ s.value = {rollout}; s.dispatchEvent(new Event('change')) }})({choice})")
+        page.run(MIXED)
+        picture(page, out / "report_rollout.png", HEADING.format("Rollouts"), 560)
+        page.open(file, width=NARROW)
+        picture(page, out / "report_narrow.png", "document.querySelector('h1')", 900, NARROW)
+    assert not page.said, page.said
+
+
+@contextlib.contextmanager
+def board(runs: Sequence[str]) -> Iterator[str]:
+    """The address of a TensorBoard that shows these runs."""
+    named = ",".join(f"run_{number}:{run}" for number, run in enumerate(runs))
+    command = [sys.executable, "-m", "tensorboard.main", "--logdir_spec", named, "--port", "0", "--load_fast=false"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        found = (re.search(r"http://\S+", line) for line in process.stderr)
+        yield next(one.group(0) for one in found if one)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def of_board(page: Page, runs: Sequence[str], out: Path, seconds: float) -> None:
+    """The overview of TensorBoard, once its curves are drawn."""
+    with board(runs) as address:
+        time.sleep(seconds)  # it reads the runs after it has begun to answer
+        page.open(f"{address}#custom_scalars", width=WIDE, height=BOARD_HEIGHT)
+        time.sleep(seconds)
+        page.picture(out / "board.png", clip={"x": 0, "y": 0, "width": WIDE, "height": BOARD_HEIGHT, "scale": 1})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+")
-    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--out", type=Path, default=Path("docs/pictures"))
     parser.add_argument("--rollout", type=int, default=2, help="which of the page's rollouts, from 0")
+    parser.add_argument("--seconds", type=float, default=15, help="that TensorBoard is given to read, and to draw")
     parsed = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, browser() as page:
-        file = Path(folder) / "report.html"
-        report([*parsed.runs, "--html", str(file)])
-        page.open(file, width=WIDTH)
-        heading = "[...document.querySelectorAll('h2')].find(h => h.textContent.startsWith('{}'))"
-        picture(page, parsed.out / "report_curves.png", heading.format("Runs"), most=1020)
-        page.run(
-            f"(s => {{ s.value = {parsed.rollout}; s.dispatchEvent(new Event('change')) }})"
-            "(document.getElementById('choose-rollout'))"
-        )
-        page.run(MIXED)
-        picture(page, parsed.out / "report_rollout.png", heading.format("Rollouts"), most=575)
-        assert not page.said, page.said
+    with browser() as page:
+        of_report(page, parsed.runs, parsed.rollout, parsed.out)
+        of_board(page, parsed.runs, parsed.out, parsed.seconds)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule, Rollout
 from lit_rl.modules.options import PolicyOptions, RolloutOptions, TextOptions
 
 ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO)
-TASKS = tuple(getattr(lit_rl.data, name) for name in lit_rl.data.__all__ if name != "ProblemLoader")
+TASKS = tuple(
+    getattr(lit_rl.data, name) for name in lit_rl.data.__all__ if name not in ("ProblemLoader", "PreferMixed")
+)
 
 
 def own_arguments(cls: type) -> dict[str, Any]:
