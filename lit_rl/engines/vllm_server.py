@@ -16,10 +16,12 @@ import torch.distributed as dist
 
 from lit_rl.bounds import require_above, require_at_least
 from lit_rl.engines.base import Engine, EngineError, Session
+from lit_rl.engines.vllm_arrival import ReadBack, noting_zeros, require_same_model, rpc
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.weight_files import write_weights
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codec import Codec
+from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.whole_weights import require_whole, whole_weights
 from lit_rl.training.modes import evaluating
@@ -37,8 +39,8 @@ class VLLMServer(Engine):
     Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
     the first one writes them, adapters merged, into ``folder``. Only when that is done are the servers told to read
     them, so no rank waits for another while a server is being waited for. Each server then says which weights it has,
-    and says so again with every completion: rows of other weights end the run. How a server is started is in
-    ``docs/engines.md``.
+    and says so again with every completion: rows of other weights end the run. The first time, the digests of its
+    weights tell whether all of them arrived. How a server is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
     Checkpointing is used, and the same command goes on from there.
@@ -81,6 +83,8 @@ class VLLMServer(Engine):
         self.arrivals = 0
         self._run = ""
         self._label = ""
+        self._zeros: set[str] = set()
+        self._read_back: set[str] = set()  # servers that were seen to take every weight
         self._holds: tuple[int, int] | None = None
 
     @contextmanager
@@ -120,9 +124,10 @@ class VLLMServer(Engine):
         with phase("gathering weights for vllm"):
             weights = whole_weights(policy, with_tied=True)
             fault = ""
+            self._zeros.clear()
             if _is_first():
                 try:
-                    write_weights(weights, self.folder)
+                    write_weights(noting_zeros(weights, self._zeros), self.folder)
                 except OSError as error:
                     fault = f"the weights could not be written to {self.folder} ({error}): give another folder"
             for _ in weights:  # the ranks gather together, whatever happens on one
@@ -160,23 +165,26 @@ class VLLMServer(Engine):
                 f"a row of the server at {server.url} has at most {longest} tokens, the policy reads {needed}: start "
                 f"it with --max-model-len {needed}"
             )
+        base = base_of(policy.model)
+        require_same_model(server, type(base).__name__, base.config.get_text_config(), 60.0)
 
     def _send(self, server: VLLMClient) -> None:
         """Have a server read the folder, and ask it which weights it has now."""
         seconds = self.weights_seconds
         server.post("/pause?mode=abort", {}, seconds)
+        first = None if server.url in self._read_back else ReadBack(server, seconds)
         try:
             # A server that was started with --load-format dummy would refuse to read files.
-            overrides = {"load_config": {"load_format": "auto"}}
-            update = {"method": "update_config", "kwargs": {"overrides": overrides}}
-            server.post("/collective_rpc", update, seconds, tries=1)
-            read = {"method": "reload_weights", "kwargs": {"weights_path": str(self.folder)}}
-            server.post("/collective_rpc", read, seconds, tries=1)
+            rpc(server, "update_config", seconds, overrides={"load_config": {"load_format": "auto"}})
+            rpc(server, "reload_weights", seconds, weights_path=str(self.folder))
         except EngineError as error:
             raise EngineError(
                 f"{error}. It could not read the weights in {self.folder}: does it see that folder, and was it started "
-                "with the policy's model?"
+                "with the policy's model? Start it again, for it may have lost those it had"
             ) from None
+        if first is not None:
+            first.require_all(self._zeros)
+            self._read_back.add(server.url)
         server.post("/reset_prefix_cache", {}, seconds)
         server.post("/update_weight_version", {"new_version": self._label}, seconds)
         server.post("/resume", {}, seconds)
@@ -193,6 +201,7 @@ class VLLMServer(Engine):
         if self._run and _is_first():
             shutil.rmtree(self.folder, ignore_errors=True)
         self._run = ""
+        self._read_back.clear()
 
 
 def _is_first() -> bool:

@@ -21,7 +21,10 @@ class VLLMStub:
         version: its release.
         info: of the model, as ``/server_info`` tells it.
         label: of the weights it says it has; ``stuck`` leaves it as it is whatever it is sent.
-        needs: names of weights that a folder must hold, or reading it fails.
+        weights: digests of its weights by name, by default those that were sent last. Those of ``own`` are its model's
+            alone: no folder has them.
+        layers: how many it says its model has.
+        unreadable: what reading a folder fails with.
         failures: HTTP statuses that the next completions get instead of an answer.
         requests: bodies of the completions that were asked for, in order.
         most_at_once: most completions that were under way together.
@@ -33,7 +36,10 @@ class VLLMStub:
         self.info: dict[str, Any] = {"logprobs_mode": "processed_logprobs", "max_model_len": 128}
         self.label = "default"
         self.stuck = False
-        self.needs: set[str] = set()
+        self.weights = dict.fromkeys(("model.norm.weight", "model.layers.0.self_attn.qkv_proj.bias"), "random")
+        self.own: set[str] = set()
+        self.layers = 2
+        self.unreadable = ""
         self.failures: list[int] = []
         self.requests: list[dict[str, Any]] = []
         self.read: list[set[str]] = []
@@ -50,24 +56,46 @@ class VLLMStub:
         if path == "/server_info":
             return 200, {"vllm_config": {"model_config": self.info}}
         if path == "/collective_rpc":
-            kwargs = body["kwargs"]
-            return self.reload(Path(kwargs["weights_path"])) if body["method"] == "reload_weights" else (200, {})
+            return self.work(body["method"], body["kwargs"])
         if path == "/update_weight_version" and not self.stuck:
             self.label = body["new_version"]
         if path == "/weight_info":
             return 200, {"weight_version": self.label}
         return self.complete(body) if path == "/inference/v1/generate" else (200, {})
 
-    def reload(self, folder: Path) -> tuple[int, dict[str, Any]]:
+    def work(self, method: str, kwargs: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """What a worker does."""
+        result: Any = None
+        if method == "reload_weights":
+            if self.unreadable:
+                return 500, {"error": {"message": self.unreadable}}
+            self.reload(Path(kwargs["weights_path"]))
+        elif method == "reset_weights":
+            self.weights = dict.fromkeys(self.own | self.weights.keys(), "zero")
+        elif method == "compute_weight_checksums":
+            result = {f"dp0:pp0:pcp0:tp0:{name}": digest for name, digest in self.weights.items()}
+        elif method == "get_model_inspection":
+            layers = f"(0-{self.layers - 1}): {self.layers} x Qwen2DecoderLayer()("
+            sizes = "VocabParallelEmbedding(num_embeddings=320, embedding_dim=32, org_vocab_size=258)"
+            tree = [
+                "Qwen2ForCausalLM()(",
+                "  (model): Qwen2Model()(",
+                "    (layers): ModuleList()(",
+                f"      {layers}",
+                "      )",
+            ]
+            result = "\n".join([*tree, "    )", f"    (embed_tokens): {sizes}", "  )", ")"])
+        return 200, {"results": [result]}
+
+    def reload(self, folder: Path) -> None:
+        """Take what a folder holds; weights of its own stay what they were, as vLLM leaves them."""
         names: set[str] = set()
         for file in folder.glob("*.safetensors"):
             with safe_open(file, framework="pt") as weights:
-                names |= set(weights.keys())
+                names |= (here := set(weights.keys()))
+                bits = {name: weights.get_tensor(name).numpy().tobytes() for name in here}
+                self.weights |= {name: "zero" if not any(one) else str(hash(one)) for name, one in bits.items()}
         self.read.append(names)
-        missing = sorted(self.needs - names)
-        if missing:
-            return 500, {"error": {"message": f"Following weights were not\ninitialized from checkpoint: {missing}"}}
-        return 200, {"results": [None]}
 
     def complete(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """As many tokens as were asked for: the ids 1, 2, 3, ... at one nat each."""

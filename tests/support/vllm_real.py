@@ -1,0 +1,50 @@
+"""A real vLLM server on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+class Server:
+    """A vLLM server in a process group of its own, without weights.
+
+    Args:
+        folder: of its model's description and tokenizer; its log goes there too.
+        most_tokens: of a row.
+    """
+
+    def __init__(self, folder: Path, most_tokens: int = 128) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.folder, self.most_tokens = folder, most_tokens
+        self.process: Any = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        module = ["-m", "vllm.entrypoints.openai.api_server", "--model", self.folder, "--port", self.port]
+        options = ["--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"]
+        small = ["--load-format", "dummy", "--dtype", "float32", "--enforce-eager", "--max-model-len", self.most_tokens]
+        tied = ["--max-num-seqs", 16, "--hf-overrides", '{"tie_word_embeddings": false}']
+        environment = os.environ | {
+            **{"VLLM_SERVER_DEV_MODE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
+            **{"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "VLLM_LOGGING_LEVEL": "ERROR"},
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "1",  # the colocated engine turns it off for its process
+        }
+        command = [sys.executable, *map(str, [*module, *options, *small, *tied])]
+        log = (self.folder / "log.txt").open("a")
+        self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()

@@ -1,0 +1,126 @@
+"""The engine on a real vLLM server: same tokens and log-probabilities after each arrival, and what a death does."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from distributed.runs import whole_weights
+from support.sampling import sample
+from support.vllm_real import Server
+from support.vllm_run import CONFIG, engine_of, processes, run_with, said
+
+from lit_rl.engines import EngineError, VLLMServer
+from lit_rl.engines.vllm_package import describe_model
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, LoRA
+from lit_rl.types import Problem
+
+PROBLEMS = [Problem(prompt, prompt, TokenTarget()) for prompt in ("a", "def f(x):", "hello, hello")]
+
+
+@pytest.fixture(scope="module")
+def server(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("served")
+    policy = CausalLM(config=CONFIG, tokenizer=byte_tokenizer)
+    policy.load()
+    policy.tokenizer.save_pretrained(folder)
+    describe_model(policy, folder)
+    server = Server(folder)
+    yield server
+    server.kill()
+
+
+def disturb(policy: CausalLM, seed: int, size: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter += size * torch.randn(parameter.shape, generator=generator)
+    policy.version += seed > 0
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
+def test_tokens_and_logprobs_are_the_policys_after_each_of_ten_arrivals(
+    byte_tokenizer: str, server: Server, tmp_path: Path, lora: bool
+) -> None:
+    policy = CausalLM(config=CONFIG, tokenizer=byte_tokenizer, lora=LoRA(rank=4) if lora else None)
+    policy.load()
+    disturb(policy, 0, 0.3)
+    engine = VLLMServer(server.url, str(tmp_path / "weights"))
+    for arrival in range(1, 11):
+        greedy = {"temperature": 0.0, "max_tokens": 12}
+        ours, theirs = sample(policy, PROBLEMS, **greedy), sample(policy, PROBLEMS, engine=engine, **greedy)
+        assert torch.equal(ours.completion_ids, theirs.completion_ids)
+        assert ours.stop_reasons == theirs.stop_reasons
+        rows = sample(policy, PROBLEMS, engine=engine, temperature=0.7, num_samples=4, max_tokens=12)
+        gap = (policy.logprobs(rows, 0.7) - rows.sampler_logprobs)[rows.completion_mask].abs().max()
+        assert gap < 1e-4 and engine.arrivals == arrival
+        disturb(policy, arrival, 0.05)
+
+
+def test_a_killed_server_stops_the_run_and_the_same_command_goes_on_once_it_is_back(
+    byte_tokenizer: str, server: Server, tmp_path: Path
+) -> None:
+    """By SIGKILL in the middle of the fourth rollout: the three before are saved, and the end is the same."""
+
+    def start(folder: str, kill: Callable[[], None] | None = None) -> tuple[Any, list[dict[str, float]]]:
+        engine = engine_of("VLLMServer", tmp_path / folder, server.url)
+        if kill is not None:
+            engine.kill, engine.kill_in = kill, 3
+        policy = CausalLM(config=CONFIG, tokenizer=byte_tokenizer)
+        module, logged = run_with(engine, policy, tmp_path / folder, 5, every=50)
+        engine.close()
+        return whole_weights(module), logged
+
+    whole, before = start("whole")
+    with pytest.raises(
+        EngineError, match=f"^the vllm server at {server.url} failed at /inference/v1/generate"
+    ) as caught:
+        start("killed", server.kill)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "killed" / "run" / "last.ckpt").resolve().name == "rollout_000003.ckpt"
+    server.start()
+    resumed, after = start("killed")
+    assert [one["reward/mean"] for one in after] == [one["reward/mean"] for one in before[3:]]
+    assert all(one["sampling/logprob_gap/max"] < 1e-4 for one in after)
+    assert all(np.array_equal(resumed[name], whole[name]) for name in whole)
+
+
+def test_a_trainer_killed_while_the_server_samples_ends_with_the_weights_of_one_that_was_not(
+    byte_tokenizer: str, server: Server, tmp_path: Path
+) -> None:
+    told = {"engine": "VLLMServer", "url": server.url, "rollouts": 5, "tokenizer": byte_tokenizer}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert processes(whole, **told) == [0], said(whole)
+    assert processes(killed, kill_in=3, **told) == [-signal.SIGKILL], said(killed)
+    assert (killed / "run" / "last.ckpt").resolve().name == "rollout_000002.ckpt"
+    assert processes(killed, **told) == [0], said(killed)
+    with np.load(whole / "weights.npz") as first, np.load(killed / "weights.npz") as second:
+        assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_a_server_of_another_model_is_refused_before_it_is_sent_weights(
+    byte_tokenizer: str, server: Server, tmp_path: Path
+) -> None:
+    """Of another size, and of the same size with a block more: seen by the weights that kept their zeros."""
+
+    def asked(**config: Any) -> None:
+        policy = CausalLM(config=CONFIG | config, tokenizer=byte_tokenizer)
+        policy.load()
+        sample(policy, PROBLEMS, engine=VLLMServer(server.url, str(tmp_path / "weights")), max_tokens=2)
+
+    with pytest.raises(
+        EngineError, match=r"has another model, with 2 layers of width 128 and \d+ tokens; the policy has 1"
+    ):
+        asked(num_hidden_layers=1)
+    with pytest.raises(
+        EngineError, match=r"has weights that the policy has not, model.layers.0.self_attn.qkv_proj.bias"
+    ):
+        asked(model_type="llama")  # without the biases of attention
+    asked()
