@@ -47,11 +47,23 @@ def test_the_checked_image_runs_commands_of_the_readme() -> None:
 
 def test_services_have_health_checks_and_configurations_that_exist() -> None:
     services = compose()["services"]
-    assert services.keys() == {"trainer", "sandbox", "tensorboard"}
+    assert services.keys() == {"trainer", "sandbox", "tensorboard", "vllm"}
     assert "HEALTHCHECK" in dockerfile()  # the trainer's
-    assert all("healthcheck" in services[name] for name in ("sandbox", "tensorboard"))
+    assert all("healthcheck" in services[name] for name in ("sandbox", "tensorboard", "vllm"))
     config = services["trainer"]["command"].split()[-1]
     assert (ROOT / config).is_file()
     for service in services.values():
         if "build" in service:
             assert (ROOT / service["build"]["dockerfile"]).is_file()
+
+
+def test_trainer_and_vllm_server_share_the_folder_of_weights_and_a_network() -> None:
+    """The server starts with what docs/engines.md says, and only where it is asked for: it needs a GPU."""
+    trainer, server = (compose()["services"][name] for name in ("trainer", "vllm"))
+    assert server["profiles"] == ["vllm"]
+    assert "weights:/weights" in trainer["volumes"] and "weights:/weights:ro" in server["volumes"]
+    assert set(server["networks"]) <= set(trainer["networks"])
+    documented = (ROOT / "docs/engines.md").read_text()
+    for option in ("--enable-scale-out", "--logprobs-mode processed_logprobs", "--generation-config vllm"):
+        assert option in server["command"] and option in documented
+    assert server["environment"] == {"VLLM_SERVER_DEV_MODE": "1"}

@@ -214,7 +214,7 @@ def test_what_else_is_typed_says_what_it_needs(
             assert (ROOT / word).is_file(), word
         if word.endswith(".sbatch"):
             rest = command.words[command.words.index(word) + 1 :]
-            read_by_lit_rl([Path(word).stem, *rest], capsys)
+            read_by_lit_rl([Path(word).stem.partition("_")[0], *rest], capsys)
 
 
 CONSOLE = sorted({line for b in BLOCKS if b.language == "console" for line in re.findall(r"^\$ (.*)$", b.text, re.M)})
