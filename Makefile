@@ -51,7 +51,7 @@ test-slurm: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m slurm tests/test_slurm.py
 
 # The engines on vLLM, in an environment of their own: vLLM wants older releases of torch's and transformers' relatives.
-# About 3.5 GB, some minutes; the tests take about ten more. The registry's torchvision, torchaudio and torchcodec do not
+# About 3.5 GB, some minutes; the tests need about ten more of a free core. The registry's torchvision, torchaudio and torchcodec do not
 # fit a torch for the CPU and would break its import.
 VLLM := .venv-vllm
 $(VLLM)/.installed: pyproject.toml
