@@ -66,6 +66,16 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
 
+def test_a_row_that_failed_says_what_ended_it_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(0, "ab", 0.0), row(1, "ab", 0.0), row(2, "ab", 0.0), row(3, "ab", 1.0)]
+    for one, why in zip(rows, ("stop_string", "length", "eos", "stop_string"), strict=True):
+        one["turns"][0]["stop_reason"] = why
+    show([str(write_run(tmp_path / "run", {1: rows}))])
+    ends = {line.split()[1]: line.rpartition("exception")[2] for line in capsys.readouterr().out.splitlines()[3:]}
+    assert (ends["0"], ends["1"], ends["2"]) == (", ended by a stop string", ", cut at the token limit", "")
+    assert ends["3"].endswith("passed")
+
+
 def test_tokens_are_coloured_by_their_value(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from lit_rl.types import Judgement, StopReason
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
+_LUCKY = 0.01
+"""Programs that pass although the tests are of another problem: this share of them, at most."""
 
 
 class FlatReward(Rule):
@@ -37,7 +39,7 @@ class FlatReward(Rule):
         reward, best = run.share("reward/mean"), run.best.get("reward/mean", 0.0)
         if run.share("execution/pass_rate") >= 0.5:
             todo = "the policy solves all of this: give it harder problems"
-        elif best - reward > _LOST * abs(best):
+        elif was_earned(run) and best - reward > _LOST * abs(best):
             rate = run.share("optimizer/learning_rate")
             todo = f"earlier ones earned {best:.3g}, and the policy lost that; lower the learning rate ({rate:.2g})"
         elif not any(judgement.problem.check.runs_program for judgement in run.rollout.judgements):
@@ -91,7 +93,7 @@ class RewardCollapse(Rule):
     def look(self, run: RunSoFar) -> str:
         """Compare the mean reward with the best so far."""
         best, reward = run.best.get("reward/mean", 0.0), run.share("reward/mean")
-        if best <= 0 or reward >= self.below * best:
+        if best <= 0 or reward >= self.below * best or not was_earned(run):
             return ""
         rate = run.share("optimizer/learning_rate")
         return (
@@ -140,6 +142,12 @@ class RewardHacking(Rule):
         """The three completions of the last rollout that earned most."""
         rewards = run.rewards.rewards.tolist()
         return shown(run, sorted(range(len(rewards)), key=lambda row: -rewards[row]))
+
+
+def was_earned(run: RunSoFar) -> bool:
+    """Whether a reward that is gone was more than a few lucky hits."""
+    passed = run.best.get("execution/pass_rate")
+    return passed is None or passed > _LUCKY
 
 
 def is_flat(run: RunSoFar, at_most: float) -> bool:

@@ -12,15 +12,19 @@ _AROUND = 2
 _NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
 
 
+_CUT = {"stop_string": ", ended by a stop string", "length": ", cut at the token limit"}
+
+
 def ending(row: RecordedRow) -> str:
-    """The verdict and its cause in one line."""
+    """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
     outcome = row.outcome
     verdict = outcome.get("robot_verdict") or row.verdict
     cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
     where = f", line {outcome['line']}" if outcome.get("line") else ""
     cases = outcome.get("cases", [])
     counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
-    return f"{verdict}{cause}{where}{counted}"
+    cut = "" if row.verdict == "passed" else _CUT.get(row.turns[-1].stop_reason, "")
+    return f"{verdict}{cause}{where}{counted}{cut}"
 
 
 def number_text(value: float | None) -> str:

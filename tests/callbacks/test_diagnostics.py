@@ -30,7 +30,7 @@ from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
 from lit_rl.diagnosis import RULES, Rule, RunSoFar
 from lit_rl.diagnosis.reward_rules import common_end
-from lit_rl.execution import TokenTarget
+from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, Objective
@@ -239,6 +239,21 @@ def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: 
     module = build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW)
     message = found(module, tmp_path)["flat_reward"].message
     assert "earlier ones earned 0." in message and "lower the learning rate (0.5)" in message
+
+
+@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.04, True), (None, True)])
+def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost: bool) -> None:
+    """Under tests of another problem some constant passes now and then; no learning rate helps there."""
+    run = RunSoFar(2)
+    run.best = {"reward/mean": 0.003} | ({} if passed is None else {"execution/pass_rate": passed})
+    for reward in (0.0, 0.0):
+        run._recent.append({"reward/mean": reward, "reward/std": 0.0})
+    outcome = Outcome(Verdict.EXCEPTION, exception_type="TypeError")
+    completions: Any = SimpleNamespace(stop_reasons=["eos"], lengths=torch.tensor([3]), problems=[])
+    run.rollout = Rollout(completions, (Judgement(Problem("a", "a", AssertTests("")), None, outcome),))
+    assert ("lower the learning rate" in diagnosis.FlatReward().look(run)) == lost
+    assert ("most often TypeError" in diagnosis.FlatReward().look(run)) != lost
+    assert bool(diagnosis.RewardCollapse().look(run)) == lost
 
 
 @pytest.mark.parametrize(
