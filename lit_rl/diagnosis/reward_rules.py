@@ -12,7 +12,7 @@ from lit_rl.execution.outcome import Verdict
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
 
-_NUM_SHOWN, _MOST_CHARACTERS = 3, 600
+_NUM_SHOWN, _MOST_CHARACTERS, _MOST_OF_MESSAGE = 3, 600, 80
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
 _LUCKY = 0.01
@@ -211,13 +211,21 @@ def _advice(verdict: Verdict, judgements: list[Judgement]) -> str:
         )
     if verdict is Verdict.EXCEPTION:
         kinds = Counter(one.outcome.exception_type or "an exception" for one in judgements)
+        kind = kinds.most_common(1)[0][0]
+        said = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
         return (
-            f"most often {kinds.most_common(1)[0][0]}: read some (lit-rl show); a name that is missing in all of them "
-            "points to the prompt's form, the extraction or the tests"
+            f"most often {kind}{said}: read some (lit-rl show); a name that is missing in all of them points to the "
+            "prompt's form, the extraction or the tests, which lit-rl check-data tries on the reference solutions"
         )
     if verdict is Verdict.SYNTAX_ERROR:
         return "read some (lit-rl show): does a stop string or the token limit cut them, is text taken for program"
     return "read some completions (lit-rl show): is the program found, do stop strings cut it, do the tests fit it"
+
+
+def message_of(judgement: Judgement) -> str:
+    """What the exception of a program said, in brackets; empty if it said nothing."""
+    line = judgement.outcome.exception_message.strip().partition("\n")[0][:_MOST_OF_MESSAGE]
+    return f" ({line})" if line else ""
 
 
 # -- completions to read -------------------------------------------------------------------------------------

@@ -261,7 +261,11 @@ def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost
     [
         (Outcome(Verdict.NO_PROGRAM), "100% end as no_program; no program is found"),
         (Outcome(Verdict.WRONG_ANSWER, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
-        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError"),
+        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError: read"),
+        (
+            Outcome(Verdict.EXCEPTION, exception_type="NameError", exception_message="name 'f'"),
+            "NameError (name 'f'): ",
+        ),
         (Outcome(Verdict.SYNTAX_ERROR), "does a stop string or the token limit cut them"),
         (Outcome(Verdict.OUTPUT_LIMIT), "do the tests fit it"),
     ],
