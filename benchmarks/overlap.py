@@ -43,7 +43,7 @@ from lit_rl.execution import Check, TokenTarget
 from lit_rl.losses import TruncatedWeights
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules import Objective
-from lit_rl.rollout import collect
+from lit_rl.rollout import write_rows
 from lit_rl.types import Problem
 
 SAMPLING = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
@@ -135,7 +135,7 @@ def sampling_alone(prompts: int) -> float:
     """A rollout without programs."""
     policy, problems = random_policy(), Questions(TokenTarget(), prompts).problems("train")
     return median_of(
-        3, lambda turn: collect(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn))
+        3, lambda turn: write_rows(policy, InProcess(), None, problems, SAMPLING, StreamKey(0, "train", turn)).finish()
     )
 
 

@@ -14,7 +14,7 @@ from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import Environment, Rollout, collect
+from lit_rl.rollout import Environment, Rollout, write_rows
 from lit_rl.summary import count_passed, mean_pass_at_k, with_programs
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Problem, Sampling
@@ -84,7 +84,8 @@ def evaluate(
     with torch.no_grad(), evaluating(policy):
         for first in range(0, len(problems), batch_size):
             batch = problems[first : first + batch_size]
-            rollouts.append(collect(policy, engine or InProcess(), sandbox, batch, sampling, key, environment))
+            pending = write_rows(policy, engine or InProcess(), sandbox, batch, sampling, key, environment)
+            rollouts.append(pending.finish())
     pass_at_turn = tuple(_pass_at(rollouts, number, ks) for number in range(1, rollouts[0].max_turns + 1))
     judged = with_programs([judgement for rollout in rollouts for judgement in rollout.judgements])
     verdicts = Counter(judgement.outcome.verdict for judgement in judged)

@@ -19,7 +19,7 @@ from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, OwnTrunk
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
-from lit_rl.rollout import collect
+from lit_rl.rollout import write_rows
 from lit_rl.types import Completions, Sampling
 
 pytestmark = pytest.mark.gpu
@@ -43,7 +43,7 @@ def loaded(tokenizer: str, device: torch.device | str, **options: Any) -> Causal
 
 def rows(policy: CausalLM, sampling: Sampling) -> Completions:
     problems = Programs(batch_size=3).problems("train")[:5]
-    return collect(policy, InProcess(), Late(), problems, sampling, StreamKey(0, "train", 0)).completions
+    return write_rows(policy, InProcess(), Late(), problems, sampling, StreamKey(0, "train", 0)).completions()
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

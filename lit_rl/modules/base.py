@@ -35,9 +35,9 @@ from lit_rl.rollout import (
     Evaluated,
     Rollout,
     SingleTurn,
-    collect,
     require_environment,
     require_infrastructure,
+    write_rows,
 )
 from lit_rl.signatures import show_all_arguments
 from lit_rl.training.modes import evaluating
@@ -257,9 +257,9 @@ class PolicyModule(OptimizedModule):
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
         """Sample completions, run their programs, and compare the sampler with the policy where they may differ."""
-        rollout = collect(
+        rollout = write_rows(
             self.policy, self.engine, self.runner, problems, sampling, key, self.environment, self.progress
-        )
+        ).finish(self.progress)
         # Once for each arrival of weights, and in training on every rollout.
         if not self.engine.shares_weights and (key.purpose == "train" or self._compared != self.policy.version):
             self.compare_sampler(rollout.completions, sampling)

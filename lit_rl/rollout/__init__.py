@@ -1,6 +1,6 @@
 """Problems in, judged rows out: where engine, environment and sandbox meet."""
 
-from lit_rl.rollout.collector import collect, write_rows
+from lit_rl.rollout.collector import write_rows
 from lit_rl.rollout.environment import Attempt, Environment, require_environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
 from lit_rl.rollout.pending import PendingRollout, taken_up
@@ -21,7 +21,6 @@ __all__ = [
     "Rollout",
     "RolloutWatcher",
     "SingleTurn",
-    "collect",
     "find_program",
     "require_environment",
     "require_infrastructure",

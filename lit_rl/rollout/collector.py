@@ -20,42 +20,9 @@ from lit_rl.rollout.conversation import Conversation
 from lit_rl.rollout.environment import Environment, ask, check_before_answer, require_environment
 from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.pending import PendingRollout
-from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.single_turn import SingleTurn
 from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling, Turn
-
-
-def collect(
-    policy: Policy,
-    engine: Engine,
-    runner: ProgramRunner | None,
-    problems: Sequence[Problem],
-    sampling: Sampling,
-    key: StreamKey,
-    environment: Environment | None = None,
-    progress: Progress | None = None,
-) -> Rollout:
-    """Sample rows for the problems and judge their programs.
-
-    Args:
-        policy: what writes.
-        engine: what samples.
-        runner: what executes; ``None`` only for tasks without programs.
-        problems: B problems; B may be 0 (a rank whose share has run out).
-        sampling: how; N = B * ``sampling.num_samples`` rows.
-        key: names the random streams.
-        environment: what answers the policy; by default each row is one turn.
-        progress: kept up to date while rows are written and judged.
-
-    Returns:
-        N rows and their judgements, prompt-major.
-
-    Raises:
-        ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
-    """
-    progress = Progress() if progress is None else progress
-    return write_rows(policy, engine, runner, problems, sampling, key, environment, progress).finish(progress)
 
 
 def write_rows(
@@ -68,7 +35,24 @@ def write_rows(
     environment: Environment | None = None,
     progress: Progress | None = None,
 ) -> PendingRollout:
-    """Sample rows as :func:`collect` does, and do not wait for the verdicts of their last turns."""
+    """Sample rows for the problems and start their programs; ``.finish()`` of what it returns waits for the verdicts.
+
+    Args:
+        policy: what writes.
+        engine: what samples.
+        runner: what executes; ``None`` only for tasks without programs.
+        problems: B problems; B may be 0 (a rank whose share has run out).
+        sampling: how; N = B * ``sampling.num_samples`` rows.
+        key: names the random streams.
+        environment: what answers the policy; by default each row is one turn.
+        progress: kept up to date while rows are written and judged.
+
+    Returns:
+        N rows, prompt-major.
+
+    Raises:
+        ValueError: a prompt leaves no room for a turn, or engine or environment break a promise.
+    """
     environment = SingleTurn() if environment is None else environment
     progress = Progress() if progress is None else progress
     require_environment(environment)

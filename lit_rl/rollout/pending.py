@@ -39,13 +39,17 @@ class PendingRollout:
         self.pad_id = pad_id
         self.device = device
 
-    def finish(self, progress: Progress) -> Rollout:
+    def finish(self, progress: Progress | None = None) -> Rollout:
         """Wait for the verdicts.
 
         Args:
             progress: told of the wait.
+
+        Returns:
+            N rows and their judgements, in the same order.
         """
-        progress.enter("judging")
+        if progress is not None:
+            progress.enter("judging")
         judgements = tuple(conversation.judgements() for conversation in self.conversations)
         return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
 

@@ -18,7 +18,7 @@ from lit_rl.engines.checked import CheckedSession
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import Attempt, Environment, collect
+from lit_rl.rollout import Attempt, Environment, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
 PROBLEM = Problem("t", "ab", AssertTests("best"), public_check=AssertTests("good"))
@@ -52,7 +52,8 @@ class Changed(Scripted):
 
 def play(policy: CausalLM, engine: Engine, environment: Environment | None = None, problem: Problem = PROBLEM) -> Any:
     sampling = Sampling(num_samples=2, max_tokens=9)
-    return collect(policy, engine, Passing(), [problem], sampling, StreamKey(0, "test", 0), environment)
+    key = StreamKey(0, "test", 0)
+    return write_rows(policy, engine, Passing(), [problem], sampling, key, environment).finish()
 
 
 ENGINES: dict[str, tuple[Engine, str]] = {

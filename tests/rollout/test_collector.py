@@ -11,7 +11,7 @@ from rollout.scripted import Again, Passing, Scripted
 from lit_rl.execution import AssertTests, Check, Outcome, ReferenceText, Verdict
 from lit_rl.models import CausalLM
 from lit_rl.models.streams import StreamKey
-from lit_rl.rollout import Rollout, collect
+from lit_rl.rollout import Rollout, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
 KEY = StreamKey(0, "test", 0)
@@ -24,7 +24,7 @@ def play(policy: CausalLM, engine: Scripted, environment: Again | None = None, *
     problems = options.pop("problems", [PROBLEM])
     rows = len(engine.script) // len(problems)  # type: ignore[arg-type]
     sampling = Sampling(num_samples=rows, **options)  # type: ignore[arg-type]
-    return collect(policy, engine, runner, problems, sampling, KEY, environment)  # type: ignore[arg-type]
+    return write_rows(policy, engine, runner, problems, sampling, KEY, environment).finish()  # type: ignore[arg-type]
 
 
 def ids(policy: CausalLM, text: str, ended: bool = True) -> list[int]:
@@ -155,5 +155,5 @@ def test_what_runs_no_program_is_asked_once_and_not_run(tiny_policy: CausalLM) -
 
 
 def test_no_problems_are_an_empty_rollout(tiny_policy: CausalLM) -> None:
-    rollout = collect(tiny_policy, Scripted([]), Passing(), [], Sampling(), KEY)
+    rollout = write_rows(tiny_policy, Scripted([]), Passing(), [], Sampling(), KEY).finish()
     assert len(rollout.completions) == 0 and rollout.judgements == ()

@@ -20,7 +20,7 @@ from lit_rl.engines import Engine, Generation, Request, Session
 from lit_rl.execution import AssertTests
 from lit_rl.models.streams import StreamKey
 from lit_rl.models.text_codec import TextCodec
-from lit_rl.rollout import Attempt, Environment, Rollout, collect
+from lit_rl.rollout import Attempt, Environment, Rollout, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 
 CHAT = (
@@ -123,7 +123,7 @@ def play(codec: TextCodec, drawn: dict[str, Any]) -> tuple[Rollout, Drawn]:
     sampling = Sampling(num_samples=drawn["num_samples"], max_tokens=drawn["max_tokens"])
     policy: Any = SimpleNamespace(codec=codec, device=torch.device("cpu"), version=0)
     key = StreamKey(drawn["seed"], "test", 0)
-    return collect(policy, engine, Passing(), problems, sampling, key, environment), engine
+    return write_rows(policy, engine, Passing(), problems, sampling, key, environment).finish(), engine
 
 
 @given(plays())

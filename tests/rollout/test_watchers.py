@@ -14,7 +14,7 @@ from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
-from lit_rl.rollout import FinishedRollout, collect
+from lit_rl.rollout import FinishedRollout, write_rows
 from lit_rl.training.progress import Progress
 from lit_rl.types import Problem, Sampling
 
@@ -78,5 +78,6 @@ def test_rows_that_are_asked_again_stay_open(tiny_policy: CausalLM) -> None:
     engine = Scripted([["bad", "good best"], ["good", "never said"]])
     progress.begin("training")
     sampling = Sampling(num_samples=2)
-    collect(tiny_policy, engine, Passing(), [problem], sampling, StreamKey(0, "t", 0), Again(max_turns=2), progress)
+    key, environment = StreamKey(0, "t", 0), Again(max_turns=2)
+    write_rows(tiny_policy, engine, Passing(), [problem], sampling, key, environment, progress).finish(progress)
     assert (progress.rows, progress.sampled, progress.turns, progress.judged) == (2, 2, 3, 3)
