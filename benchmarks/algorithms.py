@@ -32,6 +32,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from bare_trainer import bare_trainer
 
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
@@ -140,22 +141,9 @@ def task(seed: int, batch_size: int = 16) -> Basics:
 
 
 def trainer(folder: Path, callbacks: list[pl.Callback], every: int | None = None) -> pl.Trainer:
-    return pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_epochs=-1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        inference_mode=False,
-        limit_val_batches=0 if every is None else None,
-        val_check_interval=every,
-        check_val_every_n_epoch=None,
-        callbacks=callbacks,
+    validation = {} if every is None else {"limit_val_batches": None, "val_check_interval": every}
+    return bare_trainer(
+        *callbacks, default_root_dir=folder, inference_mode=False, check_val_every_n_epoch=None, **validation
     )
 
 

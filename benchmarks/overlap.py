@@ -33,6 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import lightning.pytorch as pl
 import torch
+from bare_trainer import bare_trainer
 from engine import MAX_TOKENS, random_policy
 from sleeping_programs import Sleeping, sleeping
 
@@ -103,19 +104,7 @@ def run(staleness: int, check: Check, given: argparse.Namespace) -> Steps:
         staleness=staleness,
     )
     with tempfile.TemporaryDirectory() as folder:
-        trainer = pl.Trainer(
-            accelerator="cpu",
-            logger=False,
-            callbacks=[steps],
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            enable_checkpointing=False,
-            default_root_dir=folder,
-            use_distributed_sampler=False,
-            num_sanity_val_steps=0,
-            limit_val_batches=0,
-            max_epochs=-1,
-        )
+        trainer = bare_trainer(steps, default_root_dir=folder)
         trainer.fit(module, Questions(check, given.prompts, given.rollouts))
     steps.steps, steps.phases = steps.steps[1:-1], steps.phases[1:-1]
     return steps

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
 import torch
 from support.devices import device_under_test
 from support.late_verdicts import Late, PassedAndEven, Programs
-from support.small_runs import SaveAt, weights
+from support.small_runs import SaveAt, fit, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.engines import InProcess
@@ -74,20 +73,8 @@ def test_log_probabilities_and_gradients_are_those_of_the_cpu(
 
 
 def run(module: RolloutModule, device: torch.device, folder: Path, **options: Any) -> torch.Tensor:
-    trainer = pl.Trainer(
-        accelerator="gpu" if device.type == "cuda" else "cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_checkpointing=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        limit_val_batches=0,
-        max_epochs=-1,
-        callbacks=options.pop("callbacks", None),
-    )
-    trainer.fit(module, Programs(batch_size=3), weights_only=False, **options)
+    accelerator = "gpu" if device.type == "cuda" else "cpu"
+    fit(module, folder, data=Programs(batch_size=3), accelerator=accelerator, **options)
     return weights(module).cpu()
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.peak_memory import PeakMemory
 from support.ranks import on_ranks
-from support.small_runs import EvenBytes
+from support.small_runs import EvenBytes, fit
 
 from lit_rl.cli import main
 from lit_rl.data.task import Split, TaskDataModule
@@ -276,23 +276,8 @@ def measured(kind: str, folder: Path) -> tuple[int, int, Job]:
     module, peaks, ranks = small_run(kind), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
     job = job_of(module, strategy, 4 // ranks, ranks)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=ranks,
-        strategy=strategy,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        limit_val_batches=0,
-        max_epochs=-1,
-        callbacks=[peaks],
-    )
     task = LongPrompts(batch_size=4 // ranks)
-    trainer.fit(module, task)
+    fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
     tokens = len(module.policy.codec.encode(task.problems("train")[0]))
     return peaks.collecting[1], peaks.updating[1], replace(job, prompt_tokens=tokens)
 

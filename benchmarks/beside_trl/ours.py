@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import lightning.pytorch as pl
 import torch
 from both import CHECK, clock_of
-from timed_trainer import trainer_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from bare_trainer import bare_trainer
 
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
@@ -72,6 +75,6 @@ module = GRPO(
     optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"]),
     max_rollouts=spec["steps"],
 )
-trainer_of(clock).fit(module, Words(batch_size=spec["batch"]))
+bare_trainer(clock).fit(module, Words(batch_size=spec["batch"]))
 seconds = [b - a for a, b in zip(clock.times[1:], clock.times[2:], strict=False)]
 print(json.dumps({"seconds": seconds, "length": sum(lengths) / len(lengths)}))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import lightning.pytorch as pl
 import torch
 from basics import Curve, passes, read
 from both import clock_of
-from timed_trainer import trainer_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from bare_trainer import bare_trainer
 
 from lit_rl.data import Basics
 from lit_rl.execution import Sandbox
@@ -57,6 +60,6 @@ module = GRPO(
     seed=spec["seed"],
 )
 watch = Watch()
-trainer_of(watch).fit(module, Basics(batch_size=spec["batch"], seed=spec["seed"]))
+bare_trainer(watch).fit(module, Basics(batch_size=spec["batch"], seed=spec["seed"]))
 judge.close()
 print(json.dumps(watch.curve.points))

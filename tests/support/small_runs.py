@@ -59,21 +59,21 @@ def fit(
     ckpt_path: str | None = None,
     **kwargs: Any,
 ) -> pl.Trainer:
-    """Train on the given task, or on :class:`Words`, three problems a rollout."""
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        enable_checkpointing=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        limit_val_batches=kwargs.pop("limit_val_batches", 0),
-        max_epochs=kwargs.pop("max_epochs", -1),
-        **kwargs,
-    )
+    """Train on the given task, or on :class:`Words`, three problems a rollout; other arguments are the trainer's."""
+    settings: dict[str, Any] = {
+        "accelerator": "cpu",
+        "devices": 1,
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": False,
+        "default_root_dir": folder,
+        "use_distributed_sampler": False,
+        "num_sanity_val_steps": 0,
+        "limit_val_batches": 0,
+        "max_epochs": -1,
+    }
+    trainer = pl.Trainer(**settings | kwargs)
     trainer.fit(module, data or Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
     return trainer
 

@@ -1,0 +1,51 @@
+"""Random models of real shapes, and random prompts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_rl.engines import Request
+from lit_rl.models import CausalLM
+
+GROUP = 8
+VOCABULARY = 151_936
+SHAPES: dict[str, dict[str, Any]] = {
+    "0.5B": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14},
+    "1.5B": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12},
+    "tiny": {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4},
+}
+"""All with two heads of keys and values, and the embedding as the head."""
+
+TOKENIZER = str(Path(__file__).parents[2] / "lit_rl" / "data" / "basics_tokenizer")
+
+
+class Endless(CausalLM):
+    """A random model that never ends a completion, so that all rows have the same length."""
+
+    def load(self) -> None:
+        """Load, and forget which ids end a completion."""
+        super().load()
+        self.codec.eos_ids = frozenset()
+        self.model.generation_config.eos_token_id = None
+
+
+def policy_of(shape: str, given: argparse.Namespace, dtype: str | None = None, **options: Any) -> CausalLM:
+    """A random model on the device; the same weights each time."""
+    config = {"model_type": "qwen2", "num_key_value_heads": 2, "tie_word_embeddings": True}
+    config |= {"vocab_size": 1024 if given.tiny else VOCABULARY, "max_position_embeddings": 4096, **SHAPES[shape]}
+    policy = Endless(config=config, tokenizer=TOKENIZER, dtype=dtype or given.dtype, probe=False, **options)
+    policy.load()
+    return policy.eval()
+
+
+def requests_of(given: argparse.Namespace, rows: int, group: int, tokens: int) -> list[Request]:
+    """Rows of random prompts."""
+    generator = torch.Generator().manual_seed(0)
+    prompts = [
+        tuple(torch.randint(8, 1000, (given.prompt,), generator=generator).tolist()) for _ in range(rows // group)
+    ]
+    return [Request(row, prompts[row // group], row, tokens) for row in range(rows)]
