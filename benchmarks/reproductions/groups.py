@@ -1,0 +1,90 @@
+"""Document 002: GRPO with groups of 2 to 16, how many of them teach nothing, and importance weights on and off.
+
+Every rollout has 128 completions, as the document's; the larger the groups, the fewer the problems. Rows that are stale
+come from four epochs on one rollout: after the first update another policy sampled them than the one that learns.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from algorithms import TOKENIZER
+
+from lit_rl.data import Basics
+from lit_rl.models import CausalLM
+from lit_rl.modules import GRPO, Objective
+from lit_rl.modules.objective import LossName
+from lit_rl.rewards import TestsReward
+from lit_rl.types import Sampling
+from reproductions.learning import Seen, imitate, learn, measured, shared
+from reproductions.part import Case, Numbers, Part
+
+COMPLETIONS, MAX_TOKENS = 128, 40
+EQUAL = "group/zero_advantage_fraction"
+
+
+def task(seed: int, batch_size: int) -> Basics:
+    return Basics(batch_size=batch_size, num_train_problems=2080, num_validation_problems=260, seed=seed)
+
+
+def prepare(folder: Path, updates: int = 400) -> None:
+    """Imitate demonstrations of which 60% carry a bug."""
+    imitate(folder, task(0, batch_size=32), TOKENIZER, updates)
+
+
+def run(
+    seed: int,
+    folder: Path,
+    group: int = 8,
+    num_epochs: int = 1,
+    loss: LossName = "importance_sampling",
+    rollouts: int = 20,
+) -> Numbers:
+    """Train from the imitation with bare deviations from the group's mean, as the document does."""
+    policy, seen = CausalLM(str(folder.parent / "start")), Seen(EQUAL)
+    module = GRPO(
+        policy,
+        sampling=Sampling(num_samples=group, max_tokens=MAX_TOKENS),
+        rewards=[TestsReward()],
+        scale_by="none",
+        objective=Objective(loss=loss),
+        num_epochs=num_epochs,
+        **shared(seed, rollouts, lr=6e-4),
+    )
+    learn(module, task(seed, COMPLETIONS // group), folder, seen)
+    problems = task(seed, 1).problems("validation")
+    return {
+        "equal_first": seen.first(EQUAL),
+        "equal_last": seen.last(EQUAL),
+        "greedy": measured(policy, problems, MAX_TOKENS).pass_at[1],
+        "sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1],
+    }
+
+
+def start(seed: int, folder: Path) -> Numbers:
+    """The imitation as it is."""
+    policy, problems = CausalLM(str(folder.parent / "start")), task(seed, 1).problems("validation")
+    return {
+        "greedy": measured(policy, problems, MAX_TOKENS).pass_at[1],
+        "sampled": measured(policy, problems, MAX_TOKENS, temperature=1.0).pass_at[1],
+    }
+
+
+PART = Part(
+    name="groups",
+    prepare=prepare,
+    cases=(
+        Case("imitation", start, seeded=False),
+        *(Case(f"groups of {group}", partial(run, group=group)) for group in (2, 4, 8, 16)),
+        Case("groups of 8, four epochs, weighed", partial(run, num_epochs=4)),
+        Case("groups of 8, four epochs, not weighed", partial(run, num_epochs=4, loss="naive")),
+    ),
+    columns={
+        "equal_first": "groups of equal rewards, first 5 rollouts",
+        "equal_last": "last 5",
+        "greedy": "greedy pass@1",
+        "sampled": "sampled pass@1",
+    },
+    digits={"greedy": 3, "sampled": 3},
+)

@@ -1,0 +1,129 @@
+"""What a part of ``benchmarks/reproduce.py`` is: cases to run, and a table made of their numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+Numbers = Mapping[str, float]
+"""What a case measured, by name; all of them numbers, so that seeds can be averaged."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run.
+
+    Args:
+        name: of the row in the table.
+        run: takes a seed and a folder of its own, returns what was measured. A module's function or a ``partial`` of
+            one, since it runs in a process of its own.
+        theirs: what the document reports for it, by the names of the numbers.
+        seeded: whether another seed gives other numbers; else it runs with the first seed only.
+    """
+
+    name: str
+    run: Callable[[int, Path], Numbers]
+    theirs: Mapping[str, float] | None = None
+    seeded: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """An experiment of one of the documents, and ours beside it.
+
+    Args:
+        name: on the command line, and of its marks on the page.
+        cases: to run, with each seed.
+        columns: headings of the table, by the numbers' names; others are not shown.
+        prepare: makes what all cases begin with, in the folder that holds theirs. It runs before them, once.
+        digits: of these numbers, by their names; 2 where nothing is said.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    columns: Mapping[str, str]
+    prepare: Callable[[Path], object] | None = None
+    digits: Mapping[str, int] | None = None
+
+    def table(self, results: Mapping[str, Sequence[Numbers]]) -> str:
+        """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets."""
+        lines = ["| | " + " | ".join(self.columns.values()) + " | seeds |", "|---" * (len(self.columns) + 2) + "|"]
+        for case in self.cases:
+            of_case = results.get(case.name, [])
+            cells = [self._cell(case, name, of_case) for name in self.columns]
+            lines.append(f"| {case.name} | " + " | ".join(cells) + f" | {len(of_case)} |")
+        return "\n".join(lines) + "\n"
+
+    def _cell(self, case: Case, name: str, numbers: Sequence[Numbers]) -> str:
+        digits = (self.digits or {}).get(name, 2)
+        text = spread([one[name] for one in numbers if name in one], digits)
+        theirs = (case.theirs or {}).get(name)
+        return text if theirs is None else f"{text} ({theirs:.{digits}f})"
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean and standard deviation; a dash if nothing was measured.
+
+    Example:
+        >>> spread([1.0, 2.0], 1)
+        '1.5 ± 0.7'
+    """
+    if not values:
+        return "-"
+    return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+class Store:
+    """Results of finished cases, a line of JSON each, so that an interrupted run goes on.
+
+    Args:
+        path: of the file; need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def lines(self) -> list[dict[str, object]]:
+        """What is there; a line that was cut off is left out."""
+        found = []
+        for line in self.path.read_text().splitlines() if self.path.exists() else []:
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                continue
+        return found
+
+    def done(self) -> set[tuple[str, str, int]]:
+        """Part, case and seed of what has finished."""
+        return {(str(line["part"]), str(line["case"]), int(str(line["seed"]))) for line in self.lines()}
+
+    def add(self, part: str, case: str, seed: int, cpu_seconds: float, numbers: Numbers) -> None:
+        """Append a result."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = {
+            "part": part,
+            "case": case,
+            "seed": seed,
+            "cpu_seconds": round(cpu_seconds, 1),
+            "numbers": dict(numbers),
+        }
+        text = self.path.read_bytes() if self.path.exists() else b""
+        with self.path.open("ab") as file:
+            file.write((b"\n" if text and not text.endswith(b"\n") else b"") + json.dumps(line).encode() + b"\n")
+
+    def of_part(self, part: str, seeds: Iterable[int]) -> dict[str, list[Numbers]]:
+        """Numbers by case, in the order of the seeds; of a case that ran twice the later one."""
+        lines = {(str(line["case"]), int(str(line["seed"]))): line for line in self.lines() if line["part"] == part}
+        wanted: list[int] = list(seeds)
+        found: dict[str, list[Numbers]] = {}
+        for (case, seed), line in sorted(lines.items(), key=lambda item: item[0][1]):
+            if seed in wanted:
+                found.setdefault(case, []).append(line["numbers"])  # type: ignore[arg-type]
+        return found
+
+    def cpu_seconds(self, part: str) -> float:
+        """CPU seconds of all cases of a part."""
+        return sum(float(str(line["cpu_seconds"])) for line in self.lines() if line["part"] == part)

@@ -1,0 +1,89 @@
+"""Seed document 004: sorting three numbers with four kinds of deltas and three losses, and what solves it."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_rl.data import Sorting
+from lit_rl.data.sorting import PROMPTS, sorting_problem
+from lit_rl.models import Policy, SortingPolicy
+from lit_rl.modules import REINFORCE, Objective
+from lit_rl.rewards import SortingReward
+from lit_rl.simulators.toy_worlds import sort_distance, sort_inclusion_ordering
+from lit_rl.types import Sampling
+from reproductions.learning import learn
+from reproductions.part import Case, Numbers, Part
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "naive": {"loss": "naive"},
+    "unclipped": {"loss": "unclipped"},
+    "clipped": {"loss": "clipped", "clip_low": 0.01, "clip_high": 0.01},
+}
+POINTS: dict[str, Any] = {"sort_inclusion_ordering": (5, sort_inclusion_ordering), "sort_distance": (3, sort_distance)}
+DELTAS = ("rewards", "centered_rewards", "normalized_rewards", "max_rewards")
+
+
+def run(
+    seed: int,
+    folder: Path,
+    deltas: Any = "centered_rewards",
+    loss: str = "naive",
+    kind: Any = "sort_inclusion_ordering",
+    embedding_std: float = 1.0,
+    num_samples: int = 10,
+    max_rollouts: int = 100,
+) -> Numbers:
+    """The lecture's run: 100 rollouts, ten steps of Adam on each; rewards and sorted answers after it."""
+    module = REINFORCE(
+        SortingPolicy(embedding_std=embedding_std, init_seed=seed),
+        deltas=deltas,
+        objective=Objective(**LOSSES[loss]),
+        sampling=Sampling(num_samples=num_samples, max_tokens=3),
+        rewards=[SortingReward(kind=kind)],
+        optimizer=partial(torch.optim.Adam, lr=1e-3),
+        gradient_clip_norm=None,
+        num_epochs=10,
+        max_rollouts=max_rollouts,
+        seed=seed,
+    )
+    learn(module, Sorting(), folder)
+    greedy, sampled = answers(module.policy, temperature=0.0), answers(module.policy, num_samples=200)
+    largest, points = POINTS[kind]
+    return {
+        "reward": sum(points(prompt, answer) for prompt, answer in sampled) / len(sampled) / largest,
+        "sorted": sum(answer == sorted(prompt) for prompt, answer in sampled) / len(sampled),
+        "sorted_greedy": sum(answer == sorted(prompt) for prompt, answer in greedy) / len(greedy),
+    }
+
+
+def answers(policy: Policy, temperature: float = 1.0, num_samples: int = 1) -> list[tuple[list[int], list[int]]]:
+    """Prompts and what the policy answers."""
+    prompts = [list(prompt) for prompt in PROMPTS for _ in range(num_samples)]
+    sampling = Sampling(temperature=temperature, num_samples=num_samples, max_tokens=3)
+    texts = policy.complete([sorting_problem(prompt) for prompt in PROMPTS], sampling)
+    return [(prompt, [int(word) for word in text.split()]) for prompt, text in zip(prompts, texts, strict=True)]
+
+
+def case(name: str, **options: Any) -> Case:
+    """A case of this part."""
+    return Case(name, partial(run, **options))
+
+
+PART = Part(
+    name="sorting",
+    cases=(
+        *(case(f"{deltas}, {loss}", deltas=deltas, loss=loss) for deltas in DELTAS for loss in LOSSES),
+        case("centered_rewards, naive, smaller first logits", embedding_std=0.3),
+        case("the same, the reward that counts right places", embedding_std=0.3, kind="sort_distance"),
+        case("centered_rewards, naive, the reward that counts right places", kind="sort_distance"),
+    ),
+    columns={
+        "reward": "reward, share of the largest",
+        "sorted": "sampled answers sorted",
+        "sorted_greedy": "greedy answers sorted",
+    },
+)

@@ -1,0 +1,69 @@
+"""Document 000, section 1: PPO in the smallest worlds, one cell with two actions and a corridor of five cells."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from lit_rl.data import Corridor
+from lit_rl.models import CorridorCritic, CorridorPolicy
+from lit_rl.modules import PPO
+from lit_rl.rewards import CorridorReward
+from lit_rl.types import Sampling
+from reproductions.learning import Seen, learn
+from reproductions.part import Case, Numbers, Part
+
+GAMMA = 0.9
+REWARD, STEPS, VALUE_LOSS = "reward/mean", "completion/length", "critic/value_loss"
+
+
+def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> Numbers:
+    """PPO with a critic; reward and value loss over the first and the last five rollouts, and the critic's error."""
+    policy, critic = CorridorPolicy(num_cells, init_seed=seed), CorridorCritic(num_cells)
+    seen = Seen(REWARD, STEPS, VALUE_LOSS)
+    module = PPO(
+        policy,
+        critic=critic,
+        num_epochs=4,
+        gamma=GAMMA,
+        gae_lambda=0.95,
+        sampling=Sampling(num_samples=16, max_tokens=8 * num_cells if num_cells > 1 else 1),
+        gradient_clip_norm=None,
+        critic_gradient_clip_norm=None,
+        rewards=[CorridorReward()],
+        optimizer=partial(torch.optim.Adam, lr=0.05),
+        max_rollouts=max_rollouts,
+        seed=seed,
+    )
+    learn(module, Corridor(num_cells), folder, seen)
+    values = critic.weights.weight[1:, 0].tolist()
+    return {
+        "first_reward": seen.first(REWARD),
+        "last_reward": seen.last(REWARD),
+        "first_loss": seen.first(VALUE_LOSS),
+        "last_loss": seen.last(VALUE_LOSS),
+        "first_steps": seen.first(STEPS),
+        "last_steps": seen.last(STEPS),
+        "value_error": max(abs(value - GAMMA**steps) for steps, value in enumerate(values)),
+    }
+
+
+PART = Part(
+    name="worlds",
+    cases=(
+        Case("one cell, one step: a binary choice", partial(run, num_cells=1)),
+        Case("five cells", partial(run, num_cells=5)),
+    ),
+    columns={
+        "first_reward": "reward, first 5 rollouts",
+        "last_reward": "reward, last 5",
+        "first_steps": "steps, first 5",
+        "last_steps": "steps, last 5",
+        "first_loss": "value loss, first 5",
+        "last_loss": "value loss, last 5",
+        "value_error": "largest error of a value",
+    },
+    digits={"first_loss": 4, "last_loss": 4, "value_error": 3},
+)

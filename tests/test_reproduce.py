@@ -1,0 +1,132 @@
+"""The documents' experiments: the page shows the tables that the script writes, and cases measure what they show."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "experiments.md"
+NAMES = ("worlds", "code", "lengths", "groups", "robots", "sorting")
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[dict[str, Any]]:
+    """Parts of the benchmark by name."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from reproductions import PARTS
+
+    yield PARTS
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_the_page_has_a_place_for_every_part(parts: dict[str, Any]) -> None:
+    assert tuple(parts) == NAMES
+    marks = re.findall(r"<!-- measured: benchmarks/reproduce.py (\w+) -->", PAGE.read_text())
+    assert marks == list(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_of_the_page_is_what_the_script_writes(parts: dict[str, Any], name: str) -> None:
+    """Headings, rows and the shape of every cell; what stands in it is measured."""
+    part = parts[name]
+    text = PAGE.read_text().split(f"reproduce.py {name} -->\n")[1].split("<!-- end")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert rows[0] == ["", *part.columns.values(), "seeds"]
+    assert [row[0] for row in rows[2:]] == [case.name for case in part.cases]
+    for row, case in zip(rows[2:], part.cases, strict=True):
+        for cell, column in zip(row[1:-1], part.columns, strict=True):
+            assert re.fullmatch(r"-|[\d.]+( ± [\d.]+)?( \([\d.]+\))?", cell), (case.name, column, cell)
+        assert int(row[-1]) >= 1, f"{case.name} was not measured"
+    assert f"python benchmarks/reproduce.py {name} --seeds" in text
+
+
+@pytest.mark.parametrize("name", ["worlds", "sorting"])
+def test_a_case_measures_what_its_table_shows(parts: dict[str, Any], name: str, tmp_path: Path) -> None:
+    case = parts[name].cases[0]
+    numbers = partial(case.run, max_rollouts=2)(0, tmp_path)
+    assert set(parts[name].columns) <= set(numbers)
+
+
+def test_each_robot_family_has_a_mistake_that_fails(parts: dict[str, Any]) -> None:
+    from reproductions.robots import FAMILIES, task
+
+    from lit_rl.execution import Sandbox
+
+    problems = task(0).problems("train")[:FAMILIES]
+    programs = [f"{problem.program_prefix}{problem.fields['demonstration']}" for problem in problems]
+    with Sandbox(num_workers=2) as sandbox:
+        outcomes = sandbox.judge_many([(p, q.check) for p, q in zip(programs, problems, strict=True)])
+    found = [str(outcome.robot_verdict) for outcome in outcomes]
+    assert set(found) == {"python_error", "robot_execution_error", "completion_error"}
+
+
+def test_demonstrations_ramble_and_still_pass(parts: dict[str, Any]) -> None:
+    from reproductions.lengths import COMMENT, rambling
+
+    texts = [rambling("    return x\n", number) for number in range(5)]
+    assert sorted(text.count(COMMENT) for text in texts) == [0, 1, 2, 3, 4]
+    for text in texts:
+        found: dict[str, Any] = {}
+        exec(f"def f(x):\n{text}", found)
+        assert found["f"](3) == 3
+
+
+def test_an_interrupted_run_goes_on(parts: dict[str, Any], tmp_path: Path) -> None:
+    from reproductions.part import Store
+
+    store = Store(tmp_path / "results.jsonl")
+    store.add("a", "one", 0, 1.0, {"x": 1.0})
+    with store.path.open("a") as file:
+        file.write('{"part": "a", "ca')  # killed while writing
+    store.add("a", "one", 1, 2.0, {"x": 3.0})
+    assert store.done() == {("a", "one", 0), ("a", "one", 1)}
+    assert store.of_part("a", [0, 1]) == {"one": [{"x": 1.0}, {"x": 3.0}]}
+    assert store.cpu_seconds("a") == 3.0
+
+
+def test_a_table_has_means_spreads_and_the_documents_figures(parts: dict[str, Any]) -> None:
+    from reproductions.part import Case, Part
+
+    def nothing(seed: int, folder: Path) -> dict[str, float]:
+        return {}
+
+    part = Part("p", (Case("one", nothing, {"x": 0.5}), Case("two", nothing)), {"x": "X", "y": "Y"}, digits={"y": 1})
+    lines = part.table({"one": [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": 4.0}]}).splitlines()
+    assert lines[2:] == ["| one | 1.50 ± 0.71 (0.50) | 3.0 ± 1.4 | 2 |", "| two | - | - | 0 |"]
+
+
+def test_a_page_keeps_what_stands_around_the_marks(parts: dict[str, Any], tmp_path: Path) -> None:
+    from pages import END, begin, put_into
+
+    page = tmp_path / "page.md"
+    page.write_text(f"a\n{begin('x')}old\n{END}b\n{begin('y')}kept\n{END}c\n")
+    put_into(page, "new", "x")
+    assert page.read_text() == f"a\n{begin('x')}\nnew\n{END}b\n{begin('y')}kept\n{END}c\n"
+    with pytest.raises(ValueError, match="lacks the lines"):
+        put_into(page, "new", "z")
+
+
+def test_tables_are_written_to_files_and_page(parts: dict[str, Any], tmp_path: Path) -> None:
+    from pages import END, begin
+    from reproduce import write
+    from reproductions.part import Store
+
+    part = parts["worlds"]
+    page = tmp_path / "page.md"
+    page.write_text(f"{begin('benchmarks/reproduce.py worlds')}{END}")
+    for case in part.cases:
+        Store(tmp_path / "results.jsonl").add("worlds", case.name, 0, 1.0, dict.fromkeys(part.columns, 0.25))
+    write([part], [0], tmp_path, page)
+    assert "| five cells | 0.25 |" in page.read_text()
+    assert "| five cells | 0.25 |" in (tmp_path / "tables.md").read_text()
+    assert (
+        json.loads((tmp_path / "tables.json").read_text())["parts"]["worlds"]["five cells"][0]["first_reward"] == 0.25
+    )
