@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.bounds import require_at_least
+from lit_rl.callbacks.board import boards_of
 from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
 from lit_rl.rollout import FinishedRollout
 
@@ -74,9 +74,8 @@ class Diagnostics(pl.Callback):
         if diagnosis.details:
             _log.warning("%s", diagnosis.details)
             text += f"\n\n```\n{diagnosis.details}\n```"
-        for logger in trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
+        for logger in boards_of(trainer):
+            logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
 
     # -- state -----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 
 import lit_rl.cli
 from lit_rl import CausalLM
+from lit_rl.report import folders_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -66,4 +67,7 @@ def test_the_script_runs_and_goes_on_when_run_again(
     printed = capsys.readouterr().out
     assert printed.count("{1: 0.0}") == 2, "an untrained policy solves nothing"
     assert (tmp_path / "runs/mine/rollout_000001.ckpt").exists()
+    assert folders_of("runs/mine") == [Path("runs/mine/version_0")], "logs are where the checkpoints are"
+    lit_rl.cli.main(["show", "runs/mine", "--best"])
+    assert "reward" in capsys.readouterr().out
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "runs/mine/model").config.model_type == "qwen2"
