@@ -122,7 +122,9 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
         header["model-index"] = [_as_index(passes, config)]
     counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
     counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
-    rows = [f"| {metric} | {value:.4f} |" for metric, value in passes.items()]
+    rewards = {metric: value for metric, value in sorted(metrics.items()) if metric.endswith("reward/mean")}
+    # A task that runs no programs has no pass@k.
+    rows = [f"| {metric} | {value:.4f} |" for metric, value in (passes or rewards).items()]
     table = ["| metric | value |", "| --- | --- |", *rows] if rows else ["No validation ran before this checkpoint."]
     shown = {
         "model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}},
