@@ -15,6 +15,7 @@ import json
 import multiprocessing as mp
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -57,6 +58,13 @@ def work(part: Part, case: Case, seed: int, folder: Path) -> tuple[Numbers, floa
     return numbers, time.process_time() - started
 
 
+def end_with_workers(*_: object) -> None:
+    """Asked to stop: what is running would go on without this process."""
+    for worker in mp.active_children():
+        worker.terminate()
+    os._exit(143)
+
+
 def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: int) -> None:
     """Run what has not been run yet, several side by side."""
     store = Store(folder / "results.jsonl")
@@ -70,6 +78,7 @@ def run(parts: Sequence[Part], seeds: Sequence[int], folder: Path, processes: in
     ]
     waiting = {part.name: [one for one in missing if one[0] is part] for part in parts}
     started, finished = time.perf_counter(), 0
+    signal.signal(signal.SIGTERM, end_with_workers)
     # No fork: a copy of a process that has used torch's threads may hang.
     with ProcessPoolExecutor(processes, mp_context=mp.get_context("spawn")) as pool:
         running: dict[Future[Any], Part | tuple[Part, Case, int]] = {

@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.run_view import Rows, RunView, clock_text, headline, short_name
+from lit_rl.callbacks.run_view import Rows, RunView, clock_text
 
 
 def head_of(trainer: pl.Trainer, module: Any) -> Rows:
@@ -61,19 +61,8 @@ def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
     went = f"{number} {view.word}s in {clock_text(view.seconds)}" + (
         f", {view.done}{of} in all" if view.first or of else ""
     )
-    rows = [("done" if whole else "stopped", went), *measured(view), *checkpoints_of(trainer)]
+    rows = [("done" if whole else "stopped", went), *view.measured(), *checkpoints_of(trainer)]
     return [*rows, *logs_of(trainer), *next_of(trainer, module, whole)]
-
-
-def measured(view: RunView) -> Rows:
-    """First, last and best value of each metric that validation is judged by."""
-    rows = []
-    for name in headline(view.validations[-1][1] if view.validations else {}):
-        points = [(count, of_one[name]) for count, of_one in view.validations if name in of_one]
-        best = (min if "loss" in name else max)(points, key=lambda point: point[1])
-        text = f"{points[0][1]:.3f} > {points[-1][1]:.3f}" if len(points) > 1 else f"{points[0][1]:.3f}"
-        rows.append((short_name(name), f"{text}   best {best[1]:.3f} after {view.word} {best[0]}"))
-    return rows
 
 
 def checkpoints_of(trainer: pl.Trainer) -> Rows:

@@ -132,14 +132,20 @@ class RunView:
         )
 
     def curves(self) -> Rows:
-        """First, last and best value of what validation measures."""
+        """The first of :meth:`measured` as one entry of the screen."""
+        texts = [f"{name} {text}" for name, text in self.measured()[:_MOST_CURVES]]
+        return [("validated" if i == 0 else "", text) for i, text in enumerate(texts)]
+
+    def measured(self) -> Rows:
+        """First, last and best value of what validation measures, as far as this start of the run has seen it."""
         rows = []
-        for name in headline(self.validations[-1][1] if self.validations else {})[:_MOST_CURVES]:
+        for name in headline(self.validations[-1][1] if self.validations else {}):
             points = [(count, of_one[name]) for count, of_one in self.validations if name in of_one]
-            best = max(points, key=lambda point: point[1]) if "loss" not in name else min(points, key=lambda p: p[1])
-            text = f"{points[-1][1]:.3f}" if len(points) == 1 else f"{points[0][1]:.3f} > {points[-1][1]:.3f}"
-            rows.append(("", f"{short_name(name)} {text}   best {best[1]:.3f} after {best[0]}"))
-        return [("validated" if i == 0 else "", text) for i, (_, text) in enumerate(rows)]
+            count, best = (min if "loss" in name else max)(points, key=lambda point: point[1])
+            text = f"{points[0][1]:.3f} > {points[-1][1]:.3f}" if len(points) > 1 else f"{points[0][1]:.3f}"
+            resumed = f", resumed after {self.first}" if self.first else ""
+            rows.append((short_name(name), f"{text}   best {best:.3f} after {self.word} {count}{resumed}"))
+        return rows
 
     # -- a log file ----------------------------------------------------------------------------------------
 

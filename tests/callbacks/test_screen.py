@@ -83,7 +83,7 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     assert "sampling 96 of 128 rows, 0 judged, 500 tokens/s" in text
     assert "0.812 (last 1: 0.812)   std 0.39" in text
     assert "passed 81%  wrong answer 15%  exception 4%" in text and "timed out" not in text
-    assert "greedy pass@1 0.185 > 0.850   best 0.862 after 60" in text
+    assert "greedy pass@1 0.185 > 0.850   best 0.862 after rollout 60" in text
     assert "…" not in text
 
 
@@ -127,6 +127,14 @@ def test_time_left_counts_from_where_this_start_began() -> None:
     view.begin(0, None)
     view.finish(3, METRICS)
     assert view.place() == "3   0:00 gone" and "left" not in view.line()
+
+
+def test_a_resumed_run_says_since_when_its_best_value_counts() -> None:
+    view, *_ = a_view()
+    view.begin(6, 8)
+    view.done = 8
+    view.validated({"val/greedy/pass@1": 0.2})
+    assert view.measured() == [("greedy pass@1", "0.200   best 0.200 after rollout 8, resumed after 6")]
 
 
 def test_durations_are_told_as_clocks_do() -> None:
