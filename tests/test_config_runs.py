@@ -146,7 +146,7 @@ BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics
 BASICS += ["basics_repair_sft", "basics_repair_grpo"]
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
 SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
-REAL = ["real/grpo_lora", "real/grpo", "real/ppo"]
+REAL = ["real/sft_lora", "real/grpo_lora", "real/grpo", "real/ppo"]
 OTHERS = [*BASICS, *SORTING, *REAL, "corridor_ppo", "mbpp_grpo", "mbpp_stories_sft", "mbpp_stories_ppo_dense"]
 
 
