@@ -209,7 +209,8 @@ def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier):
 
 
 TRAINER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job begins without
 from lit_rl.execution import Sandbox, StdioTests
 with Sandbox(num_workers=2, temporary_folder=sys.argv[1]) as sandbox:
     busy = ("open('x', 'w').write('y')\\nwhile True: pass", StdioTests((("", ""),), timeout_seconds=60))
