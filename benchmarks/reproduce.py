@@ -5,7 +5,8 @@
 
 Two cases run side by side, each in a process of its own with one thread. Each finished case and seed is a line of
 ``results.jsonl`` in the folder, so a run that was interrupted goes on where it was. A table for each part goes to the
-screen, to ``tables.md`` and ``tables.json`` in the folder and, with --page, between its marks on a Markdown page.
+screen, to ``tables.md`` and ``tables.json`` in the folder and, with --page, between its marks on a Markdown page; a
+picture of it goes to ``pictures`` beside them.
 """
 
 from __future__ import annotations
@@ -108,13 +109,18 @@ def write(parts: Sequence[Part], seeds: Sequence[int], folder: Path, page: Path 
     machine = f"{os.cpu_count()} cores of {platform.machine()}, torch {torch.__version__.partition('+')[0]}"
     tables, numbers = [], {}
     for part in parts:
-        results = store.of_part(part.name, seeds)
+        found = store.of_part(part.name, seeds)
+        results = {case.name: found[case.name] for case in part.cases if case.name in found}
         seconds = store.cpu_seconds(part.name)
         note = (
             f"`python benchmarks/reproduce.py {part.name} --seeds {' '.join(map(str, seeds))}`, "
             f"{datetime.now(UTC):%Y-%m-%d}, {machine}; {seconds:.0f} CPU seconds of training."
         )
         text = f"{part.table(results)}\n{note}\n"
+        if part.picture is not None:
+            pictures = (folder if page is None else page.parent) / "pictures"
+            part.picture.write(results, pictures / f"experiments_{part.name}.svg")
+            text += f"\n![{part.picture.says}](pictures/experiments_{part.name}.svg)\n"
         tables.append(f"## {part.name}\n\n{text}")
         numbers[part.name] = results
         print(f"\n{part.name}\n\n{text}")

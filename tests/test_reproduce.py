@@ -130,3 +130,25 @@ def test_tables_are_written_to_files_and_page(parts: dict[str, Any], tmp_path: P
     assert (
         json.loads((tmp_path / "tables.json").read_text())["parts"]["worlds"]["five cells"][0]["first_reward"] == 0.25
     )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_picture_shows_every_case_and_is_the_same_each_time(parts: dict[str, Any], name: str, tmp_path: Path) -> None:
+    part = parts[name]
+    numbers = dict.fromkeys(part.columns, 0.5) | {"reward": [0.1, 0.2], "loss": [0.2, 0.1]}
+    if name == "sorting":
+        numbers["reward"] = 0.5
+    results = {case.name: [numbers, numbers] for case in part.cases}
+    for path in (tmp_path / "first.svg", tmp_path / "second.svg"):
+        part.picture.write(results, path)
+    drawn = (tmp_path / "first.svg").read_text()
+    assert drawn == (tmp_path / "second.svg").read_text()
+    missing = [case.name for case in part.cases if f"<!-- {case.name} -->" not in drawn]
+    assert not missing
+
+
+def test_results_that_are_not_there_leave_a_picture_empty(parts: dict[str, Any], tmp_path: Path) -> None:
+    """An earlier version's results have no curves, and an interrupted run not every case."""
+    parts["worlds"].picture.write({"five cells": [{"first_reward": 0.5}]}, tmp_path / "worlds.svg")
+    parts["groups"].picture.write({}, tmp_path / "groups.svg")
+    assert (tmp_path / "groups.svg").stat().st_size > 0

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lit_rl.data import CodeCompletion
 from lit_rl.data.code_completion import SHIPPED_PLACES, split_lines
 from lit_rl.execution import Sandbox
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, bars
 
-FILLS = ("nothing", "line_before", "not_cpp", "masked")
+COLUMNS = {
+    "nothing": "filled with nothing",
+    "line_before": "with the line before once more",
+    "not_cpp": "with what is not C++",
+    "masked": "with the masked lines",
+}
 
 
 def run(seed: int, folder: Path, place: str) -> Numbers:
@@ -21,8 +28,16 @@ def run(seed: int, folder: Path, place: str) -> Numbers:
     before, _, _ = split_lines(task.tree / SHIPPED_PLACES[number].file, SHIPPED_PLACES[number])
     texts = {"nothing": "\n", "line_before": before[-1] + "\n", "not_cpp": "not C++\n", "masked": problem.reference}
     with Sandbox() as sandbox:
-        outcomes = sandbox.judge_many([(str(texts[name]), problem.check) for name in FILLS])
-    return {name: outcome.scores["total"] for name, outcome in zip(FILLS, outcomes, strict=True)}
+        outcomes = sandbox.judge_many([(str(texts[name]), problem.check) for name in COLUMNS])
+    return {name: outcome.scores["total"] for name, outcome in zip(COLUMNS, outcomes, strict=True)}
+
+
+def draw(figure: Any, results: Results) -> None:
+    """Scores of each place by what it was filled with."""
+    axes = figure.subplots()
+    bars(axes, results, {case: case for case in results}, COLUMNS)
+    axes.set_xlabel("score")
+    figure.legend(loc="outside right upper")
 
 
 PART = Part(
@@ -33,11 +48,7 @@ PART = Part(
         )
         for place in SHIPPED_PLACES
     ),
-    columns={
-        "nothing": "filled with nothing",
-        "line_before": "with the line before once more",
-        "not_cpp": "with what is not C++",
-        "masked": "with the masked lines",
-    },
-    digits=dict.fromkeys(FILLS, 4),
+    columns=COLUMNS,
+    digits=dict.fromkeys(COLUMNS, 4),
+    picture=Picture("Score of each place by what it was filled with", draw, height=4),
 )

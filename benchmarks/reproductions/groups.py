@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from algorithms import TOKENIZER
 
@@ -19,6 +20,7 @@ from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, bars, middle
 
 COMPLETIONS, MAX_TOKENS = 128, 40
 EQUAL = "group/zero_advantage_fraction"
@@ -71,12 +73,31 @@ def start(seed: int, folder: Path) -> Numbers:
     }
 
 
+SIZES = (2, 4, 8, 16)
+
+
+def draw(figure: Any, results: Results) -> None:
+    """Groups of equal rewards against the size of groups, and pass@1 of all cases."""
+    left, right = figure.subplots(1, 2)
+    for number, label in {"equal_first": "first 5 rollouts", "equal_last": "last 5 rollouts"}.items():
+        found = [middle(results, f"groups of {size}", number) for size in SIZES]
+        left.errorbar(SIZES, *zip(*found, strict=True), marker="o", capsize=2, label=label)
+    left.set_xscale("log", base=2)
+    left.set_xticks(SIZES, [str(size) for size in SIZES])
+    left.set_xlabel("completions in a group")
+    left.set_title("groups of equal rewards")
+    left.legend()
+    bars(right, results, {case: case for case in results}, {"greedy": "greedy", "sampled": "sampled"})
+    right.set_title("pass@1")
+    right.legend(loc="upper right")
+
+
 PART = Part(
     name="groups",
     prepare=prepare,
     cases=(
         Case("imitation", start, seeded=False),
-        *(Case(f"groups of {group}", partial(run, group=group)) for group in (2, 4, 8, 16)),
+        *(Case(f"groups of {group}", partial(run, group=group)) for group in SIZES),
         Case("groups of 8, four epochs, weighed", partial(run, num_epochs=4)),
         Case("groups of 8, four epochs, not weighed", partial(run, num_epochs=4, loss="naive")),
     ),
@@ -87,4 +108,5 @@ PART = Part(
         "sampled": "sampled pass@1",
     },
     digits={"greedy": 3, "sampled": 3},
+    picture=Picture("Share of groups with equal rewards by their size, and pass@1 of all cases", draw),
 )

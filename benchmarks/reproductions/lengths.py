@@ -24,6 +24,7 @@ from lit_rl.rewards import LengthPenalty, RewardTerm, TestsReward
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, length, measured, shared
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, points
 
 MAX_TOKENS, SCALE = 64, 5
 COMMENT = "\n    # and that is all"
@@ -110,6 +111,17 @@ def case(name: str, algorithm: str, alpha: float, pass_at: float, tokens: float,
     return Case(name, partial(run, algorithm=algorithm, alpha=alpha), theirs, seeded)
 
 
+def draw(figure: Any, results: Results) -> None:
+    """Pass@1 against length, of greedy and of sampled completions."""
+    kinds = {"greedy": "greedy completions", "sampled": "sampled completions"}
+    for axes, (number, title) in zip(figure.subplots(1, 2), kinds.items(), strict=True):
+        points(axes, results, {case: case for case in results}, f"{number}_length", number)
+        axes.set_title(title)
+        axes.set_xlabel("mean length in tokens")
+        axes.set_ylabel("pass@1")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")
+
+
 PART = Part(
     name="lengths",
     prepare=prepare,
@@ -130,4 +142,5 @@ PART = Part(
         "sampled_length": "tokens",
     },
     digits={"greedy": 3, "sampled": 3, "greedy_length": 1, "sampled_length": 1},
+    picture=Picture("Pass@1 against mean length, by algorithm and penalty", draw),
 )

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
-Numbers = Mapping[str, float]
-"""What a case measured, by name; all of them numbers, so that seeds can be averaged."""
+from reproductions.pictures import Picture, Value
+
+Numbers = Mapping[str, Value]
+"""What a case measured, by name: numbers, which can be averaged over seeds, and curves with one value per rollout."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Part:
         columns: headings of the table, by the numbers' names; others are not shown.
         prepare: makes what all cases begin with, in the folder that holds theirs. It runs before them, once.
         digits: of these numbers, by their names; 2 where nothing is said.
+        picture: of its results.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Part:
     columns: Mapping[str, str]
     prepare: Callable[[Path], object] | None = None
     digits: Mapping[str, int] | None = None
+    picture: Picture | None = None
 
     def table(self, results: Mapping[str, Sequence[Numbers]]) -> str:
         """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets."""
@@ -59,7 +63,7 @@ class Part:
 
     def _cell(self, case: Case, name: str, numbers: Sequence[Numbers]) -> str:
         digits = (self.digits or {}).get(name, 2)
-        text = spread([one[name] for one in numbers if name in one], digits)
+        text = spread([float(one[name]) for one in numbers if name in one], digits)  # type: ignore[arg-type]
         theirs = (case.theirs or {}).get(name)
         return text if theirs is None else f"{text} ({theirs:.{digits}f})"
 

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from lit_rl.data import RobotTasks
 from lit_rl.data.basics_tokens import build_tokenizer
@@ -23,6 +24,7 @@ from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, bars
 
 MAX_TOKENS, BUG_SHARE, NUM_MEASURED = 96, 0.6, 140
 FAMILIES = 7
@@ -131,6 +133,24 @@ def theirs(python: int, simulation: int, completion: int, success: int) -> dict[
     return {"python": python, "simulation": simulation, "completion": completion, "success": success}
 
 
+COLUMNS = {
+    "python": "Python errors",
+    "simulation": "simulation errors",
+    "completion": "completion errors",
+    "success": "successes",
+    "sampled": "sampled successes",
+}
+
+
+def draw(figure: Any, results: Results) -> None:
+    """How greedy programs end, in every case."""
+    axes = figure.subplots()
+    kinds = {name: label for name, label in COLUMNS.items() if name in KINDS}
+    bars(axes, results, {case: case for case in results}, kinds, stacked=True)
+    axes.set_xlabel("greedy programs, of 80")
+    figure.legend(loc="outside right upper")
+
+
 PART = Part(
     name="robots",
     prepare=prepare,
@@ -141,12 +161,7 @@ PART = Part(
         Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
         Case("the same with syntax and lint terms", partial(run, credit="tokens", dense=True), theirs(11, 28, 27, 14)),
     ),
-    columns={
-        "python": "Python errors",
-        "simulation": "simulation errors",
-        "completion": "completion errors",
-        "success": "successes",
-        "sampled": "sampled successes",
-    },
+    columns=COLUMNS,
     digits={"python": 1, "simulation": 1, "completion": 1, "success": 1},
+    picture=Picture("How greedy programs end before and after training", draw, height=2.4),
 )

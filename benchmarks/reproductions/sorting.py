@@ -17,6 +17,7 @@ from lit_rl.simulators.toy_worlds import sort_distance, sort_inclusion_ordering
 from lit_rl.types import Sampling
 from reproductions.learning import learn
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, bars
 
 LOSSES: dict[str, dict[str, Any]] = {
     "naive": {"loss": "naive"},
@@ -73,6 +74,14 @@ def case(name: str, **options: Any) -> Case:
     return Case(name, partial(run, **options))
 
 
+def draw(figure: Any, results: Results) -> None:
+    """The share of the largest reward that each case reaches."""
+    axes = figure.subplots()
+    bars(axes, results, {case: case for case in results}, {"reward": "reward", "sorted": "sampled answers sorted"})
+    axes.set_xlabel("share of the largest reward, and of answers that are sorted")
+    figure.legend(loc="outside right upper")
+
+
 PART = Part(
     name="sorting",
     cases=(
@@ -86,4 +95,5 @@ PART = Part(
         "sorted": "sampled answers sorted",
         "sorted_greedy": "greedy answers sorted",
     },
+    picture=Picture("Reward and share of sorted answers in every case", draw, height=5),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,8 +15,10 @@ from lit_rl.rewards import CorridorReward
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, learn
 from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, curves
 
 GAMMA = 0.9
+CURVES = {"reward": "mean reward", "loss": "value loss"}
 REWARD, STEPS, VALUE_LOSS = "reward/mean", "completion/length", "critic/value_loss"
 
 
@@ -46,8 +49,19 @@ def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> 
         "last_loss": seen.last(VALUE_LOSS),
         "first_steps": seen.first(STEPS),
         "last_steps": seen.last(STEPS),
+        "reward": seen.values[REWARD],
+        "loss": seen.values[VALUE_LOSS],
         "value_error": max(abs(value - GAMMA**steps) for steps, value in enumerate(values)),
     }
+
+
+def draw(figure: Any, results: Results) -> None:
+    """Reward and value loss over rollouts."""
+    for axes, (number, title) in zip(figure.subplots(1, 2), CURVES.items(), strict=True):
+        curves(axes, results, {case: case for case in results}, number)
+        axes.set_title(title)
+    axes.set_yscale("log")
+    axes.legend()
 
 
 PART = Part(
@@ -66,4 +80,5 @@ PART = Part(
         "value_error": "largest error of a value",
     },
     digits={"first_loss": 4, "last_loss": 4, "value_error": 3},
+    picture=Picture("Reward and value loss over the rollouts in both worlds", draw),
 )
