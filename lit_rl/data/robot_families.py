@@ -7,9 +7,9 @@ program that does it. The check language and the world are those of :mod:`lit_rl
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from lit_rl.data.roboeval_files import contains_all, contains_all_and_none
 from lit_rl.execution.checks import RobotTest
@@ -54,21 +54,49 @@ Formula = list[Any]
 
 
 @dataclass(frozen=True)
+class Names:
+    """What a task may be about. Tasks that share a world have different names."""
+
+    rooms: Sequence[str] = ROOMS
+    things: Sequence[str] = THINGS
+    people: Sequence[str] = PEOPLE
+
+
+ALL = Names()
+
+
+@dataclass(frozen=True)
 class RobotTask:
-    """An instruction, its tests, and a program that passes them."""
+    """An instruction, its tests, and a program that passes them.
+
+    Args:
+        instruction: what the robot should do.
+        tests: worlds and what must be true of the trace in each.
+        reference: a program that does it.
+        errands: the errands that a longer task consists of, see :mod:`lit_rl.data.robot_errands`.
+    """
 
     instruction: str
     tests: tuple[RobotTest, ...]
     reference: str
+    errands: tuple[Errand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A task that is part of a longer one, and the names that no other part uses."""
+
+    task: RobotTask
+    names: Names
 
 
 # --- families ---------------------------------------------------------------------------------------------
 
 
-def fetch(rng: random.Random) -> RobotTask:
+def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Bring a thing from one room to another."""
-    source, target, other = rng.sample(ROOMS, 3)
-    thing, decoy = rng.sample(THINGS, 2)
+    source, target, other = rng.sample(names.rooms, 3)
+    thing, decoy = rng.sample(names.things, 2)
     instruction = rng.choice(
         (
             f"Bring the {thing} from the {source} to the {target}.",
@@ -85,10 +113,10 @@ def fetch(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, _tests(worlds, check), reference)
 
 
-def search(rng: random.Random) -> RobotTask:
+def search(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Find out in which of three rooms a thing is, and report."""
-    rooms, other = rng.sample(ROOMS, 3), "cellar"
-    thing = rng.choice(THINGS)
+    rooms, other = rng.sample(names.rooms, 3), "cellar"
+    thing = rng.choice(names.things)
     listed = _listed(rooms)
     instruction = rng.choice(
         (
@@ -118,10 +146,10 @@ def search(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-def tell(rng: random.Random) -> RobotTask:
+def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Give a message to someone who may not be there."""
-    room, other = rng.sample(ROOMS, 2)
-    person = rng.choice(PEOPLE)
+    room, other = rng.sample(names.rooms, 2)
+    person = rng.choice(names.people)
     message, words = rng.choice(MESSAGES)
     instruction = rng.choice(
         (
@@ -152,10 +180,10 @@ def tell(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tests, reference)
 
 
-def relay(rng: random.Random) -> RobotTask:
+def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Ask someone to choose, and report the choice."""
-    room, other = rng.sample(ROOMS, 2)
-    person = rng.choice(PEOPLE)
+    room, other = rng.sample(names.rooms, 2)
+    person = rng.choice(names.people)
     first, second = rng.sample(rng.choice(CHOICES), 2)
     instruction = rng.choice(
         (
@@ -181,9 +209,9 @@ def relay(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-def patrol(rng: random.Random) -> RobotTask:
+def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Say something in every room but one."""
-    rooms = rng.sample(ROOMS, 4)
+    rooms = rng.sample(names.rooms, 4)
     skipped = rng.choice(rooms)
     instruction = rng.choice(
         (
@@ -205,10 +233,10 @@ def patrol(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-def count(rng: random.Random) -> RobotTask:
+def count(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Count the rooms that hold a thing."""
-    rooms = rng.sample(ROOMS, 3)
-    thing = rng.choice(THINGS)
+    rooms = rng.sample(names.rooms, 3)
+    thing = rng.choice(names.things)
     listed = _listed(rooms)
     instruction = rng.choice(
         (
@@ -239,10 +267,10 @@ def count(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-def deliver(rng: random.Random) -> RobotTask:
+def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
     """Ask whether someone needs a thing, and bring it only then."""
-    room, store = rng.sample(ROOMS, 2)
-    person, thing = rng.choice(PEOPLE), rng.choice(THINGS)
+    room, store = rng.sample(names.rooms, 2)
+    person, thing = rng.choice(names.people), rng.choice(names.things)
     instruction = rng.choice(
         (
             f"Ask {person} in the {room} if they need the {thing}. If so, bring it to them from the {store};"
@@ -257,7 +285,7 @@ def deliver(rng: random.Random) -> RobotTask:
     tests = []
     for answer in ("yes", "no"):
         world = _world([store, room], things={store: [thing]}, people={room: [(name, [answer])]})
-        after = carried if answer == "yes" else _all(_never(["Pick", ".*"]), _reports(["not needed"]))
+        after = carried if answer == "yes" else _all(_never(["Pick", thing]), _reports(["not needed"]))
         tests.append(_test(world, _all(asked, after)))
     reference = _program(
         "start = get_current_location()",
@@ -274,7 +302,15 @@ def deliver(rng: random.Random) -> RobotTask:
     return RobotTask(instruction, tuple(tests), reference)
 
 
-FAMILIES: tuple[Callable[[random.Random], RobotTask], ...] = (
+class Family(Protocol):
+    """Makes tasks of one kind."""
+
+    def __call__(self, rng: random.Random, names: Names = ALL) -> RobotTask:
+        """A task about some of these names."""
+        ...
+
+
+FAMILIES: tuple[Family, ...] = (
     fetch,
     search,
     tell,

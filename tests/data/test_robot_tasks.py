@@ -7,31 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.robot_programs import succeeds
 
 from lit_rl.data.roboeval_files import read_tasks
 from lit_rl.data.robot_families import FAMILIES, PEOPLE, ROOMS, THINGS
 from lit_rl.data.robot_tasks import RobotTasks, generate
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.simulators.robot_program import prepare
-from lit_rl.simulators.service_robot import FUNCTIONS, RobotError, ServiceRobot
-from lit_rl.simulators.trace_checks import conjuncts, holds, validate
+from lit_rl.simulators.service_robot import FUNCTIONS
+from lit_rl.simulators.trace_checks import conjuncts, validate
 
 TASKS = generate(4 * len(FAMILIES) * 5)
-
-
-def trace_of(program: str, state: dict) -> list:
-    """Run one of our own programs here; others run in the sandbox only."""
-    robot = ServiceRobot(state)
-    names = {name: getattr(robot, name) for name in FUNCTIONS}
-    exec(compile(prepare(program).source + "\n\ntask_program()", "reference", "exec"), names)
-    return robot.trace
-
-
-def succeeds(program: str, tests) -> bool:
-    try:
-        return all(holds(test.check, trace_of(program, test.state)) for test in tests)
-    except RobotError:
-        return False
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.instruction[:40])
