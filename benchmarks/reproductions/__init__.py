@@ -1,5 +1,6 @@
 """The parts of ``benchmarks/reproduce.py``, one file each."""
 
-from reproductions import code, groups, lengths, robots, sorting, worlds
+from reproductions import code, groups, lengths, mixed, pretrained, robots, sorting, worlds
 
-PARTS = {part.name: part for part in (worlds.PART, code.PART, lengths.PART, groups.PART, robots.PART, sorting.PART)}
+_IN_ORDER = (worlds, code, pretrained, lengths, groups, mixed, robots, sorting)
+PARTS = {module.PART.name: module.PART for module in _IN_ORDER}

@@ -89,7 +89,7 @@ def draw(figure: Any, results: Results) -> None:
     left.legend()
     bars(right, results, {case: case for case in results}, {"greedy": "greedy", "sampled": "sampled"})
     right.set_title("pass@1")
-    right.legend(loc="upper right")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside right upper")
 
 
 PART = Part(

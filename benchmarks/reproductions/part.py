@@ -43,6 +43,7 @@ class Part:
         prepare: makes what all cases begin with, in the folder that holds theirs. It runs before them, once.
         digits: of these numbers, by their names; 2 where nothing is said.
         picture: of its results.
+        needs: a Python package that holds its model, and that the development environment lacks.
     """
 
     name: str
@@ -51,9 +52,13 @@ class Part:
     prepare: Callable[[Path], object] | None = None
     digits: Mapping[str, int] | None = None
     picture: Picture | None = None
+    needs: str | None = None
 
     def table(self, results: Mapping[str, Sequence[Numbers]]) -> str:
-        """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets."""
+        """Markdown: a row per case, means and standard deviations over its seeds; the document's in brackets.
+
+        A number that not every seed has, such as the rollouts until a goal, says how many have it.
+        """
         lines = ["| | " + " | ".join(self.columns.values()) + " | seeds |", "|---" * (len(self.columns) + 2) + "|"]
         for case in self.cases:
             of_case = results.get(case.name, [])
@@ -63,7 +68,10 @@ class Part:
 
     def _cell(self, case: Case, name: str, numbers: Sequence[Numbers]) -> str:
         digits = (self.digits or {}).get(name, 2)
-        text = spread([float(one[name]) for one in numbers if name in one], digits)  # type: ignore[arg-type]
+        values = [float(one[name]) for one in numbers if name in one]  # type: ignore[arg-type]
+        text = spread(values, digits)
+        if 0 < len(values) < len(numbers):
+            text += f" in {len(values)} of {len(numbers)}"
         theirs = (case.theirs or {}).get(name)
         return text if theirs is None else f"{text} ({theirs:.{digits}f})"
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 Value = float | Sequence[float]
 Results = Mapping[str, Sequence[Mapping[str, Value]]]
-"""Numbers of each case, one mapping per seed; a sequence holds one value per rollout."""
+"""Numbers of each case, one mapping per seed; a sequence is a curve over rollouts."""
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#000000")
 """Okabe and Ito's, which colour-blind readers can tell apart."""
@@ -88,23 +88,25 @@ def bars(
             left = [begin + value for begin, (value, _) in zip(left, found, strict=True)]
     axes.set_yticks(range(len(cases)), list(cases.values()))
     axes.invert_yaxis()
+    axes.set_xlim(left=0)
 
 
-def curves(axes: Any, results: Results, cases: Mapping[str, str], number: str) -> None:
+def curves(axes: Any, results: Results, cases: Mapping[str, str], number: str, every: int = 1) -> None:
     """A number over rollouts: the mean over seeds, and a band from the lowest to the highest.
 
     Args:
         axes: to draw on.
         results: of the part.
         cases: labels, by the cases' names.
-        number: name of a sequence with one value per rollout.
+        number: name of a sequence.
+        every: rollouts from one of its values to the next.
     """
     for colour, (case, label) in zip(COLOURS, cases.items(), strict=False):
         lines: list[Any] = [one[number] for one in results.get(case, []) if number in one]
         if not lines:
             continue
         columns = list(zip(*lines, strict=False))
-        rollouts = range(1, len(columns) + 1)
+        rollouts = range(every, every * len(columns) + 1, every)
         axes.fill_between(rollouts, list(map(min, columns)), list(map(max, columns)), color=colour, alpha=0.2, lw=0)
         axes.plot(rollouts, list(map(mean, columns)), color=colour, label=label)
     axes.set_xlabel("rollout")

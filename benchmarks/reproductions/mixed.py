@@ -1,0 +1,106 @@
+"""Document 002 asks for problems that are neither too easy nor too hard: taking the others less often, measured.
+
+GRPO over several epochs of few problems; a problem whose last completions all passed, or all failed, comes a quarter
+as often. Greedy pass@1 on held-out problems is measured every five rollouts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+
+from lit_rl.data import Basics, PreferMixed
+from lit_rl.models import CausalLM
+from lit_rl.modules import GRPO
+from lit_rl.rewards import TestsReward
+from lit_rl.types import Problem, Sampling
+from reproductions.groups import EQUAL, MAX_TOKENS, prepare
+from reproductions.learning import Seen, learn, measured, shared
+from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, curves
+
+EVERY, GOALS = 5, (0.85, 0.9)
+
+
+class Measured(pl.Callback):
+    """Greedy pass@1 after every few rollouts.
+
+    Args:
+        policy: to measure.
+        problems: held-out ones.
+    """
+
+    def __init__(self, policy: CausalLM, problems: list[Problem]) -> None:
+        self.policy, self.problems = policy, problems
+        self.values: list[float] = []
+        self.rollouts = 0
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.rollouts += 1
+        if self.rollouts % EVERY == 0:
+            self.values.append(measured(self.policy, self.problems, MAX_TOKENS).pass_at[1])
+
+    def rollouts_to(self, goal: float) -> float | None:
+        """Rollouts until the goal was reached first."""
+        return next((EVERY * n for n, value in enumerate(self.values, 1) if value >= goal - 1e-9), None)
+
+
+def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = None, rollouts: int = 80) -> Numbers:
+    """Train from the imitation on this many problems, with and without preference."""
+    policy, equal = CausalLM(str(folder.parent / "start")), Seen(EQUAL)
+    data = Basics(
+        batch_size=16,
+        num_train_problems=problems,
+        num_validation_problems=260,
+        prefer=None if rarely is None else PreferMixed(rarely),
+        seed=seed,
+    )
+    module = GRPO(
+        policy,
+        sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
+        rewards=[TestsReward()],
+        **shared(seed, rollouts, lr=6e-4),
+    )
+    greedy = Measured(policy, data.problems("validation"))
+    learn(module, data, folder, equal, greedy)
+    reached = {f"to_{goal}": greedy.rollouts_to(goal) for goal in GOALS}
+    return {
+        **{name: value for name, value in reached.items() if value is not None},
+        "equal_first": equal.first(EQUAL, 8),
+        "equal_last": equal.last(EQUAL, 20),
+        "greedy": greedy.values[-1],
+        "curve": greedy.values,
+    }
+
+
+def draw(figure: Any, results: Results) -> None:
+    """Greedy pass@1 over rollouts."""
+    for axes, problems in zip(figure.subplots(1, 2, sharey=True), SIZES, strict=True):
+        cases = {case: case.partition(", ")[2] for case in results if case.startswith(f"{problems} problems")}
+        curves(axes, results, cases, "curve", every=EVERY)
+        axes.set_title(f"greedy pass@1, {problems} problems")
+    axes.legend()
+
+
+SIZES = (130, 260)
+PART = Part(
+    name="mixed",
+    prepare=partial(prepare, updates=600),
+    cases=tuple(
+        Case(f"{problems} problems, {name}", partial(run, problems=problems, rarely=rarely))
+        for problems in SIZES
+        for name, rarely in (("all alike", None), ("mixed preferred", 0.25))
+    ),
+    columns={
+        "to_0.85": "rollouts to 0.85",
+        "to_0.9": "to 0.9",
+        "greedy": "greedy pass@1 after 80",
+        "equal_first": "groups of equal rewards, first 8 rollouts",
+        "equal_last": "last 20",
+    },
+    digits={"to_0.85": 0, "to_0.9": 0, "greedy": 3},
+    picture=Picture("Greedy pass@1 over the rollouts with and without preference", draw),
+)
