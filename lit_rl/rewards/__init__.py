@@ -3,6 +3,7 @@
 from lit_rl.rewards.bleu import BleuReward
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.dataflow import DataflowReward
+from lit_rl.rewards.errands import ErrandsReward
 from lit_rl.rewards.format import FormatReward
 from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
 from lit_rl.rewards.length import LengthPenalty, OverlongPenalty
@@ -20,6 +21,7 @@ __all__ = [
     "Composite",
     "CorridorReward",
     "DataflowReward",
+    "ErrandsReward",
     "FormatReward",
     "Grader",
     "LLMJudgeReward",

@@ -1,0 +1,149 @@
+"""The share of errands that a program does, and the lines that are blamed for those that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.completions import batch, judged, problem
+
+from lit_rl.data import RobotTasks
+from lit_rl.execution import Sandbox
+from lit_rl.execution.checks import RobotTest, RobotWorlds
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.modules.credit import place_rewards
+from lit_rl.rewards import Composite, ErrandsReward, TermScore
+from lit_rl.types import Judgement
+
+PROBLEM = RobotTasks(num_train=1, num_validation=0, num_errands=3, form="completion").problems("train")[0]
+RELAY = """\
+    go_to("workshop")
+    answer = ask("Sven", "What would you like?", ["rye", "wheat"])
+    go_to(start)
+    say("Sven prefers " + answer)
+"""
+DELIVER = """\
+    go_to("garage")
+    if ask("Nadia", "Do you need the umbrella?", ["yes", "no"]) == "yes":
+        go_to("gallery")
+        pick("umbrella")
+        go_to("garage")
+        place("umbrella")
+    else:
+        go_to(start)
+        say("The umbrella is not needed")
+"""
+FETCH = """\
+    go_to("studio")
+    pick("globe")
+    go_to("library")
+    place("globe")
+"""
+HERE = "    start = get_current_location()\n"
+WHOLE = HERE + RELAY + DELIVER + FETCH
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(num_workers=1) as sandbox:
+        yield sandbox
+
+
+def judgement(sandbox: Sandbox, text: str) -> Judgement:
+    outcome = sandbox.judge_many([(PROBLEM.program_prefix + text, PROBLEM.check)])[0]
+    return judged(text, outcome, PROBLEM)
+
+
+def score(sandbox: Sandbox, text: str) -> TermScore:
+    return ErrandsReward().score(batch([text]), [judgement(sandbox, text)])[0]
+
+
+def blamed(text: str, found: TermScore) -> list[str]:
+    return [text.encode()[span.start : span.end].decode() for span in found.spans]
+
+
+def test_the_reference_is_what_the_tests_below_change() -> None:
+    assert PROBLEM.program_prefix + WHOLE == PROBLEM.reference
+
+
+def test_a_program_that_does_all_has_no_places(sandbox: Sandbox) -> None:
+    assert score(sandbox, WHOLE) == TermScore(1.0)
+
+
+@pytest.mark.parametrize(
+    ("errand", "line", "instead"),
+    [
+        pytest.param(RELAY, "    go_to(start)\n", "", id="first"),
+        pytest.param(DELIVER, "        go_to(start)\n", "", id="second, in one of its worlds"),
+        pytest.param(FETCH, '    place("globe")\n', "    answer = 3\n", id="last, to the end of the program"),
+    ],
+)
+def test_an_errand_that_is_not_done_is_blamed_on_its_lines(
+    sandbox: Sandbox, errand: str, line: str, instead: str
+) -> None:
+    wrong = errand.replace(line, instead)
+    text = WHOLE.replace(errand, wrong)
+    found = score(sandbox, text)
+    assert found.value == pytest.approx(2 / 3)
+    assert [span.value for span in found.spans] == pytest.approx([-1 / 3])
+    assert blamed(text, found) == [wrong.strip()]
+
+
+def test_each_of_two_is_blamed_on_its_own_lines(sandbox: Sandbox) -> None:
+    first, second = RELAY.replace("    go_to(start)\n", ""), DELIVER.replace("        go_to(start)\n", "")
+    text = HERE + first + second + FETCH
+    found = score(sandbox, text)
+    assert found.value == pytest.approx(1 / 3)
+    assert blamed(text, found) == [first.strip(), second.strip()]
+
+
+def test_the_line_where_a_program_broke_off_is_blamed_for_all_that_is_not_done(sandbox: Sandbox) -> None:
+    refused = WHOLE.replace('    go_to("workshop")\n', "")
+    found = score(sandbox, refused)
+    assert (found.value, [span.value for span in found.spans]) == (0.0, [-1.0])
+    assert blamed(refused, found) == [RELAY.splitlines()[1].strip()]
+    later = WHOLE.replace('    go_to("studio")\n', "")
+    found = score(sandbox, later)
+    assert [found.value, *(span.value for span in found.spans)] == pytest.approx([2 / 3, -1 / 3])
+    assert blamed(later, found) == ['pick("globe")']
+
+
+def test_an_errand_that_is_never_named_has_no_place(sandbox: Sandbox) -> None:
+    found = score(sandbox, HERE + RELAY + DELIVER)
+    assert found == TermScore(pytest.approx(2 / 3))
+
+
+def test_errands_between_each_others_lines_have_all_of_them(sandbox: Sandbox) -> None:
+    """Fetching before and after asking: its lines go from its first to its last."""
+    before, after = '    go_to("studio")\n', '    go_to("library")\n    say("globe")\n'
+    text = HERE + before + RELAY + after + DELIVER
+    assert blamed(text, score(sandbox, text)) == [(before + RELAY + after).strip()]
+
+
+def test_what_is_lost_lands_on_the_token_after_the_errand(sandbox: Sandbox) -> None:
+    wrong = RELAY.replace("    go_to(start)\n", "")
+    text = HERE + wrong + DELIVER + FETCH
+    completions = batch([text])
+    output = Composite([ErrandsReward()])(completions, [judgement(sandbox, text)])
+    placed = place_rewards(output, completions.completion_mask, "spans")[0]
+    after = len(HERE) + len(wrong.rstrip())  # a token a letter: the line break that ends the errand
+    assert {i: round(float(placed[i]), 6) for i in placed.nonzero()[:, 0].tolist()} == {
+        after: round(-1 / 3, 6),
+        len(text): 1.0,
+    }
+
+
+def test_no_program_does_nothing_and_a_failed_sandbox_says_nothing() -> None:
+    term = ErrandsReward()
+    assert term.score(batch([""]), [judged("", Outcome(Verdict.NO_PROGRAM), PROBLEM)]) == [TermScore(0.0)]
+    failed = term.score(batch(["x"]), [judged("x", Outcome(Verdict.INFRASTRUCTURE_FAILURE), PROBLEM)])
+    assert failed == [TermScore(None, reason="the sandbox failed")]
+
+
+def test_a_task_of_one_errand_is_refused() -> None:
+    one = problem(RobotWorlds((RobotTest({"locations": []}, False, []),)))
+    with pytest.raises(ValueError, match=r"needs a task of several errands: set .*num_errands to 2 or more"):
+        ErrandsReward().check_problem(one)
+    ErrandsReward().check_problem(PROBLEM)
+    unknown = ErrandsReward().score(batch(["x"]), [judged("x", Outcome(Verdict.PASSED), one)])[0]
+    assert unknown == TermScore(None, reason="the problem has no errands")
