@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.pytorch.cli import SaveConfigCallback
 
 from lit_rl.bounds import require_at_least
 from lit_rl.callbacks.board import boards_of
 from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
+from lit_rl.diagnosis.so_far import Where
 from lit_rl.rollout import FinishedRollout
 
 _log = logging.getLogger("lit_rl.diagnostics")
@@ -20,9 +24,10 @@ class Diagnostics(pl.Callback):
     """Names likely causes of a run that does not learn, each in one line with what to do.
 
     Looks at the numbers of the last ``patience`` rollouts after each rollout and each validation. A rule speaks once,
-    and again only after its condition was gone. What it says goes to the log (``lit_rl.diagnostics``) and to
-    TensorBoard's TEXT, and stays in :attr:`found`. It changes nothing and stops nothing. docs/monitoring.md has an
-    entry for each rule.
+    and again only after its condition was gone; what follows from another rule's condition is not said beside it. What
+    it says goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
+    ``lit-rl report`` and ``show`` have it; it stays in :attr:`found`, and in :attr:`open` as long as it holds. It
+    changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
 
     Args:
         patience: rollouts that a condition must hold; all rules look at means over these.
@@ -38,9 +43,15 @@ class Diagnostics(pl.Callback):
         self._run = RunSoFar(patience)
         self._spoken: set[str] = set()
 
+    @property
+    def open(self) -> list[Diagnosis]:
+        """What was said and still holds, in the order in which it was said."""
+        last = {one.rule: one for one in self.found}
+        return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
+
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look at the weights."""
-        self._run.begin(pl_module)
+        """Look at the weights, and where the run's files are; all ranks call."""
+        self._run.begin(pl_module, where_of(trainer))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
@@ -59,13 +70,22 @@ class Diagnostics(pl.Callback):
     def _look(self, trainer: pl.Trainer) -> None:
         if not self._run.is_known:
             return
+        messages = {rule.name: rule.look(self._run) for rule in self.rules}
+        held_back = {
+            name for rule in self.rules if messages[rule.name] or rule.suspects(self._run) for name in rule.explains
+        }
         for rule in self.rules:
-            message = rule.look(self._run)
-            if message and rule.name not in self._spoken and trainer.is_global_zero:
-                page = f" ({rule.page}#{rule.name})" if rule.page else ""
-                details = rule.details(self._run)
-                self._say(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
-            (self._spoken.add if message else self._spoken.discard)(rule.name)
+            message, known = messages[rule.name], rule.name in self._spoken
+            if message and not known and rule.name not in held_back:
+                self._spoken.add(rule.name)
+                if trainer.is_global_zero:
+                    page = f" ({rule.page}#{rule.name})" if rule.page else ""
+                    details = rule.details(self._run)
+                    self._say(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
+            elif known and not message:
+                self._spoken.discard(rule.name)
+                for record in records_of(trainer):
+                    record.end_diagnosis(self._run.rollout_step, rule.name)
 
     def _say(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
         self.found.append(diagnosis)
@@ -76,6 +96,8 @@ class Diagnostics(pl.Callback):
             text += f"\n\n```\n{diagnosis.details}\n```"
         for logger in boards_of(trainer):
             logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
+        for record in records_of(trainer):
+            record.begin_diagnosis(diagnosis.rollout, diagnosis.rule, diagnosis.message, diagnosis.details)
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -108,3 +130,20 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
     if unknown:
         raise ValueError(f"leave_out names {', '.join(unknown)}, which is no rule: there are {', '.join(by_name)}")
     return [rule for name, rule in by_name.items() if name not in leave_out]
+
+
+def records_of(trainer: Any) -> list[Any]:
+    """What writes the run's plain files, :class:`RunRecord`."""
+    return [callback for callback in trainer.callbacks if hasattr(callback, "begin_diagnosis")]
+
+
+def where_of(trainer: Any) -> Where:
+    """Commands and places for this run's messages; all ranks call."""
+    if getattr(trainer, "datamodule", None) is None:
+        return Where()
+    task = type(trainer.datamodule)
+    at = f"--data {task.__module__}.{task.__qualname__}"
+    if any(isinstance(callback, SaveConfigCallback) for callback in trainer.callbacks):
+        at = f"--config {shlex.quote(str(Path(trainer.log_dir or '.') / 'config.yaml'))}"
+    strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
+    return Where(f"lit-rl check-data {at}", strings)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.callbacks.completion_log import Decode
+from lit_rl.diagnosis.stop_strings import string_that_ended
 from lit_rl.execution.outcome import Outcome
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
@@ -81,6 +82,7 @@ def _plain_row(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode
                 "text": turn.text,
                 "spans": pack_spans(turn.token_bytes),
                 "stop_reason": str(turn.stop_reason),
+                "stop_string": string_that_ended(rollout, row, number, decode),
                 "message": _message(rollout, row, number, decode),
                 "outcome": plain_outcome(rollout.turn_judgements[row][number].outcome),
             }

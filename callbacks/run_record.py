@@ -12,6 +12,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.recorded_rows import ending, plain_rows
 from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.callbacks.row_lines import numbered, that_fit
@@ -31,10 +32,10 @@ class RunRecord(pl.Callback):
     that resumes from a checkpoint first drops what was recorded after it, so nothing appears twice. Rank 0 writes for
     all ranks.
 
-    ``metrics.jsonl`` has a line per rollout (per update, in a run without rollouts), one per validation, and one per
-    start that describes the run. ``rollouts.jsonl.gz`` has, for each rollout, how all programs ended, and some rows
-    in full: prompt, turns, program, verdict of each case, reward terms, and for each token its credit, advantage and
-    log-probabilities.
+    ``metrics.jsonl`` has a line per rollout (per update, in a run without rollouts), one per validation, one per
+    start that describes the run, and one where a diagnosis of :class:`Diagnostics` begins or ends.
+    ``rollouts.jsonl.gz`` has, for each rollout, how all programs ended, and some rows in full: prompt, turns, program,
+    verdict of each case, reward terms, and for each token its credit, advantage and log-probabilities.
 
     On by default in ``lit-rl fit`` and :class:`lit_rl.Trainer`: in the folder of the run's logger, or without a logger
     in that of :class:`Checkpointing`. A run with neither is not recorded.
@@ -68,7 +69,8 @@ class RunRecord(pl.Callback):
         self.num_rows = num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)
-        self._path: Path | None = None  # rank 0 alone knows it
+        self.path: Path | None = None
+        """Where it writes; known from the start of training on, on the first rank."""
         self._bytes = 0
 
     # -- where ---------------------------------------------------------------------------------------------
@@ -86,15 +88,15 @@ class RunRecord(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Resume where the checkpoint ends; write a line that describes the run."""
-        self._path = folder_of(trainer, self.folder) if trainer.is_global_zero else None
-        if self._path is None:
+        self.path = folder_of(trainer, self.folder) if trainer.is_global_zero else None
+        if self.path is None:
             return
-        self._path.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         name, count = clock(trainer, pl_module)
-        cut_after(self._path / METRICS_FILE, count)
-        self._bytes = cut_after(self._path / ROLLOUTS_FILE, count)
+        cut_after(self.path / METRICS_FILE, count)
+        self._bytes = cut_after(self.path / ROLLOUTS_FILE, count)
         append_line(
-            self._path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
+            self.path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
         )
 
     # -- numbers -------------------------------------------------------------------------------------------
@@ -116,10 +118,24 @@ class RunRecord(pl.Callback):
             self._write(trainer, pl_module, {k: v for k, v in logged.items() if k.startswith("val")})
 
     def _write(self, trainer: pl.Trainer, pl_module: pl.LightningModule, values: Mapping[str, Any]) -> None:
-        if self._path is not None and values:
+        if self.path is not None and values:
             name, count = clock(trainer, pl_module)
             line = {name: count, "time": time.time(), **{name: finite(float(value)) for name, value in values.items()}}
-            append_line(self._path / METRICS_FILE, line)
+            append_line(self.path / METRICS_FILE, line)
+
+    # -- diagnoses -----------------------------------------------------------------------------------------
+
+    def begin_diagnosis(self, rollout: int, rule: str, message: str, details: str) -> None:
+        """Write what was found, see :class:`lit_rl.diagnosis.Diagnosis`; the first rank writes."""
+        self._diagnosed(rollout, {"rule": rule, "message": message, "details": details})
+
+    def end_diagnosis(self, rollout: int, rule: str) -> None:
+        """Write that the condition of a rule no longer holds; the first rank writes."""
+        self._diagnosed(rollout, {"rule": rule, "ended": True})
+
+    def _diagnosed(self, rollout: int, what: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            append_line(self.path / METRICS_FILE, {"rollout": rollout, "time": time.time(), "diagnosis": what})
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
@@ -131,7 +147,7 @@ class RunRecord(pl.Callback):
             return
         allowance = (self.max_bytes - self._bytes) // _ROLLOUTS_TO_COME
         parts = gather_over_ranks(self._part(module, finished, allowance // trainer.world_size))
-        if self._path is not None:
+        if self.path is not None:
             endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
             head = {
                 "rollout": count,
@@ -140,7 +156,7 @@ class RunRecord(pl.Callback):
                 "endings": dict(endings.most_common()),
                 "seconds": seconds_in(finished.metrics),
             }
-            self._bytes += append_frame(self._path / ROLLOUTS_FILE, [to_json(head), *numbered(parts)])
+            self._bytes += append_frame(self.path / ROLLOUTS_FILE, [to_json(head), *numbered(parts)])
 
     def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
         """This rank's part of a rollout's record, in at most this many compressed bytes."""
@@ -201,6 +217,7 @@ def description(trainer: Any, module: Any) -> dict[str, Any]:
         "num_samples": getattr(sampling, "num_samples", None),
         "temperature": getattr(sampling, "temperature", None),
         "length": getattr(module, "max_rollouts", None) or getattr(module, "max_updates", None),
+        "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
         "num_ranks": trainer.world_size,
     }
 

@@ -11,7 +11,13 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.diagnostics import Diagnostics
+from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, clock_text
+from lit_rl.diagnosis import Diagnosis
+
+ENTRY = "docs/monitoring.md#when-it-does-not-learn"
+"""Where the docs say what to do about a diagnosis."""
 
 
 def head_of(trainer: pl.Trainer, module: Any) -> Rows:
@@ -61,8 +67,18 @@ def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
     went = f"{number} {view.word}s in {clock_text(view.seconds)}" + (
         f", {view.done}{of} in all" if view.first or of else ""
     )
-    rows = [("done" if whole else "stopped", went), *view.measured(), *checkpoints_of(trainer)]
-    return [*rows, *logs_of(trainer), *next_of(trainer, module, whole)]
+    found, earned = diagnoses_of(trainer), view.earned()
+    rows = [("done" if whole else "stopped", went), *view.measured()]
+    rows += [] if earned else [("reward", f"0 in the last {len(view.recent)} rollouts")]
+    rows += [("diagnosis", f"since rollout {one.rollout}: {one.message}") for one in found]
+    doubt = ", ".join(one.rule for one in found) or ("" if earned else "reward 0")
+    return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]
+
+
+def diagnoses_of(trainer: pl.Trainer) -> list[Diagnosis]:
+    """What was found wrong with the run and still holds."""
+    watching = [one for one in trainer.callbacks if isinstance(one, Diagnostics)]  # type: ignore[attr-defined]
+    return [one for callback in watching for one in callback.open]
 
 
 def checkpoints_of(trainer: pl.Trainer) -> Rows:
@@ -80,16 +96,32 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
     return rows
 
 
-def next_of(trainer: pl.Trainer, module: Any, whole: bool) -> Rows:
-    """Commands for this run, each ready to be copied."""
-    commands = []
+def next_of(trainer: pl.Trainer, module: Any, doubt: str = "") -> Rows:
+    """Commands for this run, each ready to be copied.
+
+    Args:
+        trainer: of the run.
+        module: that was trained.
+        doubt: why its policy may not be worth an export; completions are to be read first then.
+    """
+    commands, export = [], []
     saved = saver_of(trainer)
     if saved is not None and saved.config and saved.run.target("last") is not None and is_language_model(module):
-        commands.append(f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}")
-    folder = board_folder(trainer)
-    if folder is not None:
-        commands.append(f"lit-rl report {quoted(folder)}")
+        why = f"   # {doubt}: {ENTRY}" if doubt else ""
+        export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}{why}"]
+    folder, recorded = board_folder(trainer), recorded_folder(trainer)
+    if doubt and recorded is not None and hasattr(module, "rollout_step"):
+        commands.append(f"lit-rl show {quoted(recorded)}")
+    if folder is not None or (doubt and recorded is not None):
+        commands.append(f"lit-rl report {quoted(folder or recorded or Path())}")
+    commands = [*commands, *export] if doubt else [*export, *commands]
     return [("next" if i == 0 else "", command) for i, command in enumerate(commands)]
+
+
+def recorded_folder(trainer: pl.Trainer) -> Path | None:
+    """Where the run's plain files are, if it has any; known on the first rank."""
+    records = [one for one in trainer.callbacks if isinstance(one, RunRecord)]  # type: ignore[attr-defined]
+    return next((one.path for one in records if one.path is not None), None)
 
 
 def is_language_model(module: Any) -> bool:

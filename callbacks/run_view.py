@@ -131,6 +131,10 @@ class RunView:
             "" if spread is None else f"   std {spread:.2g}"
         )
 
+    def earned(self) -> bool:
+        """Whether any of the last ten rollouts earned something; true where nothing is earned, as in SFT."""
+        return not self.recent or any(self.recent)
+
     def curves(self) -> Rows:
         """The first of :meth:`measured` as one entry of the screen."""
         texts = [f"{name} {text}" for name, text in self.measured()[:_MOST_CURVES]]

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.run_files import METRICS_FILE
+from lit_rl.run_files import METRICS_FILE, read_diagnoses, recorded_folders, was_watched
 from lit_rl.run_files.curves import recorded_curves
 
-DEFAULT_METRICS = ("val/*pass@*", "reward/mean", "execution/pass_rate", "sft/loss", "completion/length")
+DEFAULT_METRICS = (
+    "val/*pass@*",
+    "val/*reward/mean",
+    "val/*loss",
+    "reward/mean",
+    "execution/pass_rate",
+    "sft/loss",
+    "dpo/loss",
+    "dpo/accuracy",
+    "completion/length",
+)
+"""What is listed unless metrics are named; the mean reward of a validation only where it has no pass@k."""
 
 Curve = list[tuple[int, float]]
 """(step, value) in order of steps; of a step that was repeated after a resume, the last value counts."""
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Print first, best and last value of a run's metrics; draw learning curves; write a page.
+    """Print first, largest and last value of a run's metrics, and what Diagnostics found; draw curves; write a page.
 
     Each folder with TensorBoard event files at or below RUN counts as one run; without such files, each with a
     metrics.jsonl.
@@ -33,7 +44,11 @@ def report(arguments: Sequence[str]) -> None:
     parsed = parser.parse_args(list(arguments))
     curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
     chosen = choose(curves, DEFAULT_METRICS if parsed.metrics is None else names_in(parsed.metrics))
+    if parsed.metrics is None:
+        chosen = {run: without_rewards_beside_passes(of_run) for run, of_run in chosen.items()}
     print(as_table(chosen))
+    for line in diagnosed(parsed.runs):
+        print(line)
     if parsed.picture:
         draw(chosen, parsed.picture)
         print(f"picture: {parsed.picture}")
@@ -112,6 +127,21 @@ def select(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curv
     from fnmatch import fnmatchcase
 
     return {name: curves[name] for pattern in wanted for name in sorted(curves) if fnmatchcase(name, pattern)}
+
+
+def without_rewards_beside_passes(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    """The curves without the mean reward of validations that have pass@k."""
+    passes = {name.partition("/pass@")[0] for name in curves if "/pass@" in name}
+    return {name: curve for name, curve in curves.items() if name.removesuffix("/reward/mean") not in passes}
+
+
+def diagnosed(runs: Sequence[str]) -> Iterator[str]:
+    """What was found wrong with each recorded run, a line for each; that nothing was, where somebody watched."""
+    for folder in dict.fromkeys(folder for run in runs for folder in recorded_folders(run)):
+        found = read_diagnoses(folder)
+        yield from (f"{folder}  {one.line()}" for one in found)
+        if not found and was_watched(folder):
+            yield f"{folder}  no diagnosis"
 
 
 def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:

@@ -9,7 +9,14 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.run_files import RecordedRollout, RecordedRow, newest_recorded, read_rollouts
+from lit_rl.run_files import (
+    RecordedRollout,
+    RecordedRow,
+    newest_recorded,
+    open_diagnoses,
+    read_diagnoses,
+    read_rollouts,
+)
 from lit_rl.run_files.token_values import KINDS, values_of
 from lit_rl.run_files.words import ending, number_text, printable, sandbox_words
 
@@ -20,7 +27,8 @@ _RESET, _BOLD, _FAINT, _UNDERLINE = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m"
 def show(arguments: Sequence[str]) -> None:
     """Print a recorded completion: prompt, tokens in colour, and what the sandbox said.
 
-    Without a row the rows of the rollout are listed, without a rollout those of the last one. Tokens are blue where
+    What Diagnostics found and still holds comes first. Without a row the rows of the rollout are listed, without a
+    rollout those of the last one. Tokens are blue where
     their value is above 0 and orange below. Of several runs below RUN the one recorded last is shown.
     """
     parser = ArgumentParser(prog="lit-rl show", description=show.__doc__, exit_on_error=False)
@@ -34,7 +42,7 @@ def show(arguments: Sequence[str]) -> None:
         raise ValueError(f"--colour {parsed.colour} is unknown: use {', '.join(KINDS)} or none")
     folder = newest_recorded(parsed.run)
     paint = Paint("none" if not _in_colour() else parsed.colour)
-    print(f"run {folder}")
+    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in open_diagnoses(read_diagnoses(folder)))]))
     if parsed.best:
         rollout, row = best_row(folder)
     else:

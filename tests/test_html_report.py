@@ -16,6 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from lit_rl.html_report.charts import spread, ticks
 from lit_rl.html_report.runs import short_names
 from lit_rl.report import report
+from lit_rl.run_files import METRICS_FILE, append_line
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {
@@ -137,10 +138,36 @@ def test_every_panel_is_drawn(tmp_path: Path) -> None:
 
 def test_the_table_says_what_validation_measured(tmp_path: Path) -> None:
     _, page = page_of(write_run(tmp_path / "run", {n: [] for n in range(1, 11)}, model="m", seed=3))
-    cells = re.findall(r"<td>(.*?)</td>", page)[:11]
+    cells = re.findall(r"<td>(.*?)</td>", page)[:12]
     assert cells[1:] == [
-        "m", "GRPO", "3", "greedy", "10 rollouts", "0.750", "0.750 (rollout 10)", "0.750", "12 of 16", "11.5",
+        "m", "GRPO", "3", "greedy", "pass@1", "10 rollouts", "0.750", "0.750 (rollout 10)", "0.750", "12 of 16", "11.5",
     ]  # fmt: skip
+
+
+def test_tasks_without_programs_are_measured_by_their_reward(tmp_path: Path) -> None:
+    """Sorting and its like: no pass@1, no tasks that passed; the terminal lists it too."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for number, reward in ((0, -0.5), (2, 0.25)):
+        measured = {
+            "val/greedy/reward/mean": reward,
+            "val/greedy/num_problems": 4.0,
+            "val/greedy/completion/length": 3.0,
+        }
+        append_line(folder / METRICS_FILE, {"rollout": number, "time": 0.0, **measured})
+    _, page = page_of(folder)
+    cells = re.findall(r"<td>(.*?)</td>", page)[4:12]
+    assert cells == ["greedy", "reward/mean", "2 rollouts", "-0.500", "0.250 (rollout 2)", "0.250", "", "3.0"]
+    assert page.index("val/greedy/reward/mean") < page.index("All other numbers")
+
+
+def test_diagnoses_come_before_the_curves_and_what_they_show_is_text(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {1: []}, diagnosed=True)
+    found = {"rule": HOSTILE, "message": HOSTILE, "details": HOSTILE}
+    append_line(folder / METRICS_FILE, {"rollout": 1, "time": 0.0, "diagnosis": found})
+    _, page = page_of(folder)
+    assert Tags(page).tags.count("script") == 2 and "img" not in Tags(page).tags
+    assert page.index("<h2>Diagnoses</h2>") < page.index("<h2>Learning curves</h2>")
 
 
 def test_endings_are_counted_at_the_beginning_and_at_the_end(tmp_path: Path) -> None:

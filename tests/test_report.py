@@ -52,6 +52,18 @@ def test_metrics_are_given_as_names_or_patterns(
     assert "reward/mean" in capsys.readouterr().out
 
 
+def test_a_validation_is_listed_by_its_reward_only_where_it_has_no_pass_at_k(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = SummaryWriter(str(tmp_path))
+    for name in ("val/toy/greedy/reward/mean", "val/code/greedy/reward/mean", "val/code/greedy/pass@1", "val/loss"):
+        writer.add_scalar(name, 0.5, 1)
+    writer.close()
+    report([str(tmp_path)])
+    listed = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert listed == ["val/code/greedy/pass@1", "val/toy/greedy/reward/mean", "val/loss"]
+
+
 def test_an_unknown_metric_is_answered_with_what_there_is(tmp_path: Path) -> None:
     write(tmp_path, {1: 0.25})
     with pytest.raises(ValueError, match=r"no metric is called reward/men; there are: reward/mean$"):

@@ -12,7 +12,7 @@ from support.browser import browser
 from support.recorded_runs import row, write_run
 
 from lit_rl.report import report
-from lit_rl.run_files import read_rollouts
+from lit_rl.run_files import ROLLOUTS_FILE, read_rollouts
 from lit_rl.run_files.token_values import KINDS, values_of
 from lit_rl.show import show
 
@@ -68,12 +68,15 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
 
 def test_a_row_that_failed_says_what_ended_it_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row(0, "ab", 0.0), row(1, "ab", 0.0), row(2, "ab", 0.0), row(3, "ab", 1.0)]
-    for one, why in zip(rows, ("stop_string", "length", "eos", "stop_string"), strict=True):
+    rows.append(row(4, "ab", 0.0))
+    for one, why in zip(rows, ("stop_string", "length", "eos", "stop_string", "stop_string"), strict=True):
         one["turns"][0]["stop_reason"] = why
+    rows[4]["turns"][0]["stop_string"] = "\n\n"
     show([str(write_run(tmp_path / "run", {1: rows}))])
     ends = {line.split()[1]: line.rpartition("exception")[2] for line in capsys.readouterr().out.splitlines()[3:]}
     assert (ends["0"], ends["1"], ends["2"]) == (", ended by a stop string", ", cut at the token limit", "")
     assert ends["3"].endswith("passed")
+    assert ends["4"] == r", ended by the stop string '\n\n'"
 
 
 def test_tokens_are_coloured_by_their_value(
@@ -113,6 +116,14 @@ def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], mes
 
 def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
+        show([str(tmp_path)])
+
+
+def test_a_run_without_rollouts_is_sent_to_the_report(tmp_path: Path) -> None:
+    """One of SFT, or one that was killed in its first rollout."""
+    write_run(tmp_path / "run", {1: []})
+    (tmp_path / "run" / ROLLOUTS_FILE).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"the first is not done yet.*lit-rl report {tmp_path}"):
         show([str(tmp_path)])
 
 

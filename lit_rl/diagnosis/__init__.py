@@ -5,7 +5,7 @@ A rule of your own is one class in one file, see :class:`Rule`.
 
 from lit_rl.diagnosis.base import Diagnosis, Rule, ShareRule
 from lit_rl.diagnosis.first_ratio import FirstRatio
-from lit_rl.diagnosis.program_rules import FormatFalling, Infrastructure, TimedOut, Truncated
+from lit_rl.diagnosis.program_rules import FormatFalling, Infrastructure, StopStringCuts, TimedOut, Truncated
 from lit_rl.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
 from lit_rl.diagnosis.so_far import RunSoFar
 from lit_rl.diagnosis.update_rules import (
@@ -25,6 +25,7 @@ RULES: tuple[type[Rule], ...] = (
     RewardHacking,
     FormatFalling,
     Truncated,
+    StopStringCuts,
     TimedOut,
     Infrastructure,
     FirstRatio,
@@ -59,6 +60,7 @@ __all__ = [
     "ShareRule",
     "StaleEngine",
     "StillWeights",
+    "StopStringCuts",
     "TimedOut",
     "Truncated",
     "UselessCritic",

@@ -54,6 +54,9 @@ class Rule(ABC):
     page: ClassVar[str] = PAGE
     """Where the docs say more, as the message names it; empty for a rule without an entry of its own."""
 
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
+
     @abstractmethod
     def look(self, run: RunSoFar) -> str:
         """Say what is wrong and what to do, in one line; an empty text if nothing is.
@@ -63,6 +66,10 @@ class Rule(ABC):
         Args:
             run: the numbers so far, and the last rollout.
         """
+
+    def suspects(self, run: RunSoFar) -> bool:
+        """Whether the condition may be about to hold: what it explains then waits until that is clear."""
+        return False
 
     def details(self, run: RunSoFar) -> str:
         """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lit_rl.bounds import require_share
 from lit_rl.diagnosis.base import Rule, ShareRule
-from lit_rl.diagnosis.so_far import RunSoFar
+from lit_rl.diagnosis.so_far import CUT, RunSoFar
+from lit_rl.diagnosis.stop_strings import commonest_string, cut_rows
 
 _PROGRAMS = {
     "completion/format_rate": "with a program in a fenced block",
@@ -53,6 +54,32 @@ class Truncated(ShareRule):
 
     def __init__(self, at_most: float = 0.5) -> None:
         super().__init__(at_most)
+
+
+class StopStringCuts(Rule):
+    """A stop string cuts some of the programs: they break off where it ended them.
+
+    Args:
+        at_most: share of the rows that fail that is let pass.
+        rows: share of all rows from which on it matters.
+    """
+
+    name = "stop_string"
+
+    def __init__(self, at_most: float = 0.3, rows: float = 0.05) -> None:
+        require_share(at_most=at_most, rows=rows)
+        self.at_most, self.rows = at_most, rows
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the rows that were cut with those that fail."""
+        cut, failed = run.share(CUT), 1 - run.share("execution/pass_rate")
+        if cut <= self.rows or cut <= self.at_most * failed:
+            return ""
+        string = commonest_string(run.rollout, cut_rows(run.rollout), run.decode)
+        return (
+            f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them: check "
+            f"whether {string} comes inside of good answers (lit-rl show); {run.where.stop_strings}"
+        )
 
 
 class TimedOut(ShareRule):

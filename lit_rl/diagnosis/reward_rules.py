@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import sqrt
 
 from lit_rl.bounds import require_at_least, require_share
 from lit_rl.diagnosis.base import Rule, ShareRule
+from lit_rl.diagnosis.common_end import common_end
 from lit_rl.diagnosis.so_far import RunSoFar
-from lit_rl.execution.outcome import Verdict
-from lit_rl.rollout import Rollout
-from lit_rl.types import Judgement, StopReason
 
-_NUM_SHOWN, _MOST_CHARACTERS, _MOST_OF_MESSAGE = 3, 600, 80
+_NUM_SHOWN, _MOST_CHARACTERS = 3, 600
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
-_LUCKY = 0.01
-"""Programs that pass although the tests are of another problem: this share of them, at most."""
+_LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
+"""Programs that pass although the tests are of another problem: this share of them as a mean over rollouts; in a single
+rollout this share, or this many."""
 
 
 class FlatReward(Rule):
@@ -27,6 +25,7 @@ class FlatReward(Rule):
     """
 
     name = "flat_reward"
+    explains = ("flat_groups", "truncated", "stop_string", "entropy_collapse")
 
     def __init__(self, at_most: float = 1e-6) -> None:
         require_at_least(0, at_most=at_most)
@@ -36,23 +35,26 @@ class FlatReward(Rule):
         """Look at means and spreads; say what most rows of the last rollout have in common."""
         if not is_flat(run, self.at_most):
             return ""
-        reward, best = run.share("reward/mean"), run.best.get("reward/mean", 0.0)
+        reward, peak = run.share("reward/mean"), run.peak
         if run.share("execution/pass_rate") >= 0.5:
             todo = "the policy solves all of this: give it harder problems"
-        elif was_earned(run) and best - reward > _LOST * abs(best):
-            rate = run.share("optimizer/learning_rate")
-            todo = f"earlier ones earned {best:.3g}, and the policy lost that; lower the learning rate ({rate:.2g})"
+        elif peak is not None and was_earned(run) and peak.reward - reward > _LOST * peak.reward:
+            rate = run.largest("optimizer/learning_rate")
+            todo = (
+                f"rollout {peak.rollout} earned {peak.reward:.3g}, and the policy lost that; lower the learning rate "
+                f"({rate:.2g})"
+            )
         elif not any(judgement.problem.check.runs_program for judgement in run.rollout.judgements):
             todo = (
                 "if this is the largest reward there is, take harder problems; else read some completions (lit-rl show)"
             )
         else:
-            todo = common_end(run.rollout)
+            todo = str(common_end(run))
         return f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned: {todo}"
 
     def details(self, run: RunSoFar) -> str:
         """Three completions."""
-        return shown(run, sorted(range(len(run.rollout.judgements)), key=lambda row: -len(texts_of(run)[row])))
+        return longest_shown(run)
 
 
 class FlatGroups(ShareRule):
@@ -72,34 +74,52 @@ class FlatGroups(ShareRule):
     def __init__(self, at_most: float = 0.95) -> None:
         super().__init__(at_most)
 
-    def look(self, run: RunSoFar) -> str:
-        """Compare the share with the limit; where all rewards are the same, another rule speaks."""
-        return "" if is_flat(run, 1e-6) else super().look(run)
-
 
 class RewardCollapse(Rule):
-    """The reward has fallen far below its best.
+    """The reward has fallen far below its best, or to about 0.
+
+    Speaks of a reward that is gone once half of the last rollouts earned about 0 beside the best one; what follows
+    from that waits from the first of them on.
 
     Args:
         below: share of the best mean reward so far.
     """
 
     name = "collapse"
+    explains = ("flat_reward", "flat_groups", "truncated", "stop_string", "format_falling", "entropy_collapse")
 
     def __init__(self, below: float = 0.5) -> None:
         require_share(below=below)
         self.below = below
 
     def look(self, run: RunSoFar) -> str:
-        """Compare the mean reward with the best so far."""
+        """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
+        rate = run.largest("optimizer/learning_rate")
+        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and go on from"
+        if self.suspects(run):
+            peak, since = run.peak, run.gone_since
+            assert peak is not None
+            if 2 * (run.rollout_step - since + 1) < run.patience:
+                return ""
+            values = run.values("reward/mean")[since - run.rollout_step - 1 :]
+            now, ends = sum(values) / len(values), common_end(run).what
+            return (
+                f"the policy was lost: rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on "
+                f"{now:.3g} ({ends}); {todo} a checkpoint before that, or begin again"
+            )
         best, reward = run.best.get("reward/mean", 0.0), run.share("reward/mean")
         if best <= 0 or reward >= self.below * best or not was_earned(run):
             return ""
-        rate = run.share("optimizer/learning_rate")
-        return (
-            f"the reward fell from {best:.3g} to {reward:.3g}: lower the learning rate ({rate:.2g}) or "
-            "the number of updates a rollout, and go on from the best checkpoint"
-        )
+        fell = f"the mean reward of {run.patience} rollouts fell from {best:.3g} to {reward:.3g}"
+        return f"{fell}: {todo} the best checkpoint"
+
+    def suspects(self, run: RunSoFar) -> bool:
+        """Whether a reward that was earned is gone at present."""
+        return bool(run.gone_since) and was_earned(run)
+
+    def details(self, run: RunSoFar) -> str:
+        """Three completions."""
+        return longest_shown(run)
 
 
 class RewardHacking(Rule):
@@ -146,8 +166,12 @@ class RewardHacking(Rule):
 
 def was_earned(run: RunSoFar) -> bool:
     """Whether a reward that is gone was more than a few lucky hits."""
-    passed = run.best.get("execution/pass_rate")
-    return passed is None or passed > _LUCKY
+    peak = run.peak
+    if peak is None:
+        return False
+    if peak.passed is None or run.best.get("execution/pass_rate", 0.0) > _LUCKY:
+        return True
+    return peak.passed > _LUCKY_IN_ONE and peak.passed * peak.rows > _LUCKY_ROWS
 
 
 def is_flat(run: RunSoFar, at_most: float) -> bool:
@@ -161,79 +185,18 @@ def chance(share: float, num_problems: float) -> float:
     return 2 * sqrt(2 * share * (1 - share) / num_problems) if num_problems else 0.0
 
 
-# -- why nothing passes --------------------------------------------------------------------------------------
-
-
-def common_end(rollout: Rollout) -> str:
-    """What most rows of a rollout without reward have in common, and what to look at then."""
-    rows = len(rollout.judgements)
-    reasons = Counter(rollout.completions.stop_reasons)
-    lengths = rollout.completions.lengths.tolist()
-    verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
-    stopped = [n for n, why in zip(lengths, rollout.completions.stop_reasons, strict=True) if why == "stop_string"]
-    verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
-    most = f"{count / max(1, rows):.0%} end as {verdict}"
-    if len(stopped) > rows / 2 and _stops_early(rollout):
-        mean = sum(stopped) / len(stopped)
-        strings = sorted({string for problem in rollout.completions.problems for string in problem.stop_strings})
-        return (
-            f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {mean:.1f} tokens: check whether "
-            f"one of {strings} comes inside of good answers (lit-rl show)"
-        )
-    if reasons[StopReason.LENGTH] > rows / 2:
-        return (
-            f"{reasons[StopReason.LENGTH] / rows:.0%} of the completions are cut by the token limit: raise "
-            "sampling.max_tokens, or check whether the policy ever ends (EOS, stop strings)"
-        )
-    return f"{most}; {_advice(verdict, [j for j in rollout.judgements if j.outcome.verdict is verdict])}"
-
-
-def _stops_early(rollout: Rollout) -> bool:
-    """Whether most rows that a stop string ended hold no program, or one that breaks off."""
-    rows = zip(rollout.judgements, rollout.completions.stop_reasons, strict=True)
-    ends = [one.outcome.verdict for one, why in rows if why is StopReason.STOP_STRING]
-    broken = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
-    return sum(verdict in broken for verdict in ends) > len(ends) / 2
-
-
-def _advice(verdict: Verdict, judgements: list[Judgement]) -> str:
-    if verdict is Verdict.NO_PROGRAM:
-        return (
-            "no program is found in what is written: read some completions (lit-rl show) and compare them with the "
-            "form that the prompt asks for and the task extracts"
-        )
-    if verdict is Verdict.WRONG_ANSWER:
-        lines = Counter(one.outcome.failed_case.line() for one in judgements if one.outcome.failed_case)
-        said = f" ({lines.most_common(1)[0][0]})" if lines else ""
-        return (
-            f"programs run and give other answers than the tests expect{said}: read some (lit-rl show); if they are "
-            "right, the tests are wrong, and lit-rl check-data finds tests that the reference fails"
-        )
-    if verdict is Verdict.EXCEPTION:
-        kinds = Counter(one.outcome.exception_type or "an exception" for one in judgements)
-        kind = kinds.most_common(1)[0][0]
-        said = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
-        return (
-            f"most often {kind}{said}: read some (lit-rl show); a name that is missing in all of them points to the "
-            "prompt's form, the extraction or the tests, which lit-rl check-data tries on the reference solutions"
-        )
-    if verdict is Verdict.SYNTAX_ERROR:
-        return "read some (lit-rl show): does a stop string or the token limit cut them, is text taken for program"
-    return "read some completions (lit-rl show): is the program found, do stop strings cut it, do the tests fit it"
-
-
-def message_of(judgement: Judgement) -> str:
-    """What the exception of a program said, in brackets; empty if it said nothing."""
-    line = judgement.outcome.exception_message.strip().partition("\n")[0][:_MOST_OF_MESSAGE]
-    return f" ({line})" if line else ""
-
-
 # -- completions to read -------------------------------------------------------------------------------------
 
 
 def texts_of(run: RunSoFar) -> tuple[str, ...]:
     """What the policy said last in each row of the last rollout."""
     return run.rollout.completions.texts
+
+
+def longest_shown(run: RunSoFar) -> str:
+    """Three completions of the last rollout, the longest of their problems."""
+    texts = texts_of(run)
+    return shown(run, sorted(range(len(texts)), key=lambda row: -len(texts[row])))
 
 
 def shown(run: RunSoFar, order: list[int]) -> str:

@@ -4,19 +4,59 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from lit_rl.diagnosis.stop_strings import Decode, cut_share
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
+_GONE = 0.05
+"""A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
 
 LAG = "engine/lag_updates"
 """Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
+
+CUT = "completion/cut_program_fraction"
+"""Of the rows that fail, those whose program breaks off where a stop string ended it; of this rank."""
+
+
+class Peak(NamedTuple):
+    """The rollout that earned most.
+
+    Args:
+        rollout: its number, from 1.
+        reward: its mean reward.
+        passed: its pass rate; ``None`` where no program runs.
+        rows: how many it had on this rank.
+        floor: lowest mean reward until then, at most 0: a reward may begin below 0.
+    """
+
+    rollout: int
+    reward: float
+    passed: float | None
+    rows: int
+    floor: float = 0.0
+
+    def is_gone(self, reward: float) -> bool:
+        """Whether about nothing is left of it."""
+        return reward <= self.floor + _GONE * (self.reward - self.floor)
+
+
+class Where(NamedTuple):
+    """What messages name: where things are set, and commands for this run.
+
+    Args:
+        check_data: the command that runs the task's reference solutions.
+        stop_strings: where they are set.
+    """
+
+    check_data: str = "lit-rl check-data --data TASK"
+    stop_strings: str = "stop_strings are set where the task makes its problems"
 
 
 class RunSoFar:
@@ -32,6 +72,9 @@ class RunSoFar:
         first: by metric, its mean over the first ``patience`` rollouts that were seen.
         best: by metric, the largest of its means so far, the present one left out.
         validations: rollouts that were done, and what was measured then.
+        peak: the rollout that earned most; ``None`` before one earned more than 0.
+        gone_since: first of the last rollouts that all earned about nothing beside that one; 0 if the last earned more.
+        where: what messages name.
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
 
@@ -45,6 +88,10 @@ class RunSoFar:
         self.first: dict[str, float] = {}
         self.best: dict[str, float] = {}
         self.validations: list[tuple[int, dict[str, float]]] = []
+        self.peak: Peak | None = None
+        self.gone_since = 0
+        self.lowest = 0.0
+        self.where = Where()
         self.first_norm = 0.0
         self._recent: deque[dict[str, float]] = deque(maxlen=patience)
         self._last: dict[str, float] = {}
@@ -76,17 +123,28 @@ class RunSoFar:
         """The last value of a metric, however long ago; for what only some rollouts measure."""
         return self._last.get(name)
 
+    def largest(self, name: str) -> float:
+        """The largest value of a metric in the last rollouts, 0 if none logged it."""
+        return max(self.values(name), default=0.0)
+
     @property
     def weights(self) -> list[Tensor]:
-        """[W] some of the weights that learn, after each of the last ``patience + 1`` rollouts."""
+        """[W] some of the weights that learn, before and after each of the last ``patience`` rollouts."""
         return list(self._weights)
+
+    @property
+    def decode(self) -> Decode | None:
+        """From token ids to text, as :meth:`lit_rl.models.codec.Codec.decode`; ``None`` before the first rollout."""
+        return self.module.policy.codec.decode if hasattr(self, "module") else None
 
     # -- what the callback tells ---------------------------------------------------------------------------
 
-    def begin(self, module: Any) -> None:
+    def begin(self, module: Any, where: Where) -> None:
         """Look at the weights before the first rollout."""
+        self.where = where
         self._watched = watched_weights(module)
-        self.first_norm = float(values_of(self._watched).norm())
+        self._weights.append(values_of(self._watched))
+        self.first_norm = float(self._weights[-1].norm())
 
     def note(self, module: Any, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""
@@ -98,13 +156,26 @@ class RunSoFar:
                     self.best[name] = max(mean, self.best.get(name, mean))
         self.module, self.rollout_step = module, module.rollout_step
         self.rollout, self.rewards = finished.rollout, finished.rewards
-        self._recent.append({**finished.metrics, LAG: self._lag(module)})
+        self._recent.append({**finished.metrics, LAG: self._lag(module), CUT: cut_share(finished.rollout)})
         self._last.update(finished.metrics)
+        self._note_reward(finished.metrics)
         self._weights.append(values_of(self._watched))
 
     def validated(self, measured: Mapping[str, float]) -> None:
         """Take over what a validation measured."""
         self.validations.append((self.rollout_step, dict(measured)))
+
+    def _note_reward(self, metrics: Mapping[str, float]) -> None:
+        """Look whether the rollout earned more than all before, or about nothing beside the best."""
+        reward = metrics.get("reward/mean")
+        if reward is None:
+            return
+        if reward > (0.0 if self.peak is None else self.peak.reward):
+            passed, rows = metrics.get("execution/pass_rate"), len(self.rollout.judgements)
+            self.peak = Peak(self.rollout_step, reward, passed, rows, self.lowest)
+        self.lowest = min(self.lowest, reward)
+        gone = self.peak is not None and self.peak.is_gone(reward)
+        self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
     def _lag(self, module: Any) -> float:
         """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
@@ -122,6 +193,9 @@ class RunSoFar:
             "first": dict(self.first),
             "best": dict(self.best),
             "validations": [(count, dict(measured)) for count, measured in self.validations],
+            "peak": None if self.peak is None else tuple(self.peak),
+            "gone_since": self.gone_since,
+            "lowest": self.lowest,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -129,6 +203,9 @@ class RunSoFar:
         self._recent = deque((dict(metrics) for metrics in state["recent"]), maxlen=self.patience)
         self._last, self.first, self.best = dict(state["last"]), dict(state["first"]), dict(state["best"])
         self.validations = [(count, dict(measured)) for count, measured in state["validations"]]
+        peak = state.get("peak")  # checkpoints of version 0.3.0 have none
+        self.peak, self.gone_since = None if peak is None else Peak(*peak), state.get("gone_since", 0)
+        self.lowest = state.get("lowest", 0.0)
 
 
 def some_weights(module: Any) -> Tensor:

@@ -30,7 +30,7 @@ class ExplodingLoss(Rule):
                 continue
             return (
                 f"{name} went from {first:.3g} to {loss:.3g}: lower the learning rate "
-                f"({run.share('optimizer/learning_rate'):.2g}) or the number of updates a rollout, and check the "
+                f"({run.largest('optimizer/learning_rate'):.2g}) or the number of updates a rollout, and check the "
                 "scale of the rewards"
             )
         return ""
@@ -57,7 +57,7 @@ class ExplodingKL(Rule):
         return (
             f"the updates of one rollout move the policy by {kl:.2g} nats a token: fewer of them (num_epochs, "
             "num_minibatches), an end to them (largest_kl: 0.05), or a lower learning rate "
-            f"({run.share('optimizer/learning_rate'):.2g})"
+            f"({run.largest('optimizer/learning_rate'):.2g})"
         )
 
 
@@ -78,6 +78,9 @@ class EntropyCollapse(Rule):
 
     def look(self, run: RunSoFar) -> str:
         """Compare the entropy with that of the first rollouts."""
+        trained = "update/trained_fraction"
+        if run.mean(trained) == 0 and not run.best.get(trained):  # what no update moved differs by noise alone
+            return ""
         first, entropy = run.first.get("policy/entropy"), run.last("policy/entropy")
         if first is None or entropy is None or entropy >= self.at_most * first:
             return ""
@@ -110,7 +113,7 @@ class ReferenceDrifted(Rule):
             return ""
         return (
             f"the policy is {kl:.2g} nats a token from its reference: raise objective.kl_coef, lower the learning rate "
-            f"({run.share('optimizer/learning_rate'):.2g}), or let the reference follow (refresh_reference_every)"
+            f"({run.largest('optimizer/learning_rate'):.2g}), or let the reference follow (refresh_reference_every)"
         )
 
 

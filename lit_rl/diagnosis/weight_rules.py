@@ -28,7 +28,7 @@ class StillWeights(Rule):
         if len(weights) <= run.patience:
             return ""
         moved = float((weights[-1] - weights[0]).norm())
-        norm, rate = run.share("policy/gradient_norm"), run.share("optimizer/learning_rate")
+        norm, rate = run.share("policy/gradient_norm"), run.largest("optimizer/learning_rate")
         if norm == 0 or moved > self.at_most * float(weights[0].norm()):
             return ""
         return (
@@ -61,7 +61,7 @@ class JumpingWeights(Rule):
         share = max(moves) / norm
         if share <= self.at_most:
             return ""
-        rate = run.share("optimizer/learning_rate")
+        rate = run.largest("optimizer/learning_rate")
         return (
             f"a rollout moved the weights by {share:.0%} of the size they began with: the learning rate ({rate:.2g}) "
             "is far too high; try a tenth or a hundredth of it, and start from the weights before this run"

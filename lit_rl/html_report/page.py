@@ -12,10 +12,12 @@ from pathlib import Path
 from lit_rl.html_report.browser import as_script, data_of
 from lit_rl.html_report.charts import COLOURS, Line, areas, chart, legend
 from lit_rl.html_report.runs import Run, groups_of
-from lit_rl.html_report.tables import table_of_endings, table_of_runs
+from lit_rl.html_report.tables import table_of_diagnoses, table_of_endings, table_of_runs
 
 OVERVIEW = (
     "val/*pass@1",
+    "val/*reward/mean",
+    "val/*loss",
     "reward/mean",
     "execution/pass_rate",
     "completion/length",
@@ -28,6 +30,8 @@ OVERVIEW = (
     "policy/gradient_norm",
     "loss",
     "sft/loss",
+    "dpo/loss",
+    "dpo/accuracy",
     "time/tokens_per_second",
 )
 """Numbers that a report begins with; those that a run has."""
@@ -66,6 +70,7 @@ def page(runs: Sequence[Run], wanted: Sequence[str]) -> str:
     ended = "".join(table_of_endings(run) for run in runs if run.endings[0])
     sections = [
         _section("Runs", table_of_runs(runs)),
+        _section("Diagnoses", table_of_diagnoses(runs)),
         *_curves(runs, wanted),
         _section("Verdicts over time", _verdicts(runs)),
         _section("How programs ended", f'<div class="row">{ended}</div>' if ended else ""),
@@ -87,6 +92,9 @@ def _curves(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
     first = list(dict.fromkeys(n for pattern in wanted for n in known if fnmatchcase(n, pattern)))
+    if wanted is OVERVIEW:
+        passes = {name.removesuffix("/pass@1") for name in first if name.endswith("/pass@1")}
+        first = [name for name in first if name.removesuffix("/reward/mean") not in passes]
     terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
     rest = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
     clocks = {run.clock for run in runs}

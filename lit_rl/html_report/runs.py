@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts, recorded_folders
+from lit_rl.run_files import (
+    METRICS_FILE,
+    ROLLOUTS_FILE,
+    RecordedDiagnosis,
+    RecordedRollout,
+    read_diagnoses,
+    read_lines,
+    read_rollouts,
+    recorded_folders,
+)
 from lit_rl.run_files.curves import Curve, recorded_curves
 
-_PASS_AT_1 = re.compile(r"val/(?P<sampling>.+)/pass@1")
+_MEASURE = re.compile(r"val/(?P<sampling>.+?)/(?P<measure>pass@1|reward/mean)")
 _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
 
 
@@ -29,6 +38,7 @@ class Run:
         shown: rollouts for the browser.
         endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
         num_recorded: rollouts in the file.
+        diagnoses: what was found while it ran.
     """
 
     name: str
@@ -39,12 +49,17 @@ class Run:
     shown: Sequence[RecordedRollout] = ()
     endings: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: (Counter(), Counter()))
     num_recorded: int = 0
+    diagnoses: Sequence[RecordedDiagnosis] = ()
 
     @property
-    def samplings(self) -> list[str]:
-        """How validation sampled, with the task in front where there are several."""
-        found = (_PASS_AT_1.fullmatch(name) for name in self.curves)
-        return [match["sampling"] for match in found if match]
+    def measures(self) -> dict[str, str]:
+        """By what each sampling of validation is measured, pass@1 or, without programs, the mean reward.
+
+        By the sampling's name, with the task in front where there are several.
+        """
+        found = [match for name in self.curves if (match := _MEASURE.fullmatch(name))]
+        passes = {match["sampling"]: match["measure"] for match in found if match["measure"] == "pass@1"}
+        return {match["sampling"]: match["measure"] for match in found} | passes
 
 
 def read_runs(
@@ -114,7 +129,8 @@ def _recorded(folder: Path, most_rollouts: int) -> Run | None:
     starts = [frame.items[0] for frame in read_lines(folder / METRICS_FILE) if "start" in frame.items[0]]
     clock = "update" if starts and "update" in starts[-1] else "rollout"
     shown, endings, count = _rollouts(folder, most_rollouts)
-    return Run(folder.name, folder, clock, starts[-1]["start"] if starts else {}, curves, shown, endings, count)
+    return Run(folder.name, folder, clock, starts[-1]["start"] if starts else {}, curves, shown, endings, count,
+               read_diagnoses(folder))  # fmt: skip
 
 
 def _rollouts(
@@ -133,4 +149,4 @@ def _rollouts(
 
 
 def _named(run: Run, name: str) -> Run:
-    return Run(name, run.folder, run.clock, run.kind, run.curves, run.shown, run.endings, run.num_recorded)
+    return replace(run, name=name)

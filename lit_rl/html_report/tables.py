@@ -18,14 +18,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def table_of_runs(runs: Sequence[Run]) -> str:
     """What each run is, and what validation measured of it: one row for each way of sampling."""
-    heads = ("run", "model", "method", "seed", "sampling", "length of run", "pass@1 first", "best", "last",
+    heads = ("run", "model", "method", "seed", "sampling", "measured", "length of run", "first", "best", "last",
              "passed of tasks", "mean length, tokens")  # fmt: skip
     rows = []
     for run in runs:
         what = (run.name, _model(run), str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
         length = f"{max(count for curve in run.curves.values() for count, _ in curve)} {run.clock}s"
-        for sampling in run.samplings or [""]:
-            rows.append((*what, sampling, length, *_measured(run, sampling)))
+        for sampling, measure in (run.measures or {"": ""}).items():
+            rows.append((*what, sampling, measure, length, *_measured(run, sampling, measure)))
     return table(heads, rows)
 
 
@@ -34,16 +34,16 @@ def _model(run: Run) -> str:
     return str(run.kind.get("model", "")) + (f" (LoRA {rank})" if rank else "")
 
 
-def _measured(run: Run, sampling: str) -> tuple[str, ...]:
-    """First, best and last pass@1; passed of tasks and mean length at the last."""
-    curve = run.curves.get(f"val/{sampling}/pass@1", [])
+def _measured(run: Run, sampling: str, measure: str) -> tuple[str, ...]:
+    """First, best and last of what is measured; passed of tasks and mean length at the last."""
+    curve = run.curves.get(f"val/{sampling}/{measure}", [])
     if not curve:
         return ("", "", "", "", "")
     last = curve[-1][1]
     best = max(curve, key=lambda point: point[1])
     tasks = _last(run.curves.get(f"val/{sampling}/num_problems", []))
     length = _last(run.curves.get(f"val/{sampling}/completion/length", []))
-    passed = "" if tasks is None else f"{last * tasks:.4g} of {tasks:.0f}"
+    passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
     return (
         f"{curve[0][1]:.3f}",
         f"{best[1]:.3f} ({run.clock} {best[0]})",
@@ -51,6 +51,22 @@ def _measured(run: Run, sampling: str) -> tuple[str, ...]:
         passed,
         "" if length is None else f"{length:.1f}",
     )
+
+
+def table_of_diagnoses(runs: Sequence[Run]) -> str:
+    """What was found wrong with each run, what it speaks of behind a click; nothing where nobody watched."""
+    rows = []
+    for run in runs:
+        for one in run.diagnoses:
+            details = (
+                f"<details><summary>more</summary><pre>{escape(one.details)}</pre></details>" if one.details else ""
+            )
+            cells = "".join(f"<td>{escape(text)}</td>" for text in (run.name, one.when, one.rule))
+            rows.append(f'<tr>{cells}<td class="said">{escape(one.message)}{details}</td></tr>')
+        if not run.diagnoses and run.kind.get("diagnosed"):
+            rows.append(f"<tr><td>{escape(run.name)}</td><td></td><td>none</td><td></td></tr>")
+    heads = "".join(f"<th>{text}</th>" for text in ("run", "when", "diagnosis", "what is wrong and what to do"))
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>" if rows else ""
 
 
 def _last(curve: Curve) -> float | None:

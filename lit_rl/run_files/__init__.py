@@ -1,5 +1,6 @@
 """The plain files of a run: numbers and rollouts, appended to, readable after the process was killed."""
 
+from lit_rl.run_files.diagnoses import RecordedDiagnosis, open_diagnoses, read_diagnoses, was_watched
 from lit_rl.run_files.folders import METRICS_FILE, ROLLOUTS_FILE, newest_recorded, recorded_folders
 from lit_rl.run_files.frames import TornFile, append_frame, read_frames
 from lit_rl.run_files.lines import append_line, read_lines
@@ -9,6 +10,7 @@ from lit_rl.run_files.resuming import cut_after
 __all__ = [
     "METRICS_FILE",
     "ROLLOUTS_FILE",
+    "RecordedDiagnosis",
     "RecordedRollout",
     "RecordedRow",
     "TornFile",
@@ -16,8 +18,11 @@ __all__ = [
     "append_line",
     "cut_after",
     "newest_recorded",
+    "open_diagnoses",
+    "read_diagnoses",
     "read_frames",
     "read_lines",
     "read_rollouts",
     "recorded_folders",
+    "was_watched",
 ]

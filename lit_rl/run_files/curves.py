@@ -10,7 +10,7 @@ from lit_rl.run_files.lines import read_lines
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
 
-_NO_METRICS = ("rollout", "update", "time", "start")
+_NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
 
 
 def recorded_curves(folder: str | Path) -> dict[str, Curve]:

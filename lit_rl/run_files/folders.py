@@ -20,6 +20,11 @@ def newest_recorded(run: str | Path) -> Path:
         FileNotFoundError: there is none.
     """
     found = recorded_folders(run, ROLLOUTS_FILE)
+    if not found and recorded_folders(run):
+        raise FileNotFoundError(
+            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
+            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
+        )
     if not found:
         raise FileNotFoundError(
             f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "

@@ -26,6 +26,7 @@ class RecordedTurn:
         stop_reason: why it ended.
         message: what the environment answered; empty after the last turn.
         outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`.
+        stop_string: that ended it; empty if none did, or if it was not recorded.
     """
 
     start: int
@@ -35,6 +36,7 @@ class RecordedTurn:
     stop_reason: str
     message: str
     outcome: Mapping[str, Any]
+    stop_string: str = ""
 
     def pieces(self) -> list[str]:
         """The text of each token. A character made of several tokens goes to the token with its last byte."""
@@ -176,6 +178,7 @@ def _turn(item: Mapping[str, Any]) -> RecordedTurn:
         stop_reason=item["stop_reason"],
         message=item["message"],
         outcome=item["outcome"],
+        stop_string=item.get("stop_string", ""),
     )
 
 

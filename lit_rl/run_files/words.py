@@ -6,13 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lit_rl.run_files.recorded import RecordedRow
+from lit_rl.run_files.recorded import RecordedRow, RecordedTurn
 
 _AROUND = 2
 _NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
-
-
-_CUT = {"stop_string": ", ended by a stop string", "length": ", cut at the token limit"}
 
 
 def ending(row: RecordedRow) -> str:
@@ -23,8 +20,15 @@ def ending(row: RecordedRow) -> str:
     where = f", line {outcome['line']}" if outcome.get("line") else ""
     cases = outcome.get("cases", [])
     counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
-    cut = "" if row.verdict == "passed" else _CUT.get(row.turns[-1].stop_reason, "")
+    cut = "" if row.verdict == "passed" else _cut(row.turns[-1])
     return f"{verdict}{cause}{where}{counted}{cut}"
+
+
+def _cut(turn: RecordedTurn) -> str:
+    """What ended a turn before the policy did."""
+    if turn.stop_reason == "stop_string":
+        return f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
+    return ", cut at the token limit" if turn.stop_reason == "length" else ""
 
 
 def number_text(value: float | None) -> str:

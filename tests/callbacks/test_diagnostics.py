@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -28,16 +29,16 @@ from support.small_runs import SaveAt, build_module, fit
 from lit_rl import diagnosis
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
-from lit_rl.diagnosis import RULES, Rule, RunSoFar
-from lit_rl.diagnosis.reward_rules import common_end
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
+from lit_rl.diagnosis.common_end import common_end
+from lit_rl.execution import AssertTests
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import TermScore
-from lit_rl.rollout import Rollout
-from lit_rl.types import Completions, Judgement, Problem, Sampling
+from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 FEW = 3
 LET_PASS = ("truncated",)
@@ -95,7 +96,7 @@ PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "format_falling": (
         {"engine": Says("```\nx\n```", FEW), "sandbox": Judged(), "max_rollouts": 2 * FEW, "sampling": LONGER},
-        {"data": Programs(batch_size=3), "leave_out": ["truncated", "sampler_gap", "flat_reward"]},
+        {"data": Programs(batch_size=3), "leave_out": ["truncated", "sampler_gap", "flat_reward", "flat_groups"]},
         "with a program in a fenced block fell from 100% to 67%",
     ),
 }
@@ -236,30 +237,203 @@ class GoneAfter(EvenText):
 
 
 def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: Path) -> None:
+    """One line with the facts; that all rewards are the same follows from it."""
     module = build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW)
-    message = found(module, tmp_path)["flat_reward"].message
-    assert "earlier ones earned 0." in message and "lower the learning rate (0.5)" in message
+    messages = found(module, tmp_path)
+    assert list(messages) == ["collapse"]
+    assert re.search(r"rollout [123] earned 0\.\d+, from rollout 4 on 0 \(", messages["collapse"].message)
+    assert "lower the learning rate (0.5)" in messages["collapse"].message
+    without = found(
+        build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW),
+        tmp_path,
+        leave_out=["truncated", "collapse"],
+    )
+    assert "earned 0." in without["flat_reward"].message and "the policy lost that" in without["flat_reward"].message
 
 
-@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.04, True), (None, True)])
+# -- runs told by their numbers ------------------------------------------------------------------------------
+
+P, W, S, N, X = (
+    Verdict.PASSED,
+    Verdict.WRONG_ANSWER,
+    Verdict.SYNTAX_ERROR,
+    Verdict.NO_PROGRAM,
+    Verdict.EXCEPTION,
+)
+
+
+def rows(
+    outcomes: Sequence[Outcome],
+    stops: tuple[str, ...] = (),
+    said: Sequence[str] | None = None,
+    ends: StopReason = StopReason.EOS,
+    prompt: str = "def f(x):\n",
+) -> Rollout:
+    """Rows of one group, a token a letter, whose programs are the prompt and what was said."""
+    texts = said or ["    return 1"] * len(outcomes)
+    problems = tuple(Problem("p/0", prompt, AssertTests("assert f(1)"), stop_strings=stops) for _ in texts)
+    ids = torch.zeros(len(texts), max(map(len, texts)) + 9, dtype=torch.long)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor([ord(letter) for letter in text])
+    shown = [text.partition(stops[0])[0] if stops else text for text in texts]
+    completions = Completions.single_turn(
+        problems=problems,
+        prompt_ids=ids[:, :1],
+        prompt_mask=ids[:, :1] >= 0,
+        completion_ids=ids,
+        completion_mask=torch.arange(ids.shape[1]) < torch.tensor([[len(text)] for text in texts]),
+        sampler_logprobs=ids.float(),
+        stop_reasons=(ends,) * len(texts),
+        texts=shown,
+        token_bytes=((),) * len(texts),
+        group_size=len(texts),
+    )
+    judgements = [
+        Judgement(problem, Program(f"{prompt}{text}", 0, len(text)), outcome)
+        for problem, text, outcome in zip(problems, shown, outcomes, strict=True)
+    ]
+    return Rollout(completions, tuple(judgements))
+
+
+def letters(ids: Sequence[int], reason: StopReason, strings: Sequence[str]) -> tuple[str, tuple[()]]:
+    return "".join(map(chr, ids)), ()
+
+
+def told(
+    numbers: Sequence[dict[str, float]], rollout: Rollout | None = None, patience: int = 10, **options: Any
+) -> list[Diagnosis]:
+    """What is said of a run with these numbers, all of whose rollouts have the same rows."""
+    rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
+    callback = Diagnostics(patience, **options)
+    policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
+    module: Any = SimpleNamespace(policy=policy, sampling=Sampling(), num_epochs=1, num_minibatches=1, rollout_step=0)
+    trainer: Any = SimpleNamespace(is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs())
+    callback.on_train_start(trainer, module)
+    rewards: Any = SimpleNamespace(rewards=torch.zeros(len(rollout.judgements)))
+    for metrics in numbers:
+        module.rollout_step += 1
+        finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * metrics["reward/mean"]} | metrics)  # type: ignore[arg-type]
+        callback.on_rollout_end(trainer, module, finished)
+    return callback.found
+
+
+def earned(reward: float, passed: float | None = None, **more: float) -> dict[str, float]:
+    named = {name.replace("__", "/"): value for name, value in more.items()}
+    rate = reward if passed is None else passed
+    return {"reward/mean": reward, "execution/pass_rate": rate, "optimizer/learning_rate": 0.04} | named
+
+
+WRECKED = earned(
+    0.0, completion__truncated_fraction=0.97, completion__format_rate=0.0, group__zero_advantage_fraction=1
+)
+
+
+@pytest.mark.parametrize(("well", "says"), [(1, 10), (6, 11), (9, 14), (30, 35)])
+def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: int, says: int) -> None:
+    """The demo with a learning rate of 0.04: rollout 1 earned 0.406, the next nothing, and 97% never ended."""
+    healthy = earned(0.406, completion__truncated_fraction=0.02, completion__format_rate=1.0)
+    said = told([healthy] * well + [WRECKED] * 30)
+    assert [(one.rollout, one.rule) for one in said] == [(says, "collapse")]
+    facts = f"rollout 1 earned 0.406, from rollout {well + 1} on 0 (100% of the completions are cut by the token limit)"
+    assert facts in said[0].message and "lower the learning rate (0.04)" in said[0].message
+
+
+def test_what_was_held_back_is_said_once_the_reward_is_there_again() -> None:
+    cut = {"completion/truncated_fraction": 0.9}
+    whole = {"completion/truncated_fraction": 0.0}
+    said = told([earned(0.4) | whole] * 8 + [earned(0.4) | cut] * 5 + [earned(0.0) | cut] * 3 + [earned(0.4) | cut] * 5)
+    assert [(one.rollout, one.rule) for one in said] == [(17, "truncated")]
+
+
+def test_a_reward_that_begins_below_0_is_not_gone_at_0() -> None:
+    """Rewards between -1 and 1 that rise slowly, with noise around 0."""
+    noise = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
+    assert told([earned(-0.6 + 0.05 * i, 0.5) for i in range(12)] + [earned(x, 0.5) for x in noise]) == []
+
+
+@pytest.mark.parametrize("trained", [0.0, 0.5])
+def test_the_entropy_is_not_asked_while_nothing_is_trained(trained: float) -> None:
+    """Answers of a few tokens: the entropy of a few rows is noise, and no update can have moved it."""
+    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": trained}
+    said = told([earned(0.1, policy__entropy=entropy) | alike for entropy in [1.0] * 11 + [0.05] * 9])
+    assert [one.rule for one in said] == (["entropy_collapse"] if trained else [])
+
+
+BROKEN = "    for i in x:\n\n        return i"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "speaks"),
+    [
+        (BROKEN, Outcome(S, line=2, exception_message="expected an indented block after 'for' statement"), True),
+        ("    return (x +\n\n 2)", Outcome(S, line=2, exception_message="'(' was never closed"), True),
+        ("    if x >\n\n 1:", Outcome(S, line=2, exception_message="invalid syntax"), True),
+        ("    x y z\n\n", Outcome(S, line=2, exception_message="invalid syntax"), False),
+        ("    return 1\n\n", Outcome(W), False),
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 8, 20])
+def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
+    said: str, outcome: Outcome, speaks: bool, cut: int
+) -> None:
+    """Of 20 rows, 6 pass; the cut ones break off where the string ended them."""
+    other = "    return 2\n\n"
+    texts = [said] * cut + [other] * (20 - cut)
+    outcomes = [outcome] * cut + [Outcome(W)] * (20 - cut)
+    found_ = told([earned(0.3)] * 10, rows(outcomes, ("\n\n", "\nclass"), texts, StopReason.STOP_STRING))
+    assert [one.rule for one in found_] == (["stop_string"] if speaks and cut > 1 else [])
+    if found_:
+        share = "57%" if cut == 8 else "100%"
+        assert f"{share} of the programs that fail break off" in found_[0].message
+        assert r"whether '\n\n' comes inside of good answers" in found_[0].message
+        assert "Programs.load_problems" in found_[0].message
+
+
+def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() -> None:
+    cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
+    (one,) = told([earned(0.0)] * 10, cut)
+    assert one.rule == "flat_reward"
+    assert "a stop string ends 100% of the completions, after 12.0 tokens: check whether 'ret' comes" in one.message
+    assert "stop_strings are set where Programs.load_problems makes its problems" in one.message
+
+
+@pytest.mark.parametrize(
+    ("message", "prompt", "other"),
+    [
+        ("the program defines no limit", "def f(x):\n", True),
+        ("name 'limit' is not defined", "def f(x):\n", True),
+        ("the program defines no limit", "Write limit.\ndef f(x):\n", False),
+        ("name 'y' is not defined", "def f(x):\n    return y\n", False),
+    ],
+)
+def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
+    message: str, prompt: str, other: bool
+) -> None:
+    outcome = Outcome(X, exception_type="NameError", exception_message=message)
+    (one,) = told([earned(0.0)] * 10, rows([outcome] * 20, prompt=prompt))
+    said = "the tests call other names than the prompt asks for (limit where the program defines f)"
+    assert (said in one.message) == other
+    assert "`lit-rl check-data --data support.ill_runs.Programs`" in one.message
+
+
+@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.04, False), (0.16, True), (None, True)])
 def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost: bool) -> None:
     """Under tests of another problem some constant passes now and then; no learning rate helps there."""
-    run = RunSoFar(2)
-    run.best = {"reward/mean": 0.003} | ({} if passed is None else {"execution/pass_rate": passed})
-    for reward in (0.0, 0.0):
-        run._recent.append({"reward/mean": reward, "reward/std": 0.0})
     outcome = Outcome(Verdict.EXCEPTION, exception_type="TypeError")
-    completions: Any = SimpleNamespace(stop_reasons=["eos"], lengths=torch.tensor([3]), problems=[])
-    run.rollout = Rollout(completions, (Judgement(Problem("a", "a", AssertTests("")), None, outcome),))
-    assert ("lower the learning rate" in diagnosis.FlatReward().look(run)) == lost
-    assert ("most often TypeError" in diagnosis.FlatReward().look(run)) != lost
-    assert bool(diagnosis.RewardCollapse().look(run)) == lost
+    numbers = [earned(passed or 0.1), *(earned(0.0) for _ in range(12))]
+    if passed is None:
+        for one in numbers:
+            del one["execution/pass_rate"]
+    said = told(numbers, rows([outcome] * 20))
+    assert [one.rule for one in said] == (["collapse"] if lost else ["flat_reward"])
+    assert ("lower the learning rate" in said[0].message) == lost
+    assert ("most often TypeError" in said[0].message) != lost
 
 
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome(Verdict.NO_PROGRAM), "100% end as no_program; no program is found"),
+        (Outcome(Verdict.NO_PROGRAM), "100% end as no_program: no program is found"),
         (Outcome(Verdict.WRONG_ANSWER, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
         (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError: read"),
         (
@@ -271,11 +445,9 @@ def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost
     ],
 )
 def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
-    completions: Any = SimpleNamespace(
-        stop_reasons=["eos", "eos"], lengths=torch.tensor([3, 3]), problems=[Problem("a", "a", TokenTarget())] * 2
-    )
-    judgements = tuple(Judgement(problem, None, outcome) for problem in completions.problems)
-    assert said in common_end(Rollout(completions, judgements))
+    run = RunSoFar(1)
+    run.rollout = rows([outcome] * 2)
+    assert said in str(common_end(run))
 
 
 def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:

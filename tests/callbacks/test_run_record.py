@@ -21,9 +21,10 @@ from distributed.runs import fit as fit_ranks
 from distributed.test_validation import Told
 from lightning.pytorch.loggers import CSVLogger
 from support.completions import batch, judged, program_in
+from support.ill_runs import Judged, Programs
 from support.ranks import on_ranks
 from support.saved_runs import CrashAt, run
-from support.small_runs import EvenBytes, Words, fit
+from support.small_runs import EvenBytes, Words, build_module, fit
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lit_rl import Trainer
@@ -38,7 +39,7 @@ from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
 from lit_rl.show import show
-from lit_rl.types import Experience
+from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
 
@@ -72,7 +73,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     module = SimpleNamespace(rollout_step=1, policy=SimpleNamespace(codec=codec), at_hand=SimpleNamespace(found={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
-    record._path = folder
+    record.path = folder
     finished = FinishedRollout(Rollout(completions, judgements), rewards, experience, {"loss": 0.5})
     record.on_rollout_end(trainer, module, finished)  # type: ignore[arg-type]
     return rollouts(folder)[-1]
@@ -100,6 +101,21 @@ def test_a_row_is_recorded_as_it_was(tmp_path: Path) -> None:
     assert (lost.reward, lost.reason, lost.terms) == (None, "tests: no memory", {"tests": None})
     assert broken.tokens["advantage"][:4] == [0.0, 0.3333, 0.6667, 1.0]
     assert len(broken.tokens["credit"]) == len(text) + 1 and sum(broken.tokens["credit"]) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_stop_string_that_ended_a_turn_is_recorded(byte_tokenizer: str, tmp_path: Path) -> None:
+    """The first of two in what was sampled, read back from the tokens: the text itself ends before it."""
+    strings = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!?$%&/()[]{}")
+    module = build_module(
+        byte_tokenizer, sandbox=Judged(), max_rollouts=1, sampling=Sampling(num_samples=8, max_tokens=24)
+    )
+    data = Programs(batch_size=3, stop_strings=strings)
+    fit(module, tmp_path, data=data, callbacks=[RunRecord(str(tmp_path), num_groups=9)])
+    turns = [row.turns[0] for row in rollouts(tmp_path)[0].rows]
+    ended = [turn for turn in turns if turn.stop_reason == "stop_string"]
+    assert len(ended) > 10 and {turn.stop_string for turn in turns if turn not in ended} <= {""}
+    assert len({turn.stop_string for turn in ended}) > 3
+    assert all(turn.stop_string in strings and not set(turn.text) & set(strings) for turn in ended)
 
 
 def test_numbers_keep_four_digits_at_any_size() -> None:

@@ -1,0 +1,250 @@
+"""Where a diagnosis can be read later: in the run's files, in reports, and in the last lines of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from distributed.runs import build, policy
+from distributed.runs import fit as fit_ranks
+from lightning.pytorch.loggers import CSVLogger
+from support.ill_runs import Constant
+from support.ranks import on_ranks
+from support.recorded_runs import row, write_run
+from support.small_runs import Words
+from test_html_report import page_of
+
+import lit_rl.commands  # noqa: F401  # short class names
+from lit_rl import Trainer
+from lit_rl.callbacks import Checkpointing, Diagnostics, RunRecord
+from lit_rl.cli import Cli
+from lit_rl.diagnosis import Rule, RunSoFar
+from lit_rl.modules import GRPO, RolloutModule
+from lit_rl.report import report
+from lit_rl.run_files import METRICS_FILE, append_line, read_diagnoses
+from lit_rl.run_files.curves import recorded_curves
+from lit_rl.show import show
+
+Make = Callable[..., RolloutModule]
+ALWAYS_CUT = ["truncated"]
+"""Tiny rows always end at the limit."""
+
+
+class Between(Rule):
+    """Holds from one rollout to another."""
+
+    name = "between"
+    page = ""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+
+    def look(self, run: RunSoFar) -> str:
+        return "it holds" if self.first <= run.rollout_step <= self.last else ""
+
+
+def watched(patience: int = 2, **options: Any) -> Diagnostics:
+    return Diagnostics(patience, leave_out=ALWAYS_CUT, **options)
+
+
+def run_in(folder: Path, module: RolloutModule, *callbacks: Any, **settings: Any) -> Trainer:
+    """A run in Python, without the command line."""
+    common: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "limit_val_batches": 0, "default_root_dir": folder}
+    logger = settings.pop("logger", CSVLogger(folder.parent, name=folder.name, version=""))
+    trainer = Trainer(**common | settings, logger=logger, callbacks=list(callbacks), enable_progress_bar=False)
+    trainer.fit(module, Words(batch_size=3))
+    return trainer
+
+
+def said_by(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], None], *arguments: str) -> str:
+    capsys.readouterr()
+    command(arguments)
+    return capsys.readouterr().out
+
+
+def test_what_was_found_is_in_files_reports_and_the_last_lines(
+    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    run_in(folder, make_module(max_rollouts=4, rewards=[Constant()]), watched(rules=[Between(2, 3)]))
+    last = capsys.readouterr().out.partition("\ndone ")[2]
+    between, flat = sorted(read_diagnoses(folder), key=lambda one: one.rule)
+    assert (flat.rule, flat.rollout, flat.ended) == ("flat_reward", 2, None)
+    assert (between.rollout, between.ended, between.message) == (2, 4, "it holds")
+    assert "docs/monitoring.md#flat_reward" in flat.message and flat.details.count("reward 0") == 3
+    assert "diagnosis" not in recorded_curves(folder)
+
+    assert re.search(r"diagnosis +since rollout 2: all rewards of the last 2 rollouts were 0.*#flat_reward", last)
+    assert re.search(r"reward +0 in the last 4 rollouts", last) and "it holds" not in last
+    assert re.search(rf"next +lit-rl show {folder}\n +lit-rl report {folder}\n", last)
+
+    shown = said_by(capsys, show, str(folder)).splitlines()
+    assert shown[1] == f"diagnosis since rollout 2: {flat.message}" and shown[2].startswith("rollout 4: ")
+    reported = said_by(capsys, report, str(folder))
+    assert (
+        f"{folder}  since rollout 2: {flat.message}" in reported and f"{folder}  rollouts 2 to 4: it holds" in reported
+    )
+    _, page = page_of(folder)
+    assert "<h2>Diagnoses</h2>" in page and "<td>since rollout 2</td><td>flat_reward</td>" in page
+
+
+def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_does_not(
+    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two seeds in one report; and a run of the version that did not record diagnoses."""
+    for seed in (0, 1):
+        run_in(tmp_path / f"seed_{seed}", make_module(max_rollouts=3, seed=seed), watched())
+    last = capsys.readouterr().out
+    assert "diagnosis" not in last and "lit-rl show" not in last
+    write_run(tmp_path / "old", {1: [row(0, "a", 1.0)]})
+    names = [str(tmp_path / name) for name in ("seed_0", "seed_1", "old")]
+    lines = said_by(capsys, report, *names).splitlines()
+    assert [line for line in lines if "diagnos" in line] == [f"{name}  no diagnosis" for name in names[:2]]
+    assert said_by(capsys, show, names[2]).splitlines()[1].startswith("rollout 1")
+    _, page = page_of(*map(Path, names))
+    assert page.count("<td>none</td>") == 2
+
+
+def test_a_run_killed_while_it_wrote_a_diagnosis_is_readable(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {1: []})
+    for rollout, rest in (
+        (1, {"message": "a", "details": ""}),
+        (2, {"ended": True}),
+        (3, {"message": "b", "details": ""}),
+    ):
+        append_line(folder / METRICS_FILE, {"rollout": rollout, "time": 0.0, "diagnosis": {"rule": "r", **rest}})
+    with (folder / METRICS_FILE).open("ab") as file:
+        file.write(b'{"rollout":4,"time":0.0,"diagnosis":{"rule":"s","mess')
+    with pytest.warns(UserWarning, match="is torn"):
+        found = read_diagnoses(folder)
+    assert [(one.message, one.when) for one in found] == [("a", "rollouts 1 to 2"), ("b", "since rollout 3")]
+
+
+def test_only_the_first_rank_says_and_writes(byte_tokenizer: str, tmp_path: Path) -> None:
+    def on_two() -> None:
+        module = build(GRPO, policy(byte_tokenizer), max_rollouts=3, rewards=[Constant()], num_epochs=1)
+        callbacks = [RunRecord(str(tmp_path / "two")), watched()]
+        options: dict[str, Any] = {"devices": 2, "global_batch": 4, "callbacks": callbacks}
+        fit_ranks(module, "ddp", tmp_path / "root", **options)
+
+    on_ranks(on_two)
+    written = (tmp_path / "two" / METRICS_FILE).read_text().count('"flat_reward"')
+    assert written == 1 and [one.rule for one in read_diagnoses(tmp_path / "two")] == ["flat_reward"]
+
+
+def test_a_checkpoint_goes_on_with_what_was_said(make_module: Make, tmp_path: Path) -> None:
+    """Raised from 4 rollouts to 6: said once, and its end is noted where the condition goes."""
+    for length in (4, 6):
+        saving = Checkpointing(str(tmp_path / "run"), every_n_rollouts=2)
+        module = make_module(max_rollouts=length)
+        run_in(tmp_path / "run", module, watched(rules=[Between(3, 5)]), saving, logger=False)
+    (one,) = read_diagnoses(tmp_path / "run")
+    assert (one.rule, one.rollout, one.ended) == ("between", 3, 6)
+
+
+# -- the command line ----------------------------------------------------------------------------------------
+
+ILL = """
+seed_everything: 0
+trainer:
+  accelerator: cpu
+  devices: 1
+  max_epochs: -1
+  limit_val_batches: 0
+  logger: {class_path: lightning.pytorch.loggers.TensorBoardLogger, init_args: {save_dir: ., name: logs}}
+  callbacks:
+    - {class_path: lit_rl.callbacks.Diagnostics, init_args: {patience: 2}}
+    - {class_path: lit_rl.callbacks.Checkpointing, init_args: {folder: ckpt, every_n_rollouts: 2}}
+model:
+  class_path: lit_rl.modules.GRPO
+  init_args:
+    max_rollouts: ROLLOUTS
+    sampling: {num_samples: 8, max_tokens: 3}
+    policy:
+      class_path: lit_rl.models.CausalLM
+      init_args:
+        tokenizer: package:lit_rl.data/basics_tokenizer
+        config: {model_type: llama, hidden_size: 32, intermediate_size: 32, num_hidden_layers: 1,
+                 num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 256}
+    rewards: [lit_rl.rewards.SyntaxReward, lit_rl.rewards.TestsReward]
+    optimizer: {class_path: torch.optim.SGD, init_args: {lr: 0.05}}
+    sandbox: {class_path: lit_rl.execution.Sandbox, init_args: {num_workers: 1}}
+data: {class_path: lit_rl.data.Basics, init_args: {num_train_problems: 52, batch_size: 2}}
+"""
+"""An untrained policy passes nothing and never ends in time."""
+
+
+def start(folder: Path, rollouts: int, *options: str) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    (folder / "run.yaml").write_text(ILL.replace("ROLLOUTS", str(rollouts)))
+    command = [sys.executable, "-m", "lit_rl", "fit", "--config", "run.yaml", *options]
+    environment = os.environ | {"PYTHONPATH": ":".join(sys.path), "OMP_NUM_THREADS": "1"}
+    with (folder / "said").open("ab") as said:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=said, stderr=said)
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(folder / "ckpt" / "last.ckpt", weights_only=False)["state_dict"]
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_and_went_on_says_nothing_twice_and_learns_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGKILL after at least five rollouts of 12; ``--ckpt_path last`` goes on from a checkpoint before that."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    process = start(parts, 12)
+    metrics = parts / "logs" / "version_0" / METRICS_FILE
+    until = time.monotonic() + 120
+    try:
+        while not (metrics.exists() and '"rollout":5,' in metrics.read_text()) and time.monotonic() < until:
+            assert process.poll() is None, (parts / "said").read_text()
+            time.sleep(0.02)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    (before,) = [one for one in read_diagnoses(metrics.parent) if one.rule == "truncated"]
+    assert before.rollout == 2 and "--ckpt_path" not in (parts / "said").read_text()
+    said_by(capsys, report, str(parts / "logs"), "--html", str(tmp_path / "killed.html"))
+
+    for ended in (start(parts, 12, "--ckpt_path", "last"), start(whole, 12)):
+        assert ended.wait(240) == 0, (parts / "said").read_text()
+    assert [one for one in read_diagnoses(metrics.parent) if one.rule == "truncated"] == [before]
+    assert metrics.read_text().count('"truncated","message"') == 1
+    assert (parts / "said").read_text().count("\nrollout 2: ") == 1, "said in the log once"
+    one, other = weights_of(whole), weights_of(parts)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    numbers = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert [n["rollout"] for n in numbers if "reward/mean" in n] == list(range(1, 13))
+    assert "truncated" in said_by(capsys, report, str(parts / "logs"), "--html", str(tmp_path / "after.html"))
+    assert "diagnosis since rollout 2: " in said_by(capsys, show, str(parts))
+
+
+def test_the_summary_of_a_run_that_earned_nothing_names_the_diagnosis_before_the_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(ILL.replace("ROLLOUTS", "3").replace("lit_rl.rewards.SyntaxReward, ", ""))
+    Cli(["fit", "--config", "run.yaml"])
+    last = capsys.readouterr().out.partition("\ndone ")[2].splitlines()
+    commands = [line.split("   ", 1)[1].strip() for line in last if "lit-rl " in line and "diagnosis" not in line]
+    assert commands[-3:] == [
+        "lit-rl show logs/version_0",
+        "lit-rl report logs/version_0",
+        "lit-rl export ckpt ckpt/model   # flat_reward: docs/monitoring.md#when-it-does-not-learn",
+    ]
+    (flat,) = [line for line in last if line.startswith("diagnosis")]
+    assert "docs/monitoring.md#flat_reward" in flat
+    (found,) = read_diagnoses("logs/version_0")
+    assert found.rule == "flat_reward"
