@@ -1,0 +1,89 @@
+"""CPU seconds until lit_rl does something: an import, a line of help, the problems of a task, the first rollout.
+
+    python benchmarks/start.py [--rounds 3]
+
+Each is a process of its own; its CPU seconds, and those of its children, are the median of the rounds. The first
+rollout is that of ``lit-rl fit --config basics_grpo`` with a small random model: the process ends when the rollout
+begins, so loading a larger model comes on top. Prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from lit_rl import CausalLM
+
+MODEL = {
+    "model_type": "qwen2",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "vocab_size": 1024,
+}
+UNTIL_FIRST_ROLLOUT = """
+import os, sys
+from lit_rl.cli import main
+from lit_rl.modules.rollout_module import RolloutModule
+RolloutModule.training_step = lambda *_, **__: os._exit(0)
+main(sys.argv[1:])
+"""
+FIT = ["fit", "--config", "basics_grpo", "--run_dir", "run", "--model.policy.model"]
+
+
+def steps(model: str) -> dict[str, list[str]]:
+    """What each row of the table runs."""
+    lit_rl = [sys.executable, "-m", "lit_rl"]
+    return {
+        "`import lit_rl`": [sys.executable, "-c", "import lit_rl"],
+        "`lit-rl --help`": [*lit_rl, "--help"],
+        "`lit-rl report --help`": [*lit_rl, "report", "--help"],
+        "`lit-rl fit --help`": [*lit_rl, "fit", "--help"],
+        "`lit-rl fit --config basics_grpo` up to the first rollout": [
+            *(sys.executable, "-c", UNTIL_FIRST_ROLLOUT, *FIT, model)
+        ],
+        "8,192 problems of `basics`": [
+            *(sys.executable, "-c", "from lit_rl import Basics; Basics(num_train_problems=8192).problems('train')")
+        ],
+    }
+
+
+def seconds(command: list[str], folder: str) -> float:
+    """CPU seconds of a process and its children."""
+
+    def spent() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    start = spent()
+    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return spent() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}, median of {rounds}")
+    with tempfile.TemporaryDirectory() as folder:
+        policy = CausalLM(config=MODEL, tokenizer="package:lit_rl/data/basics_tokenizer")
+        policy.load()
+        policy.save_pretrained(Path(folder) / "model")
+        for name, command in steps(str(Path(folder) / "model")).items():
+            taken = [seconds(command, folder) for _ in range(rounds)]
+            print(f"| {name} | {statistics.median(taken):.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
