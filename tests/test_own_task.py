@@ -25,7 +25,8 @@ CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 
 FILES = (
-    *("my_task.py", "my_loss.py", "my_baseline.py", "my_algorithm.py", "my_environment.py", "my_engine.py"),
+    *("my_task.py", "my_loss.py", "my_baseline.py", "my_algorithm.py", "my_environment.py", "my_hints.py"),
+    "my_engine.py",
     *("my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml"),
 )
 
@@ -143,6 +144,17 @@ def test_an_environment_of_ones_own_has_its_say(folder: Path, watched: Watched) 
     text = watched.module.policy.codec.decode(said, StopReason.LENGTH, ())[0]
     assert text.strip() == "Your answer was cut off. Write a shorter one."
     assert rows.completion_mask.sum(-1).tolist() == [8] * 4
+
+
+def test_an_environment_that_reads_outcomes_is_tried_without_a_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that returns nothing fails all public cases; the reference leaves nothing to say."""
+    monkeypatch.syspath_prepend(folder)
+    (script,) = (block for block in blocks("python") if block.startswith("from my_hints import"))
+    exec(compile(script, "own_environment.md", "exec"), {"__name__": "snippet"})
+    wrong, right = capsys.readouterr().out.splitlines()
+    assert wrong.startswith("0 of 3 cases passed") and right == "None"
 
 
 def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
