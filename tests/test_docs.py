@@ -9,6 +9,7 @@ All others are given to the parser that would read them; running them takes minu
 from __future__ import annotations
 
 import argparse
+import pydoc
 import re
 import runpy
 import shlex
@@ -244,7 +245,7 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
     exec(compile(text, block.page, "exec"), {"__name__": "snippet"})
     printed = capsys.readouterr()
     assert "error" not in printed.err.lower()
-    assert bool(printed.out) == ("print(" in text)
+    assert bool(printed.out) == bool(re.search(r"^ *print\(", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("page", RUN_ELSEWHERE)
@@ -296,6 +297,49 @@ def anchors(page: str) -> set[str]:
         plain = re.sub(r"[^\w\s-]", "", heading).strip().lower()
         found.add(re.sub(r"[-\s]+", "-", plain))
     return found
+
+
+PROSE = {page: re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for page, text in TEXTS.items()}
+NAMED = sorted({(page, name) for page, text in PROSE.items() for name in re.findall(r"`([^`\n]+)`", text)})
+FOLDERS = ("benchmarks", "callbacks", "configs", "docker", "docs", "examples", "lit_rl", "tests")
+
+
+@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if re.fullmatch(r"lit_rl(\.\w+)+(\(.*\))?", one[1])])
+def test_a_dotted_name_is_in_the_package(page: str, name: str) -> None:
+    assert pydoc.locate(name.partition("(")[0]) is not None
+
+
+@pytest.mark.parametrize(("page", "name"), [one for one in NAMED if one[1].split("/")[0] in FOLDERS and "/" in one[1]])
+def test_a_file_that_is_named_exists(page: str, name: str) -> None:
+    file, _, test = name.partition("::")
+    assert list(ROOT.glob(file.partition(" ")[0])), f"{page} names {name}"
+    assert f"def {test}" in (ROOT / file).read_text() if test else True
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "seen"),
+    [
+        ("7b_grpo", "--gpus 8 --gpu h100", ""),
+        ("7b_grpo", "--gpus 8 --model.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
+        ("7b_grpo", "--gpus 1", "moments 60.92"),
+        ("7b_grpo", "--gpus 16", "928"),
+        ("7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
+        ("70b_grpo", "--gpus 64", ""),
+        ("70b_grpo", "--gpus 64 --engine elsewhere", "total 53.23 35.90"),
+    ],
+)
+def test_a_plan_says_what_the_page_shows(
+    config: str, options: str, seen: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whole where the page shows all of it, else the number that it names."""
+    options = options.format(no_checkpointing="--trainer.strategy.init_args.activation_checkpointing false")
+    lit_rl.cli.main(["plan", "--config", f"scaling/{config}", *options.split(), "--prompt_tokens", "1024"])
+    printed = capsys.readouterr().out
+    if seen:
+        assert re.search(rf"{seen.replace(' ', ' +')}\b", printed), printed
+        return
+    (block,) = [b for b in BLOCKS if b.page == "docs/scaling.md" and b.text.split("\n")[0] in printed]
+    assert block.text.strip() in printed, printed
 
 
 LINKS = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
