@@ -40,7 +40,7 @@ __all__ = ["Engine", "EngineError", "Generation", "Request", "Session"]
 
 
 class EngineError(RuntimeError):
-    """The engine failed, not the policy: a server that died, an answer that is none.
+    """The engine failed, not the policy: a server that died, an answer that cannot be used.
 
     It ends the run; it is never a reward of 0. The callback Checkpointing saves before that, so raise it on all ranks.
     """

@@ -38,7 +38,7 @@ class VLLMServer(Engine):
 
     Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
     the first one writes them, adapters merged, into ``folder``. Only when that is done are the servers told to read
-    them, so no rank waits for another while a server is being waited for. Each server then says which weights it has,
+    them, so no rank waits for another while it waits for a server. Each server then says which weights it has,
     and says so again with every completion: rows of other weights end the run. The first time, the digests of its
     weights tell whether all of them arrived. How a server is started is in ``docs/engines.md``.
 

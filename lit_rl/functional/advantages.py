@@ -32,7 +32,7 @@ def group_advantages(
         A[b, g] = (r[b, g] - baseline[b, g]) / (std_g r[b] + eps)
 
     The group is the baseline, so no critic is needed. A group whose valid rewards are all equal, or that has
-    fewer than two, gets exact zeros: rounding in the mean would otherwise be blown up by 1 / eps.
+    fewer than two, gets exact zeros: otherwise 1 / eps would magnify rounding in the mean.
 
     The lecture's ``centered_rewards`` is ``scale_by="none"``, its ``normalized_rewards`` is
     ``scale_by="std", eps=1e-5``.

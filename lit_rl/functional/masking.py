@@ -245,7 +245,7 @@ def aggregate(token_loss: Tensor, mask: Tensor, *, mode: AggregateMode, denomina
     rows gives the same gradient. DDP and FSDP average gradients over ranks: pass D / world_size there.
     D may count rows that were left out here, as when rows without a learning signal skip the forward.
 
-    An empty mask gives 0 that still hangs on the graph: a rank without a backward would stop the others.
+    An empty mask gives 0 that is still part of the graph: a rank without a backward would stop the others.
 
     Args:
         token_loss: [N, T] loss per token. Carries the gradient.

@@ -14,7 +14,7 @@ class Clipped(Loss):
     """Ratio times advantage, without gradient once the ratio has left its range.
 
     Args:
-        clip_low: distance of the ratio's lower bound from 1, at most 1, which is no lower bound.
+        clip_low: distance of the ratio's lower bound from 1; 1 means no lower bound.
         clip_high: distance of its upper bound from 1; larger than ``clip_low`` is DAPO's clip-higher.
         dual_clip: largest ratio that counts where the advantage is negative, above 1 + ``clip_high``; ``None``: any.
 

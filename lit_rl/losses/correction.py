@@ -50,7 +50,7 @@ class TruncatedWeights(Correction):
 
 
 class MaskedBand(Correction):
-    """p / q where that lies in a band, else nothing.
+    """p / q inside a band, 0 outside it.
 
     Args:
         low: smallest weight that is kept, at most 1.

@@ -47,7 +47,7 @@ class Critic(nn.Module, ABC):
 
     @abstractmethod
     def trained_parameters(self) -> list[nn.Parameter]:
-        """All that learns by the value loss, also where it lives inside the policy's model."""
+        """Everything that learns from the value loss, even inside the policy's model."""
 
     def active(self) -> AbstractContextManager[None]:
         """Forward and backward passes of the critic happen inside this context."""

@@ -78,7 +78,7 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def make_reference(self, *, will_refresh: bool = False) -> Reference:
-        """The policy as it is now, to compare it with later; asked for again, the same reference.
+        """A reference: the policy as it is now. Later calls return the same one.
 
         Called after :meth:`load` and before the policy is sharded.
 

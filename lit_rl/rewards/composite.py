@@ -25,7 +25,7 @@ class Composite:
         reward = clip(sum over terms of weight * value, low, high)
 
     Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.attribution`;
-    a row's credit sums to its reward. Where clipping makes a reward smaller without changing its sign, the
+    a row's credit sums to its reward. If clipping makes a reward smaller without changing its sign, the
     row's credit is scaled by ``clipped / total``, so blame keeps its proportions. Where clipping makes it
     larger or flips its sign there is no such factor (the total may be 0): then the difference is spread like
     a value without a place.
