@@ -1,4 +1,4 @@
-"""CPU seconds until lit_rl does something: an import, a line of help, the problems of a task, the first rollout.
+"""CPU seconds until lit_rl does something: an import, a line of help, the first rollout.
 
     python benchmarks/start.py [--rounds 3]
 
@@ -52,9 +52,6 @@ def steps(model: str) -> dict[str, list[str]]:
         "`lit-rl fit --help`": [*lit_rl, "fit", "--help"],
         "`lit-rl fit --config basics_grpo` up to the first rollout": [
             *(sys.executable, "-c", UNTIL_FIRST_ROLLOUT, *FIT, model)
-        ],
-        "8,192 problems of `basics`": [
-            *(sys.executable, "-c", "from lit_rl import Basics; Basics(num_train_problems=8192).problems('train')")
         ],
     }
 
