@@ -16,7 +16,7 @@ RUNS = {
 
 AROUND_A_RUN = {
     "check-contamination": "find problems that a run is both trained and measured on",
-    "check-data": "run every reference solution of a task",
+    "check-data": "say whether a task can be learned from: its references, tests and stop strings",
     "configs": "list the configurations that come with the package, or copy one",
     "export": "write the policy of a checkpoint as a folder that transformers loads",
     "plan": "memory, traffic and seconds of a run on some GPUs, and what would make it fit",

@@ -96,13 +96,14 @@ def test_check_data_names_the_rule_by_which_a_reference_passes(
     with pytest.raises(SystemExit):
         lit_rl.cli.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
     report = capsys.readouterr().out.splitlines()
-    assert report[:6] == [
-        "1 of 4 references pass",
-        "  rows/1: wrong_answer (passes with compare: decimals)",
-        "  rows/2: wrong_answer (passes with compare: tokens)",
-        "  rows/3: wrong_answer",
-        "1 of these pass with compare: decimals, set for the rows or for the task",
-        "1 of these pass with compare: tokens, set for the rows or for the task",
+    assert report[0] == "something is wrong with 3 of 4 problems: 1 of 4 references pass"
+    assert report[4:10] == [
+        "the output is right only with compare: decimals: 1 problem (train)",
+        "  rows/1: wrong_answer (1.50, not 1.5)",
+        "the output is right only with compare: tokens: 1 problem (train)",
+        "  rows/2: wrong_answer (1.50, not 1.5000001)",
+        "the tests expect other answers than the reference gives: 1 problem (train)",
+        "  rows/3: wrong_answer (1.50, not 2)",
     ]
     failed = [json.loads(line) for line in output.read_text().splitlines()]
     assert [row["passes_by"] for row in failed] == ["decimals", "tokens", None]
@@ -139,9 +140,10 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
         lit_rl.cli.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
     assert left.value.code == 1
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "3 of 3 references pass"
-    at = printed.index("public checks: 3 of 4 problems have one, 1 of 2 references pass theirs")
-    assert printed[at + 1 :] == ["  wrong: wrong_answer"]
+    assert printed[0] == "something is wrong with 1 of 4 problems: 2 of 3 references pass"
+    assert "public checks: 3 of 4 problems have one, 1 of 2 references pass theirs" in printed
+    (faulty,) = [line for line in printed if line.startswith("  wrong: wrong_answer")]
+    assert faulty == "  wrong: wrong_answer (f(): 2, not 1)"
     (failed,) = [json.loads(line) for line in (tmp_path / "failed.jsonl").read_text().splitlines()]
     assert (failed["task_id"], failed["verdict"], failed["public_verdict"]) == ("wrong", "passed", "wrong_answer")
 
@@ -149,7 +151,7 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
 def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--data.num_train_problems=2", "--data.num_validation_problems=1"]
     lit_rl.cli.main(["check-data", "--data=Basics", *sizes])
-    assert capsys.readouterr().out.splitlines()[-1] == "public checks: 0 of 3 problems have one"
+    assert "public checks: 0 of 3 problems have one" in capsys.readouterr().out.splitlines()
 
 
 def test_check_contamination_names_held_out_problems_that_are_trained_on(

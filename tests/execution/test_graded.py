@@ -311,15 +311,16 @@ def test_literal_asserts_mean_what_they_mean_in_python(sandbox, name):
 
 
 def test_check_data_names_the_row_and_the_line_of_faulty_tests(sandbox):
-    from lit_rl.check_data import report, run_references
+    from lit_rl.data_check.checked import run_references
+    from lit_rl.data_check.findings import Findings
     from lit_rl.types import Problem
 
     program = "def f(x): return x + 1"
     tests = {"own/good": LOOPED, "own/import": "import nothing_of_this_name\n" + LOOPED, "own/empty": "x = f(1)"}
     tests["own/name"] = LOOPED + "\nassert f(1) == expected"
     problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=program) for name, test in tests.items()]
-    lines = report(run_references(sandbox, problems)).split("\n")
-    assert lines[0] == "1 of 4 references pass"
+    lines = Findings({"train": run_references(sandbox, problems)}).report().split("\n")
+    assert lines[0].endswith("1 of 4 references pass")
     (missing,) = [line for line in lines if "own/import: infrastructure_failure" in line]
     assert "nothing_of_this_name" in missing and "line 1" in missing
     assert any("own/empty: infrastructure_failure" in line and "assert nothing" in line for line in lines)

@@ -1,0 +1,66 @@
+"""The function that tests call, and the one that the prompt asks for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+
+from lit_rl.execution.checks import AssertTests
+from lit_rl.types import Problem
+
+_DEFINITION = re.compile(r"^\s*(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)
+
+
+def names_apart(problem: Problem) -> tuple[str, str, str] | None:
+    """What tests call and what the problem asks for, where these differ.
+
+    Returns:
+        the name in the tests, ``the prompt asks for`` or ``the reference defines``, and the name there; ``None`` where
+        the names agree or one of them is not known.
+    """
+    called = called_name(problem)
+    if called is None:
+        return None
+    prompt = text_of(problem) + "\n" + problem.starter_code
+    asked = _DEFINITION.findall(prompt)
+    if asked and not re.search(rf"\b{re.escape(called)}\b", prompt):
+        return called, "the prompt asks for", asked[-1]
+    defined = _DEFINITION.findall(problem.reference or "")
+    if defined and not re.search(rf"\b{re.escape(called)}\b", f"{problem.program_prefix}\n{problem.reference}"):
+        return called, "the reference defines", defined[-1]
+    return None
+
+
+def called_name(problem: Problem) -> str | None:
+    """The function or class that the tests use; ``None`` if they run a whole program, or it cannot be told."""
+    check = problem.check
+    if check.defines:
+        return check.defines.partition(".")[0]
+    return _called_by_asserts(check.test) if isinstance(check, AssertTests) else None
+
+
+def text_of(problem: Problem) -> str:
+    """The prompt as text; of a chat the last message, which asks."""
+    return (
+        problem.prompt if isinstance(problem.prompt, str) else problem.prompt[-1]["content"] if problem.prompt else ""
+    )
+
+
+def _called_by_asserts(test: str) -> str | None:
+    """The one name that bare asserts call and the tests do not bring along."""
+    try:
+        tree = list(ast.walk(ast.parse(test)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    own = {n.name for n in tree if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    own |= {n.id for n in tree if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    own |= {
+        (a.asname or a.name).partition(".")[0]
+        for n in tree
+        if isinstance(n, ast.Import | ast.ImportFrom)
+        for a in n.names
+    }
+    called = {n.func.id for n in tree if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    foreign = sorted(called - own - set(dir(builtins)))
+    return foreign[0] if len(foreign) == 1 else None

@@ -1,0 +1,286 @@
+"""``lit-rl check-data``: a verdict first, faults grouped by cause, what to do, and an exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lit_rl.cli
+from lit_rl.check_data import check_task
+from lit_rl.data import Basics
+from lit_rl.data.prompts import chat, fenced
+from lit_rl.data.sorting import Sorting
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data_check.findings import Findings
+from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
+from lit_rl.types import Problem
+
+HEAD = "def f(x):\n"
+BODY = "    y = x\n\n    return y + 1\n"
+
+
+class Given(TaskDataModule):
+    """A task of given problems."""
+
+    def __init__(self, **given: Sequence[Problem]) -> None:
+        super().__init__()
+        self.given = given
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return list(self.given.get(split, ()))
+
+
+def several(count: int, tested: str = "f", **changes: Any) -> list[Problem]:
+    """Problems in completion form that ask for ``f(x) = x + 1`` and call a function of another name if asked to."""
+    check = CallTests((((1,), 2),), tested, timeout_seconds=2.0)
+    one = Problem("", HEAD, check, program_prefix=HEAD, reference=HEAD + BODY)
+    return [replace(one, task_id=f"own/{number}", **changes) for number in range(count)]
+
+
+def in_chat(count: int, stop: str) -> list[Problem]:
+    asked = chat(f"Finish this.\n{fenced(HEAD)}")
+    return several(count, prompt=asked, program_prefix="", stop_strings=(stop,))
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Any:
+    with Sandbox(num_workers=2) as running:
+        yield running
+
+
+def report_of(sandbox: Sandbox, num_examples: int = 3, **given: Sequence[Problem]) -> tuple[Findings, list[str]]:
+    findings = check_task(Given(**given), sandbox)
+    return findings, findings.report(num_examples).splitlines()
+
+
+def test_the_verdict_and_the_counts_of_each_split_come_first(sandbox: Sandbox) -> None:
+    held_out = [replace(several(1)[0], task_id="held_out")]
+    findings, report = report_of(sandbox, train=several(3), validation=held_out)
+    assert findings.fine
+    assert report[:4] == [
+        "nothing wrong found: 4 of 4 references pass",
+        "  train: 3 problems, 3 references pass",
+        "  validation: 1 problem, 1 reference passes",
+        "  test: no problems",
+    ]
+    assert report[-1] == "what to do: nothing"
+
+
+def test_swapped_tests_are_one_group_that_names_both_functions(sandbox: Sandbox) -> None:
+    held_out = [replace(several(1)[0], task_id="held_out")]
+    findings, report = report_of(sandbox, train=several(9, "g"), validation=held_out)
+    assert not findings.fine
+    assert report[:9] == [
+        "something is wrong with 9 of 10 problems: 1 of 10 references pass",
+        "  train: 9 problems, 0 references pass, 9 fail",
+        "  validation: 1 problem, 1 reference passes",
+        "  test: no problems",
+        "the tests call `g`, the prompt asks for `f`: 9 problems (train)",
+        "  own/0: exception NameError (the program defines no g)",
+        "  own/1: exception NameError (the program defines no g)",
+        "  own/2: exception NameError (the program defines no g)",
+        "  and 6 more: --examples 9 shows all, --output FILE writes them",
+    ]
+    assert report[-1].startswith("what to do: bring prompts, references and tests of the same problem together")
+    assert sum("own/" in line for line in findings.report(num_examples=9).splitlines()[4:]) == 9 + 5, "and 5 slowest"
+
+
+def test_tests_shifted_by_a_row_are_a_few_lines_whatever_the_number_of_rows(sandbox: Sandbox) -> None:
+    """As in the trial of a stranger: the embedded task, each problem with the tests of the next."""
+    rows = Basics(num_train_problems=52).problems("train")
+    shifted = [replace(row, check=after.check) for row, after in zip(rows, [*rows[1:], rows[0]], strict=True)]
+    findings, report = report_of(sandbox, train=shifted)
+    assert not findings.fine and len(report) < 30
+    assert report[0].startswith("something is wrong with 5")
+    assert "the tests call another function than the prompt asks for (" in report[4] and " and " in report[4]
+
+
+STDIO = StdioTests((("", "1.50\n"),))
+CAUSES: dict[str, tuple[list[Problem], str, str]] = {
+    "other answers": (
+        several(2, reference=HEAD + "    return x\n"),
+        "the tests expect other answers than the reference gives: 2 problems (train)",
+        "  own/0: wrong_answer (f(1): 2, not 1)",
+    ),
+    "a looser rule": (
+        several(2, prompt="Print it.", program_prefix="", check=STDIO, reference="print('1.5')"),
+        "the output is right only with compare: decimals: 2 problems (train)",
+        "what to do: set compare: decimals for these rows or for the task",
+    ),
+    "a package": (
+        several(2, reference="import numpy\n" + HEAD + BODY),
+        "the reference imports numpy, which programs may not import: 2 problems (train)",
+        "what to do: give --packages NAME here and packages: [NAME] to the run's sandbox, or leave these rows out",
+    ),
+    "an exception": (
+        several(2, reference=HEAD + "    return x + y\n"),
+        "the reference ends with NameError: 2 problems (train)",
+        "  own/0: exception NameError line 2 (name 'y' is not defined)",
+    ),
+    "no syntax": (
+        several(2, reference=HEAD + "    return x +\n"),
+        "the reference does not compile: 2 problems (train)",
+        "what to do: correct these references, or their language",
+    ),
+    "a time-out": (
+        several(1, reference="while True: pass", check=CallTests((((1,), 2),), "f", timeout_seconds=0.2)),
+        "the reference takes longer than the time limit: 1 problem (train)",
+        "what to do: raise the task's timeout_seconds",
+    ),
+    "blank": (several(2, reference=" "), "the reference is blank: 2 problems (train)", "  own/0: no_program"),
+    "tests without an assert": (
+        several(1, check=AssertTests("x = f(1)", "f")),
+        "the tests cannot be run: 1 problem (train)",
+        "what to do: correct the tests as the messages say; what is not about tests is in docs/sandbox.md",
+    ),
+    "tests with an unknown name": (
+        several(1, check=AssertTests("for x in (1,):\n    assert f(x) == 2\nassert f(1) == expected", "f")),
+        "the tests use a name that neither they nor the reference define: 1 problem (train)",
+        "what to do: complete these tests or leave the rows out",
+    ),
+    "bare asserts of another function": (
+        several(2, check=AssertTests("assert list(map(int, [g(1)])) == [2]")),
+        "the tests call `g`, the prompt asks for `f`: 2 problems (train)",
+        "  own/0: exception NameError (the tests use g, which neither they nor the program define)",
+    ),
+    "prompts of other problems": (
+        several(2, prompt="def h(x):\n", program_prefix=""),
+        "the tests call `f`, the prompt asks for `h`: 2 problems (train)",
+        "  own/0: the reference passes",
+    ),
+    "a prompt without a name": (
+        several(2, "g", prompt="Add one.", program_prefix=""),
+        "the tests call `g`, the reference defines `f`: 2 problems (train)",
+        "  own/0: exception NameError (the program defines no g)",
+    ),
+    "no references, other prompts": (
+        several(2, "g", reference=None),
+        "the tests call `g`, the prompt asks for `f`: 2 problems (train)",
+        "something is wrong with 2 of 2 problems",
+    ),
+    "a public check": (
+        several(2, public_check=CallTests((((1,), 3),), "f")),
+        "under the public check, the tests expect other answers than the reference gives: 2 problems (train)",
+        "  own/0: wrong_answer (f(1): 3, not 2)",
+    ),
+    "no problems at all": (
+        [],
+        "something is wrong: no split has a problem",
+        "what to do: see that load_problems returns problems for train or validation, and that its paths are right",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_each_cause_is_told_with_what_to_do(case: str, sandbox: Sandbox) -> None:
+    problems, *told = CAUSES[case]
+    findings, report = report_of(sandbox, train=problems)
+    assert not findings.fine
+    for line in told:
+        assert line in report, "\n".join(report)
+
+
+CUT: dict[str, tuple[list[Problem], str | None]] = {
+    "inside the reference": (several(3, stop_strings=("\n\n",)), r"'\n\n'"),
+    "the first of several": (several(3, stop_strings=("never", " + ", "\n\n")), r"'\n\n'"),
+    "at the end of the reference": (several(3, stop_strings=("1\n", "\n#")), "'1\\n'"),
+    "after the end": (several(3, reference=HEAD + BODY + "\nprint(1)\n", stop_strings=("\nprint",)), None),
+    "nowhere": (several(3, stop_strings=("\ndef", "\nclass")), None),
+    "in the prompt alone": (several(3, stop_strings=("def ",)), None),
+    "inside a demonstration": (
+        several(3, reference=None, fields={"demonstration": BODY}, stop_strings=("return",)),
+        "'return'",
+    ),
+    "inside a demonstration that is wrong": (
+        several(3, reference=None, fields={"demonstration": BODY.replace("1", "2")}, stop_strings=("return",)),
+        None,
+    ),
+    "inside the answer of a chat": (in_chat(3, "\n\n"), r"'\n\n'"),
+    "at the opening fence of a chat": (in_chat(3, "```"), "'```'"),
+    "at the closing fence of a chat": (in_chat(3, "\n```"), None),
+}
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_a_stop_string_that_cuts_right_answers_is_named(case: str, sandbox: Sandbox) -> None:
+    problems, string = CUT[case]
+    findings, report = report_of(sandbox, train=problems, validation=several(1)[:0])
+    if string is None:
+        assert findings.fine, report
+        return
+    assert f"the stop string {string} occurs inside right answers and cuts them: 3 problems (train)" in report
+    assert report[0].startswith("something is wrong with 3 of 3 problems")
+    assert report[-1] == f"what to do: take {string} out of the problems' stop_strings: an answer ends before it"
+
+
+def test_data_without_references_is_said_to_be_unchecked(sandbox: Sandbox) -> None:
+    findings, report = report_of(sandbox, train=several(2, reference=None), validation=several(1))
+    assert findings.fine and report[:3] == [
+        "nothing wrong found: 1 of 1 references pass",
+        "  train: 2 problems, 2 without a reference that runs",
+        "  validation: 1 problem, 1 reference passes",
+    ]
+    findings, report = report_of(sandbox, train=several(2, reference=None))
+    assert findings.fine
+    assert report[0] == "nothing wrong found, but nothing ran: no problem of this task has a reference solution"
+    assert report[-1].startswith("what to do: nothing; fill in Problem.reference")
+
+
+def test_a_task_without_programs_is_told(sandbox: Sandbox) -> None:
+    report = check_task(Sorting(), sandbox).report().splitlines()
+    assert report[0].endswith("nothing ran: no problem of this task is judged by running a program")
+    assert report[-1] == "what to do: nothing"
+
+
+def test_a_problem_of_two_splits_runs_once_and_counts_in_both(sandbox: Sandbox) -> None:
+    findings, report = report_of(sandbox, train=several(2, "g"), validation=several(2, "g"))
+    assert report[0] == "something is wrong with 2 of 2 problems: 0 of 2 references pass"
+    assert "the tests call `g`, the prompt asks for `f`: 2 problems (train, validation)" in report
+    assert "  validation: 2 problems, 0 references pass, 2 fail" in report
+    (first, _) = findings.rows()
+    assert first["splits"] == ["train", "validation"] and json.dumps(first)
+
+
+SWAPPED = '''
+from dataclasses import replace
+
+from lit_rl.data import Basics
+
+
+class Swapped(Basics):
+    """The embedded task, half of it with the tests of the next problem."""
+
+    def load_problems(self, split):
+        rows = super().load_problems(split)
+        half = len(rows) // 2
+        return [replace(a, check=b.check) for a, b in zip(rows[:half], rows[1:])] + rows[half:]
+'''
+
+
+def test_the_command_ends_with_status_1_and_writes_a_row_for_each_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "swapped_of_my_own.py").write_text(SWAPPED)
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--data.num_train_problems=26", "--data.num_validation_problems=2"]
+    command = ["check-data", "--data=swapped_of_my_own.Swapped", *sizes, "--examples=1", "--output=faults.jsonl"]
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main(command)
+    assert left.value.code == 1
+    report = capsys.readouterr().out.splitlines()
+    rows = [json.loads(line) for line in (tmp_path / "faults.jsonl").read_text().splitlines()]
+    assert report[0].startswith(f"something is wrong with {len(rows)} of 28 problems") and 12 <= len(rows) <= 14
+    assert report[1] == f"  train: 26 problems, {26 - 13} references pass, 13 fail"
+    assert {"task_id", "verdict", "splits", "causes", "stderr"} <= rows[0].keys()
+    assert "calls another" not in "".join(report) and rows[0]["causes"][0].startswith("the tests call `")
+
+
+def test_a_negative_number_of_examples_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        lit_rl.cli.main(["check-data", "--data=Basics", "--examples=-1"])
+    assert "examples must be at least 0, got -1" in capsys.readouterr().err
