@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from lit_rl.bounds import require_share
 from lit_rl.diagnosis.base import Rule, ShareRule
-from lit_rl.diagnosis.so_far import CUT, RunSoFar
-from lit_rl.diagnosis.stop_strings import commonest_string, cut_rows
+from lit_rl.diagnosis.so_far import RunSoFar
+from lit_rl.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
 
+_SELDOM = 0.01
 _PROGRAMS = {
     "completion/format_rate": "with a program in a fenced block",
     "completion/program_rate": "with a program",
@@ -57,29 +58,49 @@ class Truncated(ShareRule):
 
 
 class StopStringCuts(Rule):
-    """A stop string cuts some of the programs: they break off where it ended them.
+    """A stop string cuts some of the answers: programs break off there, or what it ends never passes.
 
     Args:
         at_most: share of the rows that fail that is let pass.
         rows: share of all rows from which on it matters.
+        as_often: rows that a stop string ended are cut if they pass less often than this share of the others.
     """
 
     name = "stop_string"
 
-    def __init__(self, at_most: float = 0.3, rows: float = 0.05) -> None:
-        require_share(at_most=at_most, rows=rows)
-        self.at_most, self.rows = at_most, rows
+    def __init__(self, at_most: float = 0.3, rows: float = 0.05, as_often: float = 0.1) -> None:
+        require_share(at_most=at_most, rows=rows, as_often=as_often)
+        self.at_most, self.rows, self.as_often = at_most, rows, as_often
 
     def look(self, run: RunSoFar) -> str:
-        """Compare the rows that were cut with those that fail."""
-        cut, failed = run.share(CUT), 1 - run.share("execution/pass_rate")
-        if cut <= self.rows or cut <= self.at_most * failed:
+        """Compare the rows that were cut with those that fail, and the rows that were ended with the others."""
+        passed = run.share("execution/pass_rate")
+        failed = 1 - passed
+        ended, ended_passed, cut = (_per_rollout(run, name) for name in (STOPPED, STOPPED_PASSED, CUT))
+        whole = 1 - ended
+        if self._is_much(cut, failed):
+            said = f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them"
+            rows = cut_rows(run.rollout)
+        elif self._is_much(ended - ended_passed, failed) and whole > self.rows:
+            often, others = ended_passed / ended, (passed - ended_passed) / whole
+            if others < _SELDOM or often > self.as_often * others:
+                return ""
+            share = min(1.0, (ended - ended_passed) / failed)
+            said = f"a stop string ended {share:.0%} of the programs that fail"
+            said += f"; of all that one ended {often:.0%} pass, of the others {others:.0%}"
+            rows = stopped_rows(run.rollout)
+        else:
             return ""
-        string = commonest_string(run.rollout, cut_rows(run.rollout), run.decode)
-        return (
-            f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them: check "
-            f"whether {string} comes inside of good answers (lit-rl show); {run.where.stop_strings}"
-        )
+        string = commonest_string(run.rollout, rows, run.decode)
+        return f"{said}: check whether {string} comes inside of good answers (lit-rl show); {run.where.stop_strings}"
+
+    def _is_much(self, share: float, failed: float) -> bool:
+        return share > self.rows and share > self.at_most * failed
+
+
+def _per_rollout(run: RunSoFar, name: str) -> float:
+    """Mean over all of the last rollouts, those without it counted as 0."""
+    return sum(run.values(name)) / run.patience
 
 
 class TimedOut(ShareRule):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from lit_rl.diagnosis.stop_strings import Decode, cut_share
+from lit_rl.diagnosis.stop_strings import Decode, stop_shares
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
 
@@ -20,9 +20,6 @@ _GONE = 0.05
 
 LAG = "engine/lag_updates"
 """Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
-
-CUT = "completion/cut_program_fraction"
-"""Of the rows that fail, those whose program breaks off where a stop string ended it; of this rank."""
 
 
 class Peak(NamedTuple):
@@ -156,7 +153,7 @@ class RunSoFar:
                     self.best[name] = max(mean, self.best.get(name, mean))
         self.module, self.rollout_step = module, module.rollout_step
         self.rollout, self.rewards = finished.rollout, finished.rewards
-        self._recent.append({**finished.metrics, LAG: self._lag(module), CUT: cut_share(finished.rollout)})
+        self._recent.append({**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
         self._last.update(finished.metrics)
         self._note_reward(finished.metrics)
         self._weights.append(values_of(self._watched))

@@ -13,6 +13,10 @@ from lit_rl.types import Judgement, Program, StopReason
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, object]]
 """As :meth:`lit_rl.models.codec.Codec.decode`."""
 
+CUT, STOPPED, STOPPED_PASSED = (f"stop_string/{name}_fraction" for name in ("cut", "ended", "ended_passed"))
+"""Shares of this rank's rows whose check runs programs: those that break off where a stop string ended them, those that
+one ended, and of these the ones that passed."""
+
 _OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
 """What Python says of a program that is right as far as it goes."""
 _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
@@ -29,11 +33,18 @@ def cut_rows(rollout: Rollout) -> list[int]:
     return [row for row in stopped_rows(rollout) if breaks_off(rollout.judgements[row])]
 
 
-def cut_share(rollout: Rollout) -> float:
-    """Share of the rows whose program runs, or should, that a stop string cut; 0 without any."""
-    tested = sum(judgement.problem.check.runs_program for judgement in rollout.judgements)
-    cut = [row for row in cut_rows(rollout) if rollout.judgements[row].problem.check.runs_program]
-    return len(cut) / tested if tested else 0.0
+def stop_shares(rollout: Rollout) -> dict[str, float]:
+    """What stop strings did to a rollout; nothing where none ended a row whose check runs programs."""
+    tested = {row for row, judgement in enumerate(rollout.judgements) if judgement.problem.check.runs_program}
+    stopped = tested.intersection(stopped_rows(rollout))
+    if not stopped:
+        return {}
+    counts = {
+        CUT: len(tested.intersection(cut_rows(rollout))),
+        STOPPED: len(stopped),
+        STOPPED_PASSED: sum(rollout.judgements[row].outcome.passed for row in stopped),
+    }
+    return {name: count / len(tested) for name, count in counts.items()}
 
 
 def breaks_off(judgement: Judgement) -> bool:
@@ -47,7 +58,9 @@ def breaks_off(judgement: Judgement) -> bool:
 def _lacks_end(program: Program, outcome: Outcome) -> bool:
     whole = program.source.rstrip()
     at_end = outcome.line is not None and outcome.line > whole.count("\n")
-    return bool(_OPEN.search(outcome.exception_message) or (at_end and _OPEN_END.search(whole)))
+    if at_end and (_OPEN_END.search(whole) or "expected ':'" in outcome.exception_message):
+        return True
+    return bool(_OPEN.search(outcome.exception_message))
 
 
 def string_that_ended(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:

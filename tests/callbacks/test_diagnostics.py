@@ -389,6 +389,32 @@ def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
         assert "Programs.load_problems" in found_[0].message
 
 
+@pytest.mark.parametrize(("passes", "speaks"), [(0, True), (6, False)])
+def test_a_stop_string_whose_rows_never_pass_while_others_do_is_told(passes: int, speaks: bool) -> None:
+    """Of 20 rows a bracket ended 12, whose programs are whole and wrong: `return sum` of `return sum(x)`."""
+    kept = rows([Outcome(P)] * 4 + [Outcome(W)] * 4)
+    cut = [Outcome(P)] * passes + [Outcome(W)] * (12 - passes)
+    stopped = rows(cut, ("(", "\nclass"), ["    return sum(x)"] * 12, StopReason.STOP_STRING)
+    found_ = told([earned((4 + passes) / 20)] * 10, _beside(kept, stopped))
+    assert [one.rule for one in found_] == (["stop_string"] if speaks else [])
+    if speaks:
+        facts = "a stop string ended 75% of the programs that fail; of all that one ended 0% pass, of the others 50%"
+        assert f"{facts}: check whether '(' comes inside" in found_[0].message
+
+
+def _beside(one: Rollout, other: Rollout) -> Any:
+    """Rows of two rollouts, as far as rules about stop strings look at them."""
+    completions: Any = SimpleNamespace(
+        problems=one.completions.problems + other.completions.problems,
+        turns=one.completions.turns + other.completions.turns,
+        stop_reasons=one.completions.stop_reasons + other.completions.stop_reasons,
+        texts=one.completions.texts + other.completions.texts,
+        completion_ids=torch.cat([one.completions.completion_ids[:, :15], other.completions.completion_ids[:, :15]]),
+        weights_versions=(),
+    )
+    return Rollout(completions, (*one.judgements, *other.judgements))
+
+
 def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() -> None:
     cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
     (one,) = told([earned(0.0)] * 10, cut)
