@@ -17,7 +17,15 @@ from lit_rl.callbacks.recorded_rows import ending, plain_rows
 from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.callbacks.row_lines import numbered, that_fit
 from lit_rl.rollout import FinishedRollout
-from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line, cut_after
+from lit_rl.run_files import (
+    METRICS_FILE,
+    ROLLOUTS_FILE,
+    append_frame,
+    append_line,
+    cut_after,
+    open_diagnoses,
+    read_diagnoses,
+)
 from lit_rl.run_files.lines import finite, to_json
 from lit_rl.training.ranks import gather_over_ranks
 
@@ -98,6 +106,7 @@ class RunRecord(pl.Callback):
         append_line(
             self.path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
         )
+        self._take_over(trainer)
 
     # -- numbers -------------------------------------------------------------------------------------------
 
@@ -132,6 +141,14 @@ class RunRecord(pl.Callback):
     def end_diagnosis(self, rollout: int, rule: str) -> None:
         """Write that the condition of a rule no longer holds; the first rank writes."""
         self._diagnosed(rollout, {"rule": rule, "ended": True})
+
+    def _take_over(self, trainer: Any) -> None:
+        """Write what the checkpoint knows to hold and the file lacks: a run that goes on in another folder."""
+        assert self.path is not None
+        known = {one.rule for one in open_diagnoses(read_diagnoses(self.path))}
+        watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
+        for one in (one for callback in watching for one in callback.open if one.rule not in known):
+            self.begin_diagnosis(*one)
 
     def _diagnosed(self, rollout: int, what: Mapping[str, Any]) -> None:
         if self.path is not None:

@@ -71,6 +71,7 @@ class EntropyCollapse(Rule):
     """
 
     name = "entropy_collapse"
+    explains = ("flat_groups",)
 
     def __init__(self, at_most: float = 0.1, groups: float = 0.5, passed: float = 0.9) -> None:
         require_share(at_most=at_most, groups=groups, passed=passed)

@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger
 from support.ill_runs import Constant
 from support.ranks import on_ranks
 from support.recorded_runs import row, write_run
-from support.small_runs import Words
+from support.small_runs import SaveAt, Words
 from test_html_report import page_of
 
 import lit_rl.commands  # noqa: F401  # short class names
@@ -57,12 +57,14 @@ def watched(patience: int = 2, **options: Any) -> Diagnostics:
     return Diagnostics(patience, leave_out=ALWAYS_CUT, **options)
 
 
-def run_in(folder: Path, module: RolloutModule, *callbacks: Any, **settings: Any) -> Trainer:
+def run_in(
+    folder: Path, module: RolloutModule, *callbacks: Any, ckpt_path: str | None = None, **settings: Any
+) -> Trainer:
     """A run in Python, without the command line."""
     common: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "limit_val_batches": 0, "default_root_dir": folder}
     logger = settings.pop("logger", CSVLogger(folder.parent, name=folder.name, version=""))
     trainer = Trainer(**common | settings, logger=logger, callbacks=list(callbacks), enable_progress_bar=False)
-    trainer.fit(module, Words(batch_size=3))
+    trainer.fit(module, Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
     return trainer
 
 
@@ -150,6 +152,23 @@ def test_a_checkpoint_goes_on_with_what_was_said(make_module: Make, tmp_path: Pa
         run_in(tmp_path / "run", module, watched(rules=[Between(3, 5)]), saving, logger=False)
     (one,) = read_diagnoses(tmp_path / "run")
     assert (one.rule, one.rollout, one.ended) == ("between", 3, 6)
+
+
+def test_a_run_that_goes_on_in_another_folder_takes_over_what_holds(
+    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the checkpoint of another run, such as its best: what the new run's last lines say is in its own file."""
+    first = make_module(max_rollouts=3, rewards=[Constant()])
+    run_in(tmp_path / "one", first, watched(rules=[Between(2, 2)]), SaveAt(3, tmp_path / "three.ckpt"))
+    (found,) = [one for one in read_diagnoses(tmp_path / "one") if one.ended is None]
+    run_in(
+        tmp_path / "two",
+        make_module(max_rollouts=5, rewards=[Constant()]),
+        watched(rules=[Between(2, 2)]),
+        ckpt_path=str(tmp_path / "three.ckpt"),
+    )
+    assert read_diagnoses(tmp_path / "two") == [found]
+    assert "diagnosis   since rollout 2: all rewards" in capsys.readouterr().out.rpartition("\ndone ")[2]
 
 
 # -- the command line ----------------------------------------------------------------------------------------
