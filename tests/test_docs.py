@@ -9,6 +9,8 @@ All others are given to the parser that would read them; running them takes minu
 from __future__ import annotations
 
 import argparse
+import importlib
+import inspect
 import pydoc
 import re
 import runpy
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonargparse
+import lightning
 import pytest
 import torch
 import yaml
@@ -316,6 +319,34 @@ def test_a_file_that_is_named_exists(page: str, name: str) -> None:
     assert f"def {test}" in (ROOT / file).read_text() if test else True
 
 
+OTHER_LIBRARIES = {"docs/peers.md": None, "docs/engines.md": {"logprobs_mode"}}
+"""Arguments that pages name and that are not ours; ``None`` for all."""
+
+
+def arguments_of(kind: type) -> set[str]:
+    """What the constructors of a class and its bases take."""
+    inits = [vars(base)["__init__"] for base in kind.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
+    fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", ())}
+    return fields.union(*(inspect.signature(init).parameters for init in inits))
+
+
+def test_settings_in_the_text_are_arguments() -> None:
+    """Such as ``staleness: 1``; the values are not looked at."""
+    packages = "modules modules.options losses advantages data data.options rewards rollout models engines callbacks"
+    modules = [importlib.import_module(f"lit_rl.{name}") for name in packages.split()]
+    classes = {value for one in modules for value in vars(one).values() if isinstance(value, type)}
+    known = set().union(*map(arguments_of, {*classes, lit_rl.Sampling, lightning.Trainer}))
+    named = [
+        (page, match[1])
+        for page, name in NAMED
+        if page.startswith("docs/") and (match := re.match(r"(\w+): [\w{\[.]+[^,]*$", name))
+    ]
+    assert len(named) > 40
+    for page, name in named:
+        foreign = OTHER_LIBRARIES.get(page, set())
+        assert foreign is None or name in foreign or name in known, f"{page} names {name}"
+
+
 @pytest.mark.parametrize(
     ("config", "options", "seen"),
     [
@@ -354,9 +385,14 @@ def test_a_link_leads_to_a_file_and_a_heading(page: str, link: str) -> None:
         assert anchor in anchors(file.relative_to(ROOT).as_posix()), f"{page} links to {link}"
 
 
-@pytest.mark.parametrize("page", [page for page in TEXTS if len(TEXTS[page].split()) > 1500])
-def test_a_long_page_has_headings_for_a_table_of_contents(page: str) -> None:
+LONG = [page for page in TEXTS if page.startswith("docs/") and len(TEXTS[page].split()) > 1500]
+
+
+@pytest.mark.parametrize("page", LONG)
+def test_a_long_page_begins_with_links_to_its_sections(page: str) -> None:
+    """The table of contents beside the text is not shown on a narrow screen."""
     assert len(re.findall(r"^## ", TEXTS[page], re.MULTILINE)) >= 3
+    assert "](#" in TEXTS[page].split("\n## ")[0]
 
 
 def test_every_page_is_in_the_navigation() -> None:
