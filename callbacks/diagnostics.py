@@ -145,5 +145,9 @@ def where_of(trainer: Any) -> Where:
     at = f"--data {task.__module__}.{task.__qualname__}"
     if any(isinstance(callback, SaveConfigCallback) for callback in trainer.callbacks):
         at = f"--config {shlex.quote(str(Path(trainer.log_dir or '.') / 'config.yaml'))}"
-    strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
-    return Where(f"lit-rl check-data {at}", strings)
+    check_data = f"lit-rl check-data {at}"
+    strings = (
+        f"stop_strings are set where {task.__qualname__}.load_problems makes its problems, and `{check_data}` finds "
+        "those that cut right answers"
+    )
+    return Where(check_data, strings)

@@ -205,9 +205,10 @@ def short_name(name: str) -> str:
 
 
 def seconds_of(metrics: Mapping[str, float]) -> str:
-    """How the time of the last rollout was spent; parts of less than 5 ms are left out."""
+    """How the time of the last rollout was spent; parts of less than 5 ms or 2% are left out."""
     taken = {short: metrics.get(f"time/{phase}_seconds", 0.0) for phase, short in _SECONDS.items()}
-    return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= 0.005)
+    least = max(0.005, 0.02 * sum(taken.values()))
+    return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= least)
 
 
 def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
