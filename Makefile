@@ -12,8 +12,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(STAMP)
+	du -sh $(VENV)
 
-# The environment alone: about 1.7 GB, some minutes.
+# The environment alone, some minutes; its last line says how much it takes (1.7 GB).
 install: $(STAMP)
 
 lint: $(STAMP)
@@ -39,7 +40,7 @@ $(MODEL): $(STAMP)
 
 # It learns to write the functions of the embedded task; an hour.
 real: $(MODEL)
-	$(BIN)/python benchmarks/real_model.py --minutes 50
+	$(BIN)/python benchmarks/real_model.py --minutes 48
 
 # The experiments of the documents, ours beside theirs, put into docs/experiments.md; two trainings at a time.
 # Interrupted and started again, it goes on where it was.
@@ -61,8 +62,8 @@ test-slurm: $(STAMP)
 	$(BIN)/python -m pytest -q -rs -m slurm tests/test_slurm.py
 
 # The engines on vLLM, in an environment of their own: vLLM wants older releases of torch's and transformers' relatives.
-# About 3.5 GB, some minutes; the tests need about ten more of a free core. The registry's torchvision, torchaudio and torchcodec do not
-# fit a torch for the CPU and would break its import.
+# Some minutes, and about ten more of a free core for the tests. The registry's torchvision, torchaudio and torchcodec do
+# not fit a torch for the CPU and would break its import.
 VLLM := .venv-vllm
 $(VLLM)/.installed: pyproject.toml
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)

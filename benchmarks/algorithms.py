@@ -134,6 +134,17 @@ def falling(updates: int) -> Callable[[torch.optim.Optimizer], Any]:
     return partial(torch.optim.lr_scheduler.LinearLR, start_factor=1.0, end_factor=0.1, total_iters=updates)
 
 
+def one_cycle(max_lr: float, updates: int, rise: float) -> Callable[[torch.optim.Optimizer], Any]:
+    """A rate that rises during a share of the updates, then falls; it counts the rate of the beginning too."""
+    return partial(
+        torch.optim.lr_scheduler.OneCycleLR,
+        max_lr=max_lr,
+        total_steps=updates + 1,
+        pct_start=rise,
+        cycle_momentum=False,
+    )
+
+
 def task(seed: int, batch_size: int = 16) -> Basics:
     return Basics(
         batch_size=batch_size, validation_batch_size=130, num_validation_problems=260, seed=seed, draw_seed=seed
@@ -156,13 +167,7 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
     module = SFT(
         CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed),
         optimizer=adamw(5e-3, weight_decay=0.01),
-        lr_scheduler=partial(
-            torch.optim.lr_scheduler.OneCycleLR,
-            max_lr=5e-3,
-            total_steps=updates + 1,
-            pct_start=0.04,
-            cycle_momentum=False,
-        ),
+        lr_scheduler=one_cycle(5e-3, updates, rise=0.04),
         max_updates=updates,
         seed=seed,
     )

@@ -1,6 +1,6 @@
 """A real pretrained model as published, after imitation and after GRPO: pass@1 on held-out problems, and what is wrong.
 
-    python benchmarks/real_model.py [--config FILE ...] [--minutes 50] [--page docs/real_model.md] [--set KEY=VALUE ...]
+    python benchmarks/real_model.py [--config FILE ...] [--minutes 48] [--page docs/real_model.md] [--set KEY=VALUE ...]
 
 Measures the model of configs/real/sft_lora.yaml on its validation problems (greedy), has it imitate, trains the result
 with a second configuration, and measures after each. The tables go to the screen and, with --page, between the marks
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", action="append", help="of the run; a second one changes the first")
     parser.add_argument("--imitation", default=IMITATION, help="configuration of the warm start; none to do without")
-    parser.add_argument("--minutes", type=float, default=50.0, help="of imitation and training, at most")
+    parser.add_argument("--minutes", type=float, default=48.0, help="of imitation and training, at most")
     parser.add_argument("--page", type=Path, help="Markdown page for the tables")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="model.max_rollouts=3")
     given = parser.parse_args(arguments)

@@ -30,7 +30,6 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from algorithms import MODEL as LARGER
-from algorithms import TOKENIZER, adamw, trainer
+from algorithms import TOKENIZER, adamw, one_cycle, trainer
 
 from lit_rl.data import Basics
 from lit_rl.data.basics_turns import REPAIR_TEMPLATE
@@ -156,13 +155,7 @@ def warm_start(folder: Path, updates: int) -> str:
     if not start.exists():
         # Two threads give the same weights sooner, unless something else runs: then each waits for the other.
         torch.set_num_threads(1 if os.getloadavg()[0] > 1 else min(2, os.cpu_count() or 1))
-        schedule = partial(
-            torch.optim.lr_scheduler.OneCycleLR,
-            max_lr=6e-3,
-            total_steps=updates + 1,
-            pct_start=0.15,
-            cycle_momentum=False,
-        )
+        schedule = one_cycle(6e-3, updates, rise=0.15)
         policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
         module = SFT(policy, optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
         trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))

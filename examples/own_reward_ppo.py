@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from lightning.pytorch.loggers import TensorBoardLogger
 from torch.optim import AdamW
 
 from lit_rl import PPO, Basics, CausalLM, Checkpointing, OwnTrunk, RewardTerm, Sampling, Sandbox, TestsReward, Trainer
@@ -47,7 +48,8 @@ def main(model: str, rollouts: int = 100, max_tokens: int = 40, folder: str = "r
         max_rollouts=rollouts,
     )
     data = Basics(**{"batch_size": 16, "num_validation_problems": 52, **task})
-    Trainer(accelerator="cpu", callbacks=[Checkpointing(folder)], limit_val_batches=0).fit(module, data)
+    logger = TensorBoardLogger(folder, name=None)  # beside the checkpoints
+    Trainer(accelerator="cpu", logger=logger, callbacks=[Checkpointing(folder)], limit_val_batches=0).fit(module, data)
     return module
 
 

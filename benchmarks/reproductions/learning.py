@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import lightning.pytorch as pl
-import torch
-from algorithms import adamw, falling, trainer
+from algorithms import adamw, falling, one_cycle, trainer
 
 from lit_rl.data import TaskDataModule
 from lit_rl.evaluation import Evaluation, evaluate
@@ -35,13 +33,7 @@ MODEL = {
 
 def imitate(folder: Path, data: TaskDataModule, tokenizer: str, updates: int) -> None:
     """Imitate a task's demonstrations; the policy is written to ``start`` in the folder."""
-    schedule = partial(
-        torch.optim.lr_scheduler.OneCycleLR,
-        max_lr=6e-3,
-        total_steps=updates + 1,
-        pct_start=0.15,
-        cycle_momentum=False,
-    )
+    schedule = one_cycle(6e-3, updates, rise=0.15)
     policy = CausalLM(config=MODEL, tokenizer=tokenizer, init_seed=0, pack_tokens=192)
     module = SFT(policy, optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
     trainer(folder, []).fit(module, data)

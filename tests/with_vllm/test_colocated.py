@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.moved_weights import disturb
 from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 from support.vllm_run import run_with
@@ -31,16 +32,6 @@ def policy_of(tokenizer: str, family: str = "qwen2", lora: bool = False) -> Caus
     policy.load()
     disturb(policy, 0, 0.3)
     return policy
-
-
-def disturb(policy: CausalLM, seed: int, size: float = 0.05) -> None:
-    """Move what learns, as an optimizer step does."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter += size * torch.randn(parameter.shape, generator=generator)
-    policy.version += seed > 0
 
 
 @pytest.fixture

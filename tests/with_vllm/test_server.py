@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from distributed.runs import whole_weights
+from support.moved_weights import disturb
 from support.sampling import sample
 from support.vllm_real import Server
 from support.vllm_run import CONFIG, engine_of, processes, run_with, said
@@ -34,15 +35,6 @@ def server(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     server = Server(folder)
     yield server
     server.kill()
-
-
-def disturb(policy: CausalLM, seed: int, size: float) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter += size * torch.randn(parameter.shape, generator=generator)
-    policy.version += seed > 0
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])

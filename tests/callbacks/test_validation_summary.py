@@ -1,0 +1,100 @@
+"""The lines that end a validation: pass@k with its error, turn by turn, and what no sampling tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
+from lit_rl.callbacks.validation_summary import line_of, validation_summary
+from lit_rl.types import Sampling
+
+GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)
+TWO_TURNS = {
+    "val/greedy/num_problems": 52.0,
+    "val/greedy/pass@1": 0.75,
+    "val/greedy/pass@1/turn_1": 0.5,
+    "val/greedy/pass@1/turn_2": 0.75,
+    "val/greedy/reward/mean": 0.8,
+    "val/greedy/verdict/passed_fraction": 0.75,
+    "val/greedy/verdict/wrong_answer_fraction": 0.25,
+}
+FOUR_SAMPLES = {
+    "val/basics/sampled/num_problems": 10.0,
+    "val/basics/sampled/pass@1": 0.25,
+    "val/basics/sampled/pass@4": 0.5,
+}
+
+
+def module() -> Any:
+    return SimpleNamespace(
+        policy=torch.nn.Linear(3, 1, bias=False), validation_sampling={"greedy": GREEDY, "sampled": SAMPLED}
+    )
+
+
+LINES: dict[str, tuple[str, dict[str, float], dict[str, float], str]] = {
+    "turns and an error": (
+        "val/greedy",
+        TWO_TURNS,
+        {"val/greedy/pass@1": 0.06},
+        "pass@1 0.750 ± 0.060 (turn by turn 0.500 0.750)   reward 0.800   52 problems   passed 75%  wrong answer 25%",
+    ),
+    "several samples, each k with its own error": (
+        "val/basics/sampled",
+        FOUR_SAMPLES,
+        {"val/basics/sampled/pass@1": 0.1, "val/basics/sampled/pass@4": 0.158, "val/greedy/pass@1": 9.0},
+        "pass@1 0.250 ± 0.100   pass@4 0.500 ± 0.158   10 problems x 4",
+    ),
+    "no error is known of a single problem": (
+        "val/greedy",
+        {"val/greedy/num_problems": 1.0, "val/greedy/pass@1": 1.0},
+        {},
+        "pass@1 1.000   1 problems",
+    ),
+    "a task without programs": (
+        "val/greedy",
+        {"val/greedy/num_problems": 3.0, "val/greedy/reward/mean": 2.625},
+        {},
+        "reward 2.625   3 problems",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_a_sampling_is_one_line(case: str) -> None:
+    prefix, metrics, errors, line = LINES[case]
+    assert line_of(module(), prefix, metrics, errors) == line
+
+
+def trainer(folder: Path, *callbacks: pl.Callback, logger: Any = False) -> pl.Trainer:
+    bare = {"enable_progress_bar": False, "enable_checkpointing": False, "enable_model_summary": False}
+    return pl.Trainer(accelerator="cpu", default_root_dir=folder, logger=logger, callbacks=list(callbacks), **bare)
+
+
+def test_errors_come_from_the_evaluation_and_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
+    evaluation = ExecutionEvaluation()
+    evaluation.errors = {"val/greedy/pass@1": 0.06}
+    told = validation_summary(
+        trainer(tmp_path, evaluation), module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456}
+    )
+    rows = dict(told)
+    assert [label for label, _ in told] == ["policy", "greedy", "basics sampled", "loss", "samples"]
+    assert rows["policy"] == "Linear   3 parameters"
+    assert "0.750 ± 0.060" in rows["greedy"] and "±" not in rows["basics sampled"]
+    assert rows["loss"] == "1.235"
+    assert rows["samples"].startswith("not kept")
+
+
+def test_it_says_which_checkpoint_was_measured_and_where_samples_are(tmp_path: Path) -> None:
+    measuring = trainer(tmp_path, CompletionLog(num_problems=3), logger=TensorBoardLogger(tmp_path, name="run"))
+    measuring.ckpt_path = "runs/mine/rollout_000040.ckpt"
+    rows = dict(validation_summary(measuring, module(), TWO_TURNS))
+    assert rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
+    assert rows["samples"].startswith("of the first 3 problems of each task: ")
+    assert rows["samples"].endswith("run/version_0, TEXT in TensorBoard")
