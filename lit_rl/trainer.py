@@ -10,6 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.loggers import Logger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.board import board_by_default
@@ -189,7 +190,9 @@ def say_where(trainer: pl.Trainer) -> None:
     if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
         return
     folders: list[tuple[str, str | Path, str]] = [
-        ("logs", logger.save_dir, "the logger's save_dir") for logger in trainer.loggers if logger.save_dir
+        ("logs", logger.save_dir, "the logger's save_dir")
+        for logger in trainer.loggers
+        if logger.save_dir and not Path(_folder_of(logger)).resolve().is_relative_to(root)
     ]
     folders += [
         ("checkpoints", callback.run.path, "Checkpointing's folder")
@@ -201,3 +204,8 @@ def say_where(trainer: pl.Trainer) -> None:
         where = " and ".join(f"{what} go to {Path(folder).resolve()}" for what, folder, _ in elsewhere)
         names = " and ".join(name for _, _, name in elsewhere)
         rank_zero_info(f"trainer.default_root_dir is {root}, but {where}: set {names} to move them")
+
+
+def _folder_of(logger: Logger) -> str:
+    """Where a logger writes; some make a folder of their name in ``save_dir``, as ``--run_dir`` uses."""
+    return str(getattr(logger, "root_dir", None) or logger.save_dir)

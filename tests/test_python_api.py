@@ -122,6 +122,7 @@ def test_a_root_folder_that_moves_nothing_is_told_of(
     ]
     assert said("out/a", "runs/b", default_root_dir="out") == [f"{begin}: set the logger's save_dir to move them"]
     assert said("out/a", None, default_root_dir="out") == said("elsewhere", "there") == []
+    assert said("runs/x", "runs", default_root_dir="runs/x") == [], "the logger's name is the folder, as in --run_dir"
 
 
 def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) -> None:
