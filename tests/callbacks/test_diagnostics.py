@@ -31,6 +31,7 @@ from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
 from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
 from lit_rl.diagnosis.common_end import common_end
+from lit_rl.diagnosis.stop_strings import string_that_ended
 from lit_rl.execution import AssertTests
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
@@ -413,6 +414,14 @@ def _beside(one: Rollout, other: Rollout) -> Any:
         weights_versions=(),
     )
     return Rollout(completions, (*one.judgements, *other.judgements))
+
+
+def test_the_first_of_two_stop_strings_ended_the_row() -> None:
+    """A token can bring both; of two at one place the shorter was whole first."""
+    for strings, ended in ((("class", "\n\n"), "\n\n"), (("\n\nc", "\n\n"), "\n\n"), (("zz", "class"), "class")):
+        told_of = rows([Outcome(W)], strings, ["x\n\nclass"], StopReason.STOP_STRING)
+        assert string_that_ended(told_of, 0, 0, letters) == ended
+    assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
 
 
 def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() -> None:

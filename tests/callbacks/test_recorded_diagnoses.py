@@ -133,13 +133,14 @@ def test_a_run_killed_while_it_wrote_a_diagnosis_is_readable(tmp_path: Path) -> 
 
 
 def test_only_the_first_rank_says_and_writes(byte_tokenizer: str, tmp_path: Path) -> None:
-    def on_two() -> None:
+    def on_two() -> list[str]:
         module = build(GRPO, policy(byte_tokenizer), max_rollouts=3, rewards=[Constant()], num_epochs=1)
-        callbacks = [RunRecord(str(tmp_path / "two")), watched()]
+        callbacks: list[Any] = [RunRecord(str(tmp_path / "two")), watched()]
         options: dict[str, Any] = {"devices": 2, "global_batch": 4, "callbacks": callbacks}
         fit_ranks(module, "ddp", tmp_path / "root", **options)
+        return [one.rule for one in callbacks[1].found]
 
-    on_ranks(on_two)
+    assert on_ranks(on_two) == [["flat_reward"], []]
     written = (tmp_path / "two" / METRICS_FILE).read_text().count('"flat_reward"')
     assert written == 1 and [one.rule for one in read_diagnoses(tmp_path / "two")] == ["flat_reward"]
 
