@@ -303,6 +303,7 @@ class Checkpointing(Checkpoint):
         """Add random generators of all ranks (all ranks call), and what an export needs."""
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
+        checkpoint["monitor"] = self.monitor
         checkpoint["metrics"] = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
 
     def on_load_checkpoint(

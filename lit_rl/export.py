@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
+from lit_rl.callbacks.named_checkpoint import described, take_of_folder
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.model_folders import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
@@ -40,22 +41,40 @@ def export(arguments: Sequence[str]) -> None:
     """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
     parser = ArgumentParser(prog="lit-rl export", description=export.__doc__, exit_on_error=False)
     parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
+    parser.add_argument(
+        "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
+    )
     parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
     parser.add_argument("-c", "--config", type=str, help="of the run, for checkpoints that do not hold it")
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
     parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
     parsed = parser.parse_args(list(arguments))
+    wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
-    path, folder = resolve(Path(parsed.checkpoint)), Path(parsed.folder)
+    path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config)
     policy = policy_of(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
     kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype)
-    (folder / "README.md").write_text(card(checkpoint, config, path.resolve().name, kind, parsed.license))
-    print(f"{kind} of {path} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")
+    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
+    what = described(path, best=wants_best)
+    print(f"{kind} of {what} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")
+
+
+def checkpoint_to_export(path: Path, name: str) -> Path:
+    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
+
+    Raises:
+        FileNotFoundError: the run has no such checkpoint.
+    """
+    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+        return take_of_folder("best", path.parent)
+    if name == "best":
+        return take_of_folder(name, path)
+    return resolve(path).resolve()
 
 
 def resolve(path: Path) -> Path:

@@ -9,8 +9,9 @@ from typing import Any
 
 from jsonargparse import Namespace
 from lightning.pytorch.callbacks import Callback, ProgressBar
+from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
 from lit_rl.callbacks.screen import Screen
 from lit_rl.export import resolve
 from lit_rl.models.checkpoint_files import require_checkpoint
@@ -141,22 +142,22 @@ def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None
 def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | None:
     if name is None or "://" in name:
         return name
-    if name not in ("last", "best"):
+    if name not in NAMES:
         path = resolve(Path(name))
+        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+            take_of_folder("best", path.parent)
         if not path.exists() or (path.is_dir() and not (path / ".metadata").exists()):
             raise FileNotFoundError(f"--ckpt_path {name}: no checkpoint there; give a .ckpt or the folder of a run")
+        if path != Path(name) or path.is_symlink():
+            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
         return str(path)
-    folders = [callback.run for callback in callbacks if isinstance(callback, Checkpointing)]
-    if not folders:
+    found = take(name, callbacks)
+    if found is None:
         raise ValueError(
             f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does not "
             "have: give a path or the folder of a run"
         )
-    target = folders[0].target(name)
-    if target is None:
-        hint = "; a best one needs Checkpointing's monitor" if name == "best" else ""
-        raise FileNotFoundError(f"--ckpt_path {name}: {folders[0].path} holds no {name}.ckpt{hint}")
-    return str(target)
+    return str(found)
 
 
 def require_writer(callbacks: Iterable[Callback]) -> None:

@@ -15,6 +15,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.named_checkpoint import NAMES, take
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.screen import Screen
 from lit_rl.models.checkpoint_files import require_checkpoint
@@ -34,7 +35,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
 }
 """Where rollouts need other settings than Lightning's defaults; the command line uses the same."""
 
-NAMES = ("last", "best", "hpc", "registry")
+LIGHTNINGS_NAMES = ("hpc", "registry")
 """Checkpoints that Lightning finds by name."""
 
 MOST_RANKS_A_CORE = 4
@@ -93,8 +94,8 @@ class Trainer(pl.Trainer):
 
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
-        require_named(ckpt_path)
-        return super().validate(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
+        start = named(self, ckpt_path)
+        return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
 
     def test(
         self,
@@ -106,8 +107,8 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
-        require_named(ckpt_path)
-        return super().test(model, dataloaders, ckpt_path, verbose, datamodule, weights_only)
+        start = named(self, ckpt_path)
+        return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -169,19 +170,28 @@ def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"callbacks": callbacks, "enable_progress_bar": False}
 
 
-def require_named(ckpt_path: Any) -> None:
-    """Check whether a checkpoint is there, unless Lightning finds it by name."""
-    if ckpt_path not in NAMES:
+def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
+    """The checkpoint that was asked for: ``last`` and ``best`` are those of :class:`Checkpointing`, if there is one.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: there is a file of another kind.
+    """
+    if ckpt_path in NAMES:
+        return take(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
+    if ckpt_path not in LIGHTNINGS_NAMES:
         require_checkpoint(ckpt_path)
+    return ckpt_path
 
 
 def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     """The checkpoint that a fit begins with: the newest in a run's folder, else the one that was asked for."""
-    require_named(ckpt_path)
-    for callback in trainer.checkpoint_callbacks:
-        if isinstance(callback, Checkpointing):
-            ckpt_path = callback.prepare(trainer, ckpt_path)
-    return ckpt_path
+    savers = [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+    if not any(saver.run.checkpoints() for saver in savers):
+        ckpt_path = named(trainer, ckpt_path)  # before the folder is claimed, which a refusal would leave claimed
+    for saver in savers:
+        ckpt_path = saver.prepare(trainer, ckpt_path)
+    return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
 
 
 def say_where(trainer: pl.Trainer) -> None:

@@ -16,8 +16,10 @@ import yaml
 
 import lit_rl.cli
 import lit_rl.commands  # short class names
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
 from lit_rl.cli import Cli
 from lit_rl.run_config import with_nulls
+from lit_rl.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -195,11 +197,67 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     assert "no checkpoint there" in error_of(capsys, "validate", "--config", trained, "--ckpt_path", "empty")
     (tmp_path / "run" / "best.ckpt").unlink()
     error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "best")
-    assert "holds no best.ckpt; a best one needs Checkpointing's monitor" in error
+    assert "no best checkpoint: none of the 4 checkpoints in " in error and "with val/greedy/reward/mean" in error
+    assert "take the last (rollout_000004.ckpt)" in error
+    error = error_of(capsys, "validate", "--config", trained, "--ckpt_path", "run/best.ckpt")
+    assert "no best checkpoint: none of the 4 checkpoints in " in error
+    for arguments in (("run", "out", "--ckpt_path", "best"), ("run/best.ckpt", "out")):
+        assert "no best checkpoint: none of the 4" in error_of(capsys, "export", *arguments)
     config = sorting(tmp_path)
     del config["trainer"]["callbacks"][1]
     error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "last")
     assert "give a path or the folder of a run" in error
+    config = sorting(tmp_path)
+    error = error_of(capsys, "validate", "--config", write(config), "--ckpt_path", "best")
+    assert (
+        "no best checkpoint: the Checkpointing of " in error and "has no monitor; set Checkpointing's monitor" in error
+    )
+    config["trainer"]["callbacks"][1]["init_args"]["folder"] = str(tmp_path / "new")
+    for verb in ("fit", "validate"):
+        error = error_of(capsys, verb, "--config", write(config), "--ckpt_path", "best")
+        assert f"no best checkpoint: {tmp_path / 'new'} holds none; train first" in error
+
+
+def best_line(folder: Path) -> str:
+    """What is said of the best checkpoint of a run of four rollouts, from the curve that validation logged."""
+    path = (folder / "best.ckpt").resolve()
+    value = torch.load(path, weights_only=True)["metrics"]["val/greedy/reward/mean"]
+    return f"{path} (rollout {int(path.stem[-1])}, val/greedy/reward/mean = {value:.4g})"
+
+
+def test_the_best_checkpoint_is_named_with_its_step_and_metric(
+    trained: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level("INFO")
+    for name in ("best", "run/best.ckpt"):
+        caplog.clear()
+        lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", name])
+        (said,) = [message for message in caplog.messages if message.startswith(("best checkpoint:", "checkpoint of"))]
+        assert said.endswith(best_line(tmp_path / "run"))
+    caplog.clear()
+    lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", "last"])
+    assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
+
+
+def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
+    trained: str, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """Lightning alone finds a best checkpoint only in the process that trained."""
+    caplog.set_level("INFO")
+    cli = Cli(["--config", trained], run=False)
+    settings: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False}
+
+    def trainer(folder: Path, monitor: str | None = "val/greedy/reward/mean") -> Trainer:
+        return Trainer(**settings, callbacks=[ExecutionEvaluation(), Checkpointing(str(folder), monitor=monitor)])
+
+    trainer(tmp_path / "run").validate(cli.model, datamodule=cli.datamodule, ckpt_path="best")
+    assert f"best checkpoint: {best_line(tmp_path / 'run')}" in caplog.messages
+    assert cli.model.rollout_step == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
+    with pytest.raises(FileNotFoundError, match=r"no best checkpoint: .*new holds none; train first"):
+        trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
+    (tmp_path / "run" / "best.ckpt").unlink()
+    with pytest.raises(FileNotFoundError, match="has no monitor; set Checkpointing's monitor"):
+        trainer(tmp_path / "run", None).validate(cli.model, datamodule=cli.datamodule, ckpt_path="best")
 
 
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------

@@ -102,7 +102,11 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
     assert "| val/greedy/reward/mean | " in written and "pass@" not in written
     assert "Trained by lit_rl.modules.PPO of lit-rl" in written
     assert ": 3 rollouts, 3 updates." in written
-    assert "written to" in capsys.readouterr().out
+    assert "rollout_000003.ckpt (rollout 3) written to" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--ckpt_path", "best"])
+    error = capsys.readouterr().err
+    assert "no best checkpoint: none of the " in error and error.count("\n") == 1
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tiny_policy: CausalLM, tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""The checkpoint that ``last`` and ``best`` mean, and what it holds in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning_utilities.core.rank_zero import rank_zero_info
+
+from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.run_folder import RunFolder, count_of
+from lit_rl.models.checkpoint_files import read_file
+from lit_rl.training.strategy import META_FILE
+
+NAMES = ("last", "best")
+
+
+def take(name: str, callbacks: Iterable[Callback]) -> Path | None:
+    """The checkpoint of a trainer's :class:`Checkpointing` that a name means; one line says which it is.
+
+    Args:
+        name: ``last`` or ``best``.
+        callbacks: of the trainer.
+
+    Returns:
+        Its path, links followed; ``None`` if no callback is a :class:`Checkpointing`.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+    """
+    savers = [callback for callback in callbacks if isinstance(callback, Checkpointing)]
+    if not savers:
+        return None
+    found = savers[0].run.target(name)
+    if found is None:
+        raise FileNotFoundError(missing(name, savers[0].run, savers[0].monitor or "none"))
+    rank_zero_info(f"{name} checkpoint: {described(found, best=name == 'best')}")
+    return found
+
+
+def take_of_folder(name: str, folder: Path) -> Path:
+    """The same for a run's folder alone, as an export has it.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+    """
+    run = RunFolder(folder)
+    found = run.target(name)
+    if found is None:
+        raise FileNotFoundError(missing(name, run))
+    return found
+
+
+def described(path: Path, *, best: bool = False) -> str:
+    """A checkpoint's path and count, of the best one also the metric that made it so.
+
+    Args:
+        path: of a whole checkpoint.
+        best: whether it is the best: in others the metric may be that of an earlier rollout.
+    """
+    counted = f"{path.name.partition('_')[0]} {count_of(path)}" if count_of(path) >= 0 else ""
+    kept = _kept(path) if best else {}
+    metric = kept.get("monitor")
+    value = (kept.get("metrics") or {}).get(metric)
+    measured = f"{metric} = {value:.4g}" if value is not None else ""
+    said = ", ".join(part for part in (counted, measured) if part)
+    return f"{path} ({said})" if said else str(path)
+
+
+def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
+    """Why a run has no such checkpoint and what to do, in one line.
+
+    Args:
+        name: ``last`` or ``best``.
+        run: the run's folder.
+        monitor: what says which is the best, ``none`` for nothing; by default unknown.
+    """
+    there = run.checkpoints()
+    if not there:
+        return f"no {name} checkpoint: {run.path} holds none; train first, or give the folder of another run"
+    why = f"none of the {len(there)} checkpoints in {run.path} was validated"
+    if monitor == "none":
+        why = f"the Checkpointing of {run.path} has no monitor"
+    elif monitor:
+        why += f" with {monitor}"
+    return (
+        f"no {name} checkpoint: {why}; set Checkpointing's monitor, such as val/greedy/pass@1, and train until a "
+        f"validation, or take the last ({there[-1].name})"
+    )
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What a checkpoint holds beside weights."""
+    if path.is_dir():
+        content: Any = torch.load(path / META_FILE, map_location="cpu", weights_only=True)
+        return dict(content)
+    return read_file(path, lazily=True)
