@@ -18,6 +18,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -371,6 +372,17 @@ def test_a_plan_says_what_the_page_shows(
         return
     (block,) = [b for b in BLOCKS if b.page == "docs/scaling.md" and b.text.split("\n")[0] in printed]
     assert block.text.strip() in printed, printed
+
+
+def test_extras_that_are_named_exist() -> None:
+    """Such as ``pip install 'lit-rl[rewards]'`` and "the extra `gguf`"."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {
+        (page, extra) for page, text in TEXTS.items() for extra in re.findall(r"lit-rl\[(\w+)\]|extra\s`(\w+)`", text)
+    }
+    assert len(named) > 4
+    for page, extra in named:
+        assert "".join(extra) in extras, f"{page} names the extra {''.join(extra)}"
 
 
 LINKS = [(page, link) for page, text in TEXTS.items() for link in re.findall(r"\]\(([^)\s]+)\)", text)]
