@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "experiments.md"
-NAMES = ("worlds", "code", "pretrained", "lengths", "groups", "mixed", "robots", "sorting")
+NAMES = ("worlds", "code", "pretrained", "lengths", "groups", "mixed", "robots", "places", "sorting")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,51 @@ def test_each_robot_family_has_a_mistake_that_fails(parts: dict[str, Any]) -> No
         outcomes = sandbox.judge_many([(p, q.check) for p, q in zip(programs, problems, strict=True)])
     found = [str(outcome.robot_verdict) for outcome in outcomes]
     assert set(found) == {"python_error", "robot_execution_error", "completion_error"}
+
+
+def test_each_errand_has_a_mistake_that_ends_as_its_family_says(parts: dict[str, Any]) -> None:
+    """One errand with its mistake, the other without: the program fails as that mistake fails, and as no other does."""
+    from reproductions.places import mistaken, task
+
+    from lit_rl.data.robot_errands import one_program
+    from lit_rl.execution import Sandbox
+
+    intended = {  # by a part of the errand's program
+        "number += 1": "python_error",
+        'found = "missing"': "python_error",
+        "prefers": "robot_execution_error",
+        "place(": "robot_execution_error",
+        "is away": "completion_error",
+        "is not needed": "completion_error",
+    }
+    submissions, wanted = [], []
+    for problem in task(0).problems("train")[:12]:
+        programs = [errand["reference"] for errand in problem.fields["errands"]]
+        for i, program in enumerate(programs):
+            changed = [mistaken(one) if j == i else one for j, one in enumerate(programs)]
+            submissions.append((one_program(changed), problem.check))
+            wanted.append([verdict for said, verdict in intended.items() if said in program][-1])
+    with Sandbox(num_workers=2) as sandbox:
+        outcomes = sandbox.judge_many(submissions)
+    assert [str(outcome.robot_verdict) for outcome in outcomes] == wanted
+    assert set(wanted) == set(intended.values())
+
+
+def test_demonstrations_of_errands_are_wrong_by_halves(parts: dict[str, Any]) -> None:
+    from reproductions.places import task
+
+    problems = task(0).problems("train")[:400]
+    right = [problem.program_prefix + problem.fields["demonstration"] == problem.reference for problem in problems]
+    assert 0.2 < sum(right) / len(right) < 0.3  # two errands, each right by one half
+    assert {len(str(problem.reference).splitlines()) for problem in problems} <= set(range(10, 20))
+
+
+def test_a_level_is_reached_by_the_mean_of_successive_rollouts(parts: dict[str, Any]) -> None:
+    from reproductions.learning import Seen
+
+    seen = Seen("x")
+    seen.values["x"] = [0.0, 1.0, 0.0, 0.5, 1.0, 1.0]
+    assert [seen.reached("x", level, window=2) for level in (0.5, 0.7, 1.0, 1.1)] == [2, 5, 6, None]
 
 
 def test_demonstrations_ramble_and_still_pass(parts: dict[str, Any]) -> None:
@@ -143,6 +188,8 @@ def test_a_picture_shows_every_case_and_is_the_same_each_time(parts: dict[str, A
         numbers["reward"] = 0.5
     if name == "mixed":
         numbers["curve"] = [0.3, 0.4]
+    if name == "places":
+        numbers["passed"] = [0.3, 0.4]
     results = {case.name: [numbers, numbers] for case in part.cases}
     for path in (tmp_path / "first.svg", tmp_path / "second.svg"):
         part.picture.write(results, path)

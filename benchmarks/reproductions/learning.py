@@ -31,11 +31,23 @@ MODEL = {
 """That of configs/basics_sft.yaml: 650,000 weights."""
 
 
-def imitate(folder: Path, data: TaskDataModule, tokenizer: str, updates: int) -> None:
-    """Imitate a task's demonstrations; the policy is written to ``start`` in the folder."""
-    schedule = one_cycle(6e-3, updates, rise=0.15)
-    policy = CausalLM(config=MODEL, tokenizer=tokenizer, init_seed=0, pack_tokens=192)
-    module = SFT(policy, optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
+def imitate(
+    folder: Path, data: TaskDataModule, tokenizer: str, updates: int, begin: Path | None = None, lr: float = 6e-3
+) -> None:
+    """Imitate a task's demonstrations; the policy is written to ``start`` in the folder.
+
+    Args:
+        folder: where it is written.
+        data: the task.
+        tokenizer: of the policy.
+        updates: of one batch each.
+        begin: a policy to go on with; ``None`` for new weights.
+        lr: largest learning rate.
+    """
+    schedule = one_cycle(lr, updates, rise=0.15)
+    new = {"config": MODEL, "tokenizer": tokenizer, "init_seed": 0}
+    policy = CausalLM(pack_tokens=192, **(new if begin is None else {"model": str(begin)}))
+    module = SFT(policy, optimizer=adamw(lr, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
     trainer(folder, []).fit(module, data)
     policy.save_pretrained(folder / "start")
 
@@ -62,6 +74,12 @@ class Seen(pl.Callback):
     def last(self, name: str, count: int = 5) -> float:
         """Mean over the last rollouts."""
         return mean(self.values[name][-count:])
+
+    def reached(self, name: str, level: float, window: int = 5) -> int | None:
+        """Rollouts until the mean over this many successive ones was at least the level; ``None`` if it never was."""
+        values = self.values[name]
+        means = (mean(values[end - window : end]) for end in range(window, len(values) + 1))
+        return next((end for end, value in enumerate(means, start=window) if value >= level), None)
 
 
 def learn(module: PolicyModule, data: TaskDataModule, folder: Path, *callbacks: pl.Callback) -> None:

@@ -46,12 +46,14 @@ class ShortRobotTasks(RobotTasks):
 
     def _short(self, problem: Problem, number: int) -> Problem:
         instruction = problem.fields["instruction"]
-        program = str(problem.reference)
+        fields = {**problem.fields, "demonstration": self.demonstration(problem, number).removeprefix(DEFINITION)}
+        return replace(problem, prompt=f"# {instruction}\n{DEFINITION}", fields=fields)
+
+    def demonstration(self, problem: Problem, number: int) -> str:
+        """The program to imitate for the problem of this number."""
         # Families take turns: six rounds with mistakes, four without.
         wrong = number // FAMILIES % 10 < 10 * BUG_SHARE
-        demonstration = (with_mistake(program) if wrong else program).removeprefix(DEFINITION)
-        fields = {**problem.fields, "demonstration": demonstration}
-        return replace(problem, prompt=f"# {instruction}\n{DEFINITION}", fields=fields)
+        return with_mistake(str(problem.reference)) if wrong else str(problem.reference)
 
 
 def with_mistake(program: str) -> str:

@@ -12,7 +12,7 @@ from lit_rl.execution import Sandbox
 from lit_rl.execution.checks import RobotTest, RobotWorlds
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.modules.credit import place_rewards
-from lit_rl.rewards import Composite, ErrandsReward, TermScore
+from lit_rl.rewards import Composite, ErrandsReward, SimulatorReward, TermScore
 from lit_rl.types import Judgement
 
 PROBLEM = RobotTasks(num_train=1, num_validation=0, num_errands=3, form="completion").problems("train")[0]
@@ -131,6 +131,17 @@ def test_what_is_lost_lands_on_the_token_after_the_errand(sandbox: Sandbox) -> N
         after: round(-1 / 3, 6),
         len(text): 1.0,
     }
+
+
+def test_what_a_refused_call_lost_lands_on_the_token_after_its_line(sandbox: Sandbox) -> None:
+    """The simulator's verdict on a long program: the middle errand breaks off, and only its line is paid less."""
+    wrong = DELIVER.replace('        go_to("gallery")\n', "")
+    text = HERE + RELAY + wrong + FETCH
+    completions = batch([text])
+    output = Composite([SimulatorReward()])(completions, [judgement(sandbox, text)])
+    placed = place_rewards(output, completions.completion_mask, "spans")[0]
+    after = text.index('pick("umbrella")') + len('pick("umbrella")')
+    assert {i: round(float(placed[i]), 6) for i in placed.nonzero()[:, 0].tolist()} == {after: -0.7, len(text): 1.0}
 
 
 def test_no_program_does_nothing_and_a_failed_sandbox_says_nothing() -> None:

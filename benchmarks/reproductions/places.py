@@ -1,0 +1,169 @@
+"""Document 003 on longer programs: PPO with one reward at the end, on places, spread, and with dense terms.
+
+A program runs two errands (``RobotTasks(num_errands=2)``) in 10 to 19 lines. The policy first imitates programs in
+which every errand has its family's mistake with probability one half, so that one in four is right.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from lit_rl.data.basics_tokens import build_tokenizer
+from lit_rl.data.robot_errands import one_program
+from lit_rl.models import CausalLM, OwnTrunk
+from lit_rl.modules import PPO
+from lit_rl.modules.credit import Credit
+from lit_rl.rewards import DataflowReward, ErrandsReward, LintReward, RewardTerm, SimulatorReward, SyntaxReward
+from lit_rl.types import Problem, Sampling
+from reproductions.learning import Seen, imitate, learn, measured, shared
+from reproductions.part import Case, Numbers, Part
+from reproductions.pictures import Picture, Results, curves
+from reproductions.robots import ShortRobotTasks, with_mistake
+
+ERRANDS, MISTAKES, NUM_MEASURED = 2, 0.5, 140
+MAX_TOKENS = 128
+LEVELS = (0.3, 0.4)
+PASSED, EXPLAINED = "execution/pass_rate", "critic/explained_variance"
+
+
+class LongRobotTasks(ShortRobotTasks):
+    """Tasks of several errands, with demonstrations in which some errands are done wrong."""
+
+    def demonstration(self, problem: Problem, number: int) -> str:
+        """The program to imitate: every errand with its mistake or without, each with its own chance."""
+        rng = random.Random(number)
+        errands = problem.fields.get("errands", [{"reference": problem.reference}])
+        programs = [str(errand["reference"]) for errand in errands]
+        return one_program([mistaken(program) if rng.random() < MISTAKES else program for program in programs])
+
+
+def mistaken(program: str) -> str:
+    """An errand with the mistake of its family.
+
+    As :func:`with_mistake`; but where that forgets where the robot started, which other errands remember, a search
+    forgets to say what it found if it finds nothing (a Python error).
+    """
+    unsaid = '    found = "missing"\n'
+    return program.replace(unsaid, "") if unsaid in program else with_mistake(program)
+
+
+def task(seed: int, batch_size: int = 16, num_errands: int = ERRANDS) -> LongRobotTasks:
+    return LongRobotTasks(
+        num_train=6000,
+        num_validation=NUM_MEASURED,
+        form="completion",
+        num_errands=num_errands,
+        batch_size=batch_size,
+        seed=seed,
+    )
+
+
+def prepare(folder: Path, short: int = 400, long: int = 400) -> None:
+    """A tokenizer made from the tasks, and a policy that imitates them; single errands first, to learn to copy."""
+    problems = [problem for number in (1, ERRANDS) for problem in task(0, num_errands=number).problems("train")]
+    texts = [f"{problem.prompt}{problem.fields['demonstration']}" for problem in problems]
+    tokenizer = folder / "tokenizer"
+    build_tokenizer(texts + [str(problem.reference) for problem in problems], tokenizer)
+    single = folder / "single errands"
+    imitate(single, task(0, batch_size=32, num_errands=1), str(tokenizer), short)
+    imitate(folder, task(0, batch_size=32), str(tokenizer), long, begin=single / "start", lr=4e-3)
+
+
+def terms(kind: str) -> list[RewardTerm]:
+    """The terms of a reward: the simulator's verdict alone, or beside the document's terms, or the share of errands."""
+    if kind == "dense":
+        beside = [SyntaxReward(weight=0.1), LintReward(weight=0.1), DataflowReward(weight=0.1)]
+        return [*beside, SimulatorReward(weight=0.7)]
+    return [ErrandsReward()] if kind == "errands" else [SimulatorReward()]
+
+
+def run(
+    seed: int,
+    folder: Path,
+    credit: Credit = "terminal",
+    reward: str = "simulator",
+    rollouts: int = 30,
+    gae_lambda: float = 0.95,
+) -> Numbers:
+    """PPO from the imitation."""
+    policy, seen = CausalLM(str(folder.parent / "start")), Seen(PASSED, EXPLAINED)
+    module = PPO(
+        policy,
+        critic=OwnTrunk(),
+        credit=credit,
+        gae_lambda=gae_lambda,
+        critic_lr=1e-3,
+        critic_warmup_rollouts=5,
+        sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
+        rewards=terms(reward),
+        **shared(seed, rollouts, lr=4e-4),
+    )
+    learn(module, task(seed, batch_size=7), folder, seen)
+    reached = {f"until_{tenths / 10}": seen.reached(PASSED, tenths / 10) for tenths in range(1, 10)}
+    return {
+        **{name: number for name, number in reached.items() if number is not None},
+        **outcomes(policy),
+        "explained": seen.last(EXPLAINED),
+        "passed": seen.values[PASSED],
+    }
+
+
+def start(seed: int, folder: Path) -> Numbers:
+    """The imitation as it is."""
+    return outcomes(CausalLM(str(folder.parent / "start")))
+
+
+def outcomes(policy: CausalLM) -> Numbers:
+    """Share of greedy and of sampled programs that succeed, and of the failed ones how many have a place."""
+    problems = task(0).problems("validation")
+    greedy = measured(policy, problems, MAX_TOKENS)
+    sampled = measured(policy, problems, MAX_TOKENS, temperature=1.0)
+    failed = [j for rollout in sampled.rollouts for j in rollout.judgements if not j.outcome.passed]
+    placed = sum(judgement.outcome.line is not None for judgement in failed) / max(len(failed), 1)
+    return {"greedy": greedy.pass_at[1], "sampled": sampled.pass_at[1], "placed": placed}
+
+
+def draw(figure: Any, results: Results) -> None:
+    """Programs that succeed while it learns, each value a mean over the last five rollouts."""
+    axes = figure.subplots()
+    smooth = {
+        case: [{"passed": smoothed(one["passed"])} for one in of_case if "passed" in one]
+        for case, of_case in results.items()
+    }
+    curves(axes, smooth, {case: case for case, of_case in smooth.items() if of_case}, "passed")
+    axes.set_title("programs that succeed, over five rollouts")
+    figure.legend(loc="outside right upper")
+
+
+def smoothed(values: Any) -> list[float]:
+    """Means over the last five values, at the beginning over those that are there."""
+    return [mean(values[max(0, end - 5) : end]) for end in range(1, len(values) + 1)]
+
+
+PART = Part(
+    name="places",
+    prepare=prepare,
+    cases=(
+        Case("imitation", start, seeded=False),
+        Case("PPO, all at the end", partial(run, credit="terminal")),
+        Case("the same with lambda 1", partial(run, credit="terminal", gae_lambda=1.0)),
+        Case("PPO, on places, the rest at the end", partial(run, credit="spans")),
+        Case("PPO, on places, the rest spread", partial(run, credit="tokens")),
+        Case("PPO, on places, syntax, lint and data flow too", partial(run, credit="spans", reward="dense")),
+        Case("PPO, share of errands, all at the end", partial(run, credit="terminal", reward="errands")),
+        Case("PPO, share of errands, on places", partial(run, credit="spans", reward="errands")),
+    ),
+    columns={
+        **{f"until_{level}": f"rollouts until {level}" for level in LEVELS},
+        "greedy": "greedy successes",
+        "sampled": "sampled successes",
+        "placed": "failures at a known line",
+        "explained": "critic's explained variance",
+    },
+    digits={f"until_{level}": 1 for level in LEVELS},
+    picture=Picture("Programs that succeed over the rollouts, by where the reward was put", draw),
+)
