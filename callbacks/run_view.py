@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lit_rl.training.progress import Progress
 
@@ -46,9 +48,19 @@ class RunView:
 
     def begin(self, done: int, total: int | None) -> None:
         """Start the clock: this start of the run begins after ``done`` of ``total``."""
-        self.done = self.first = done
+        self.done = self.first = self.measured_since = done
         self.total = total
         self.started = self.clock()
+
+    def earlier(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the validations, for :meth:`resume`."""
+        kept = [(count, {name: found[name] for name in headline(found)}) for count, found in self.validations]
+        return {"since": self.measured_since, "validations": kept}
+
+    def resume(self, earlier: Mapping[str, Any]) -> None:
+        """Take over the validations before this start of the run; call it after :meth:`begin`."""
+        self.measured_since = earlier["since"]
+        self.validations = [*earlier["validations"], *self.validations]
 
     def finish(self, done: int, metrics: Mapping[str, float]) -> None:
         """Take over the metrics of a rollout or update."""
@@ -141,14 +153,18 @@ class RunView:
         return [("validated" if i == 0 else "", text) for i, text in enumerate(texts)]
 
     def measured(self) -> Rows:
-        """First, last and best value of what validation measures, as far as this start of the run has seen it."""
+        """First, last and best value of what validation measures over the whole run.
+
+        What an old checkpoint does not know of the validations before it is missing, and the line says so.
+        """
         rows = []
         for name in headline(self.validations[-1][1] if self.validations else {}):
             points = [(count, of_one[name]) for count, of_one in self.validations if name in of_one]
             count, best = (min if "loss" in name else max)(points, key=lambda point: point[1])
-            text = f"{points[0][1]:.3f} > {points[-1][1]:.3f}" if len(points) > 1 else f"{points[0][1]:.3f}"
-            resumed = f", resumed after {self.first}" if self.first else ""
-            rows.append((short_name(name), f"{text}   best {best:.3f} after {self.word} {count}{resumed}"))
+            ends = points if len(points) == 1 else (points[0], points[-1])
+            text = f" {arrow()} ".join(f"{value:.3f}" for _, value in ends)
+            since = f", measured since {self.word} {self.measured_since}" if self.measured_since else ""
+            rows.append((short_name(name), f"{text}   best {best:.3f} after {self.word} {count}{since}"))
         return rows
 
     # -- a log file ----------------------------------------------------------------------------------------
@@ -190,6 +206,15 @@ _SECONDS = {
     "updating": "update",
     "idle": "idle",
 }
+
+
+def arrow() -> str:
+    """From one value to the next, in a character that standard output can show."""
+    try:
+        "→".encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return "->"
+    return "→"
 
 
 def headline(metrics: Mapping[str, float]) -> list[str]:

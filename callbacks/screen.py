@@ -51,6 +51,21 @@ class Screen(pl.Callback):
         self._drawing: _Drawing | None = None
         self._last_line = 0.0
         self._shows = False
+        self._earlier: dict[str, Any] | None = None
+
+    # -- what a checkpoint holds ---------------------------------------------------------------------------
+
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
+        """Forget what an earlier start loaded; a checkpoint is loaded after this."""
+        self._earlier = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What validations found, so that the end of a resumed run tells of the whole run."""
+        return self.view.earlier()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep what validations found until training starts."""
+        self._earlier = state_dict
 
     # -- training ------------------------------------------------------------------------------------------
 
@@ -59,6 +74,8 @@ class Screen(pl.Callback):
         rollouts = hasattr(pl_module, "rollout_step")
         self.view = RunView(pl_module.progress, "rollout" if rollouts else "update")
         self.view.begin(_count(trainer, pl_module), _total(trainer, pl_module))
+        if self._earlier is not None:
+            self.view.resume(self._earlier)
         self._start(trainer, head_of(trainer, pl_module))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:

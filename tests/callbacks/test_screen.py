@@ -12,6 +12,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+import torch
 from lightning.pytorch.callbacks import RichProgressBar
 from rich.console import Console
 from support.small_runs import Words, build_module
@@ -83,7 +84,7 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     assert "sampling 96 of 128 rows, 0 judged, 500 tokens/s" in text
     assert "0.812 (last 1: 0.812)   std 0.39" in text
     assert "passed 81%  wrong answer 15%  exception 4%" in text and "timed out" not in text
-    assert "greedy pass@1 0.185 > 0.850   best 0.862 after rollout 60" in text
+    assert "greedy pass@1 0.185 → 0.850   best 0.862 after rollout 60" in text
     assert "…" not in text
 
 
@@ -129,12 +130,13 @@ def test_time_left_counts_from_where_this_start_began() -> None:
     assert view.place() == "3   0:00 gone" and "left" not in view.line()
 
 
-def test_a_resumed_run_says_since_when_its_best_value_counts() -> None:
+def test_output_that_has_no_arrow_gets_one_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     view, *_ = a_view()
-    view.begin(6, 8)
-    view.done = 8
-    view.validated({"val/greedy/pass@1": 0.2})
-    assert view.measured() == [("greedy pass@1", "0.200   best 0.200 after rollout 8, resumed after 6")]
+    for passed in (0.25, 0.5):
+        view.validated({"val/greedy/pass@1": passed})
+    for encoding, text in (("utf-8", "0.250 → 0.500"), ("ascii", "0.250 -> 0.500"), ("latin-1", "0.250 -> 0.500")):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+        assert view.measured()[0][1].startswith(text)
 
 
 def test_durations_are_told_as_clocks_do() -> None:
@@ -174,6 +176,40 @@ def test_a_log_file_has_one_line_a_rollout_and_the_end(
     assert not any(line.startswith("next") for line in end)  # neither a configuration to export nor a board
     assert "\x1b" not in out and "Epoch" not in out + err and "v_num" not in out + err
     assert "Tip:" not in err and "GPU available" not in err and "it/s" not in err
+
+
+class Measured(pl.Callback):
+    """Validation finds the same in every run, by the rollout that it follows."""
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        pl_module.log("val/greedy/pass@1", {2: 0.5, 4: 0.25, 6: 0.375}[pl_module.rollout_step])
+
+
+def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: str, tmp_path: Path) -> None:
+    """Resumed from a checkpoint older than the last validation, resumed twice, and from one without the values."""
+
+    def told(name: str, last: int, start: str | None = None) -> list[tuple[str, str]]:
+        folder, screen = tmp_path / name, Screen()
+        settings: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "limit_val_batches": 1}
+        settings |= {"num_sanity_val_steps": 0, "val_check_interval": 2, "check_val_every_n_epoch": None}
+        saved = Checkpointing(str(folder), every_n_rollouts=2, keep=9)
+        trainer = Trainer(callbacks=[Measured(), saved, screen], default_root_dir=folder, **settings)
+        module, begin = build_module(byte_tokenizer, max_rollouts=last), str(tmp_path / start) if start else None
+        trainer.fit(module, Words(batch_size=3), ckpt_path=begin, weights_only=False)
+        return screen.view.measured()
+
+    whole = told("whole", 6)
+    assert whole == [("greedy pass@1", "0.500 → 0.375   best 0.500 after rollout 2")]
+    assert told("resumed", 6, "whole/rollout_000002.ckpt") == whole
+    told("second", 4, "whole/rollout_000002.ckpt")
+    assert told("third", 6, "second/rollout_000004.ckpt") == whole
+
+    old = torch.load(tmp_path / "whole" / "rollout_000002.ckpt", weights_only=False)
+    del old["callbacks"]["Screen"]
+    torch.save(old, tmp_path / "old.ckpt")
+    since = [("greedy pass@1", "0.250 → 0.375   best 0.375 after rollout 6, measured since rollout 2")]
+    assert told("of_old", 6, "old.ckpt") == since
+    assert told("of_old_twice", 6, "of_old/rollout_000004.ckpt") == since
 
 
 def test_updates_without_rollouts_write_at_most_a_line_a_second(
