@@ -18,6 +18,7 @@ from lit_rl.run_files import (
     read_rollouts,
 )
 from lit_rl.run_files.token_values import KINDS, values_of
+from lit_rl.run_files.value_table import value_table
 from lit_rl.run_files.words import ending, number_text, printable, sandbox_words
 
 _BLUE, _ORANGE, _PURPLE = (33, 102, 172), (230, 97, 1), (118, 42, 131)
@@ -28,8 +29,10 @@ def show(arguments: Sequence[str]) -> None:
     """Print a recorded completion: prompt, tokens in colour, and what the sandbox said.
 
     What Diagnostics found and still holds comes first. Without a row the rows of the rollout are listed, without a
-    rollout those of the last one. Tokens are blue where
-    their value is above 0 and orange below. Of several runs below RUN the one recorded last is shown.
+    rollout those of the last one. Tokens are blue where their value is above 0, orange below and uncoloured at 0; the
+    colour is fullest where the row's value is furthest from 0. Where there are no colours (in a file or a pipe, with
+    NO_COLOR) a table after each turn has the value and the text of each run of tokens of equal value; FORCE_COLOR
+    colours anyway. Of several runs below RUN the one recorded last is shown.
     """
     parser = ArgumentParser(prog="lit-rl show", description=show.__doc__, exit_on_error=False)
     parser.add_argument("run", type=str, help="folder of a run")
@@ -37,11 +40,14 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--row", type=int, help="number of the row in it, from 0")
     parser.add_argument("--best", action="store_true", help="the row with the largest reward, the latest of equal ones")
     parser.add_argument("--colour", "--color", type=str, default="credit", help=f"{', '.join(KINDS)}, or none")
+    parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parsed = parser.parse_args(list(arguments))
     if parsed.colour not in (*KINDS, "none"):
         raise ValueError(f"--colour {parsed.colour} is unknown: use {', '.join(KINDS)} or none")
+    if parsed.lines < 0:
+        raise ValueError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
-    paint = Paint("none" if not _in_colour() else parsed.colour)
+    paint = Paint(parsed.colour, _in_colour(), parsed.lines)
     print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in open_diagnoses(read_diagnoses(folder)))]))
     if parsed.best:
         rollout, row = best_row(folder)
@@ -133,6 +139,7 @@ def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Itera
         if len(row.turns) > 1:
             yield paint.faint(f"turn {number}: {turn.outcome['verdict']}")
         yield paint.tokens(row, number - 1)
+        yield from paint.table(row, number - 1)
         if turn.message:
             yield paint.faint("the environment")
             yield printable(turn.message)
@@ -142,14 +149,18 @@ def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Itera
 
 
 class Paint:
-    """Colours of a terminal; none of them if the kind is ``none``.
+    """Colours of a terminal, or a table in their place; neither if the kind is ``none``.
 
     Args:
         kind: what tokens are coloured by.
+        in_colour: whether the output shows colours.
+        lines: most lines of a table; 0 for all.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, in_colour: bool = True, lines: int = 20) -> None:
+        self.kind = kind if in_colour else "none"
+        self.tabled = "none" if in_colour else kind
+        self.lines = lines
 
     def bold(self, text: str) -> str:
         """A heading."""
@@ -160,14 +171,23 @@ class Paint:
         return text if self.kind == "none" else f"{_FAINT}{text}{_RESET}"
 
     def legend(self, row: RecordedRow) -> str:
-        """What the colours mean."""
-        if self.kind == "none":
+        """What the colours, or the numbers of the table, mean."""
+        kind = self.kind if self.kind != "none" else self.tabled
+        if kind == "none":
             return ""
-        values = values_of(row, self.kind)
+        values = values_of(row, kind).values()
         if not values:
-            return f"; {self.kind} was not recorded"
-        largest = max(map(abs, values.values()))
-        return f"; colour is {self.kind} ({KINDS[self.kind].says}), full at {number_text(largest)}"
+            return f"; {kind} was not recorded"
+        if self.kind == "none":
+            return f"; {kind} ({KINDS[kind].says}) is from {number_text(min(values))} to {number_text(max(values))}"
+        hues = "blue above 0, orange below" if KINDS[kind].signed else "purple"
+        largest = number_text(max(map(abs, values)))
+        return f"; colour is {kind} ({KINDS[kind].says}): {hues}, none at 0, full at {largest}"
+
+    def table(self, row: RecordedRow, number: int) -> Iterator[str]:
+        """The values of a turn where there are no colours."""
+        if self.tabled != "none":
+            yield from value_table(row, number, self.tabled, self.lines)
 
     def tokens(self, row: RecordedRow, number: int) -> str:
         """A turn, each token on the colour of its value, those of the failing line underlined."""

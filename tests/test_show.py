@@ -43,9 +43,11 @@ def test_a_row_is_shown_with_what_the_sandbox_said(run: Path, capsys: pytest.Cap
         "prompt",
         "Write it.",
         "",
-        "completion, 4 tokens",
+        "completion, 4 tokens; credit (part of the reward) is from -0.125 to -0.125",
         "c",
         "d",
+        "    credit  tokens  text",
+        "    -0.125       4  'c\\nd'",
         "",
         "failing line",
         "    1 c",
@@ -91,6 +93,43 @@ def test_tokens_are_coloured_by_their_value(
     assert "48;2" not in shown(capsys, run, "--rollout", "1", "--row", "7", "--colour", "none")
 
 
+def test_without_colours_a_table_after_each_turn_has_the_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of equal credit, those of the largest if there are many; EOS has no text."""
+    two = row(0, "a\nbé", 1.0)
+    (turn,) = two["turns"]
+    two["turns"] = [turn | {"message": "again"}, turn | {"start": 5, "end": 10}]
+    two["tokens"] = {"ids": list(range(10)), "credit": [0.5, 0.5, -0.25, -0.25, 0.0, 0.125, 0.0, 0.125, None, 1.0]}
+    folder = write_run(tmp_path / "run", {1: [two]})
+    text = shown(capsys, folder, "--best", "--lines", "3")
+    assert "completion, 10 tokens; credit (part of the reward) is from -0.25 to 1\n" in text
+    assert [line for line in text.splitlines() if "  " in line or "--lines" in line] == [
+        "    credit  tokens  text",
+        r"       0.5       2  'a\n'",
+        "     -0.25       2  'bé'",
+        "         0       1  (no text)",
+        "    credit  tokens  text",
+        "     0.125       1  'a'",
+        "     0.125       1  'b'",
+        "         1       1  (no text)",
+        "2 more are nearer to 0; --lines 0 prints all",
+    ]
+    assert "      none       1  'é'" in shown(capsys, folder, "--best", "--lines", "0")
+    assert "tokens  text" not in shown(capsys, folder, "--best", "--colour", "none")
+    assert "10 tokens; value was not recorded\n" in shown(capsys, folder, "--best", "--colour", "value")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = shown(capsys, folder, "--best")
+    assert "colour is credit (part of the reward): blue above 0, orange below, none at 0, full at 1" in coloured
+    assert "tokens  text" not in coloured
+
+
+def test_a_long_run_of_tokens_is_one_short_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, write_run(tmp_path / "run", {1: [row(0, "x" * 500 + "\x1b", 1.0)]}), "--best")
+    (line,) = [line for line in text.splitlines() if line.startswith("  0.001992")]
+    assert line.endswith(r"x' ... 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\x1b'") and len(line) < 110
+
+
 def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Escape sequences, a carriage return, a bell, and marks that turn the direction of text."""
     hostile = "\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m"
@@ -98,7 +137,7 @@ def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.C
     rows = [row(0, hostile, 0.0, task_id=hostile, prompt=hostile, outcome=outcome, terms={hostile: 0.0})]
     text = shown(capsys, write_run(tmp_path / "run", {1: rows}), "--rollout", "1", "--row", "0")
     assert r"\x1b]0;title\x07\x1b[2J\rx\u202e\x9b1m" in text
-    assert not [one for one in text if not one.isprintable() and one != "\n"]
+    assert not [one for one in text if not one.isprintable() and one != "\n"]  # the table of values included
 
 
 @pytest.mark.parametrize(
@@ -106,6 +145,7 @@ def test_a_completion_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.C
     [
         (["--rollout", "9"], "rollout 9 was not recorded: there are 1 to 2"),
         (["--rollout", "1", "--row", "5"], "row 5 of rollout 1 was not kept; there are: 0, 7"),
+        (["--lines", "-1"], "--lines must not be negative, got -1"),
         (["--colour", "red"], "--colour red is unknown: use credit, advantage"),
     ],
 )
