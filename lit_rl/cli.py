@@ -35,7 +35,7 @@ from lit_rl.run_config import (
 )
 from lit_rl.shipped_configs import with_paths
 from lit_rl.smoke import SmokeTest, shrink, wants_smoke, without_flag
-from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, say_where, screen_settings
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, say_where, screen_settings
 from lit_rl.training.phases import where
 from lit_rl.verbs import ABOUT, AROUND_A_RUN
 
@@ -122,7 +122,7 @@ class Cli(LightningCLI):
         """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
         settings = self._get(self.config_init, "trainer", default={})
         check_settings(settings)
-        trainer = super().instantiate_trainer(**{**screen_settings(settings), **kwargs})
+        trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
         if self._smoke is not None:
             self._smoke.watch(trainer)
         record_by_default(trainer)

@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ProgressBar
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.board import board_by_default
@@ -47,8 +47,9 @@ class Trainer(pl.Trainer):
 
     Epochs have no end unless ``max_epochs`` or ``max_steps`` is given: modules count rollouts (``max_rollouts``) or
     updates (``max_updates``). With a :class:`~lit_rl.callbacks.Checkpointing` callback, ``fit`` resumes where an
-    earlier run in that folder stopped, as ``lit-rl fit`` does. A run with a logger or ``Checkpointing`` is
-    recorded, see :class:`~lit_rl.callbacks.RunRecord`.
+    earlier run in that folder stopped, as ``lit-rl fit`` does, and logs go to a version below that folder unless
+    ``logger`` or ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
+    :class:`~lit_rl.callbacks.RunRecord`.
 
     A :class:`~lit_rl.callbacks.Screen` shows how the run goes, unless another progress bar is among the callbacks.
 
@@ -63,7 +64,8 @@ class Trainer(pl.Trainer):
         quiet()
         check_settings(settings)
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
-        super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **screen_settings(settings)})
+        shown = {**screen_settings(settings), **log_settings(settings)}
+        super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **shown})
         record_by_default(self)
         board_by_default(self)
 
@@ -161,13 +163,33 @@ def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         the settings that change.
     """
-    given = settings.get("callbacks") or []
-    callbacks = [given] if isinstance(given, pl.Callback) else list(given)
+    callbacks = _callbacks_of(settings)
     if any(isinstance(callback, ProgressBar) for callback in callbacks):
         return {}
     if not any(isinstance(callback, Screen) for callback in callbacks):
         callbacks.append(Screen(live=False if settings.get("enable_progress_bar") is False else None))
     return {"callbacks": callbacks, "enable_progress_bar": False}
+
+
+def log_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Trainer settings that send logs to a version below the folder of :class:`Checkpointing`, as ``--run_dir`` does.
+
+    Args:
+        settings: as given; a logger or a ``default_root_dir`` of the user's own stays.
+
+    Returns:
+        the settings that change.
+    """
+    root = settings.get("default_root_dir")
+    if settings.get("logger") not in (None, True) or root not in (None, TRAINER_DEFAULTS["default_root_dir"]):
+        return {}
+    folders = [one.run.path for one in _callbacks_of(settings) if isinstance(one, Checkpointing)]
+    return {"logger": TensorBoardLogger(str(folders[0].parent), name=folders[0].name)} if folders else {}
+
+
+def _callbacks_of(settings: Mapping[str, Any]) -> list[pl.Callback]:
+    given = settings.get("callbacks") or []
+    return [given] if isinstance(given, pl.Callback) else list(given)
 
 
 def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:

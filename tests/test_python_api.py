@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from support.tiny_models import TINY_QWEN2
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl
 from lit_rl import (
@@ -33,6 +34,8 @@ from lit_rl import (
     evaluate,
 )
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
+from lit_rl.report import folders_of
+from lit_rl.run_files.folders import newest_recorded
 from lit_rl.trainer import TRAINER_DEFAULTS, say_where
 
 
@@ -141,6 +144,49 @@ def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) 
     assert train(5).rollout_step == 5
     names = sorted(p.name for p in (tmp_path / "run").glob("rollout_*"))
     assert names[-1] == "rollout_000005.ckpt"
+
+
+def test_a_run_that_saves_logs_where_it_saves(
+    byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with ``--run_dir``: one folder for both, in which ``show`` and ``report`` find the run, resumed or not."""
+    monkeypatch.chdir(tmp_path)
+    for rollouts in (2, 4):
+        saves = Checkpointing("runs/ppo", every_n_rollouts=1)
+        trainer = Trainer(accelerator="cpu", callbacks=[saves], enable_progress_bar=False, limit_val_batches=0)
+        trainer.fit(grpo(byte_tokenizer, rollouts), Words(batch_size=2))
+    assert [path.name for path in Path("runs").iterdir()] == ["ppo"]
+    assert {path.name for path in Path("runs/ppo").glob("version_*")} == {"version_0"}, "resumed where it logged"
+    assert {path.parent for path in tmp_path.rglob("*.ckpt")} == {tmp_path / "runs/ppo"}, "none of Lightning's own"
+    assert folders_of("runs/ppo") == [Path("runs/ppo/version_0")]
+    assert newest_recorded("runs/ppo") == Path("runs/ppo/version_0")
+    assert events_of("runs/ppo/version_0") == [1, 2, 3, 4]
+
+
+def events_of(folder: str) -> list[int]:
+    """Rollouts that TensorBoard has a reward of."""
+    events = EventAccumulator(folder)
+    events.Reload()
+    return [event.step for event in events.Scalars("reward/mean")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        ({}, "runs/a/version_0"),
+        ({"logger": True}, "runs/a/version_0"),
+        ({"logger": False}, "runs"),  # no logger: Lightning names the root folder
+        ({"default_root_dir": "out"}, "out/lightning_logs/version_0"),
+        ({"logger": TensorBoardLogger("mine", "x")}, "mine/x/version_0"),
+        ({"callbacks": []}, "runs/lightning_logs/version_0"),
+    ],
+)
+def test_what_is_said_of_logs_wins(
+    settings: dict[str, Any], folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trainer = Trainer(**{"accelerator": "cpu", "callbacks": Checkpointing("runs/a"), **settings})
+    assert Path(str(trainer.log_dir)).absolute() == tmp_path / folder
 
 
 def test_fitting_again_goes_on_learning(byte_tokenizer: str, tmp_path: Path) -> None:
