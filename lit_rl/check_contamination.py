@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.check_data import problems_of, with_data_of_config
+from lit_rl.check_data import named, problems_of, with_data_of_config
 from lit_rl.data.contamination import Overlap, find_overlaps
 from lit_rl.data.task import TaskDataModule
 
@@ -24,7 +24,7 @@ def check_contamination(arguments: Sequence[str]) -> None:
     parser = ArgumentParser(
         prog="lit-rl check-contamination", description=check_contamination.__doc__, exit_on_error=False
     )
-    parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task that is trained on")
     parser.add_subclass_arguments(
         TaskDataModule,
@@ -41,6 +41,7 @@ def check_contamination(arguments: Sequence[str]) -> None:
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
+    print(f"task {named(parsed.data)}" + (f", held out {named(parsed.held_out)}" if tasks.held_out else ""), flush=True)
     train = problems_of(tasks.data, ["train"])
     held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
     overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)

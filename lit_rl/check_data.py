@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import yaml
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 
 from lit_rl.bounds import require_at_least
+from lit_rl.config_files import with_parts
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.data_check.checked import run_references, suggest_rules
 from lit_rl.data_check.findings import Findings
@@ -23,11 +25,11 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 def check_data(arguments: Sequence[str]) -> None:
     """Say whether a task can be learned from: run every reference, compare tests with prompts, try stop strings.
 
-    Prints a verdict, counts for each split, faults grouped by cause, the slowest references, a time limit calibrated
-    on this machine, and what to do. Exits with status 1 if something is wrong.
+    Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
+    a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
     """
     parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
-    parser.add_argument("-c", "--config", type=str, help="configuration of a run; its data is checked")
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
     parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task to check")
     parser.add_argument("--splits", type=list[Split], default=list(SPLITS))
     parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
@@ -39,6 +41,7 @@ def check_data(arguments: Sequence[str]) -> None:
     task = parser.instantiate_classes(parsed).data
     if task is None:
         parser.error("give --config FILE or --data TASK: nothing says which task to check")
+    print(f"task {named(parsed.data)}", flush=True)
     with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
         findings = check_task(task, sandbox, parsed.splits)
     print(findings.report(parsed.examples))
@@ -113,14 +116,37 @@ def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
 
 
 def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
-    """Replace ``--config FILE`` by the data section of that file; the rest of it is not needed."""
-    rest = list(arguments)
-    for flag in ("--config", "-c"):
-        if flag in rest and rest.index(flag) + 1 < len(rest):
-            at = rest.index(flag)
-            file = rest[at + 1]
-            section = (yaml.safe_load(Path(file).read_text()) or {}).get("data")
-            if section is None:
-                raise ValueError(f"{file} has no data section: {verb} reads the task from there")
-            rest[at : at + 2] = ["--data", json.dumps(section)]
-    return rest
+    """Leave of each ``--config FILE`` its data section; the rest of it is not needed.
+
+    Raises:
+        ValueError: there are files, and none has a data section.
+    """
+    given, parts = with_parts(arguments, _data_of)
+    if parts and not any(parts.values()):
+        have = "have" if len(parts) > 1 else "has"
+        raise ValueError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
+    return given
+
+
+def _data_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
+
+
+def named(chosen: Namespace) -> str:
+    """A task as it was chosen: its class, the files and folders among its arguments, the tasks it is validated on.
+
+    Args:
+        chosen: ``class_path`` and ``init_args``, parsed.
+    """
+    arguments = vars(chosen.get("init_args") or Namespace())
+    files = [file for name, value in arguments.items() for file in _files_in(name, value)]
+    told = str(chosen.class_path).rpartition(".")[2] + (f" from {' and '.join(files)}" if files else "")
+    others = [named(one) for one in arguments.get("validation_tasks") or ()]
+    return told + (f", validated on {' and '.join(others)}" if others else "")
+
+
+def _files_in(name: str, value: Any) -> list[str]:
+    """What an argument names of this machine's files; a word such as ``train`` is none, even beside such a folder."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
+    paths = [os.path.expanduser(os.path.expandvars(text)) for text in texts]
+    return [path for path in paths if (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path)]

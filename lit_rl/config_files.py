@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +38,40 @@ def files_of(arguments: Sequence[str]) -> list[str]:
         if name in _FLAGS:
             found.append(value if equals else following)
     return [name for name in found if Path(name).is_file()]
+
+
+def with_parts(
+    arguments: Sequence[str], part_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> tuple[list[str], dict[str, Mapping[str, Any]]]:
+    """Arguments with a part of each configuration in its place, for a verb whose parser does not know the rest.
+
+    The parser's own action for configurations merges the parts as those of ``lit-rl fit``: in order, with what is
+    given before, between and after them.
+
+    Args:
+        arguments: of the verb.
+        part_of: from what a file holds to what the verb needs of it.
+
+    Returns:
+        The arguments, in which ``--config FILE`` became ``--config={...}``, and the part of each file.
+
+    Raises:
+        ValueError: ``--config`` without a file.
+    """
+    found: list[str] = []
+    parts: dict[str, Mapping[str, Any]] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name not in _FLAGS:
+            found.append(argument)
+            continue
+        file = value if equals else next(rest, None)
+        if not file:
+            raise ValueError(f"{name} needs a value: give a file after it")
+        parts[file] = part_of(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
+        found.append(f"--config={json.dumps(parts[file])}")
+    return found, parts
 
 
 def check_file(name: str) -> None:

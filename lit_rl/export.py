@@ -45,7 +45,9 @@ def export(arguments: Sequence[str]) -> None:
         "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
     )
     parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
-    parser.add_argument("-c", "--config", type=str, help="of the run, for checkpoints that do not hold it")
+    parser.add_argument(
+        "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
+    )
     parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
     parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
     parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
@@ -54,7 +56,7 @@ def export(arguments: Sequence[str]) -> None:
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
-    config = config_of(checkpoint, parsed.config)
+    config = config_of(checkpoint, parsed.config or ())
     policy = policy_of(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
@@ -83,19 +85,28 @@ def resolve(path: Path) -> Path:
     return last if last.exists() else path
 
 
-def config_of(checkpoint: Mapping[str, Any], file: str | None) -> dict[str, Any]:
-    """The configuration of the run: from a file, else from the checkpoint.
+def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
     Raises:
         ValueError: neither has one.
     """
-    text = Path(file).read_text() if file else checkpoint.get("config")
-    if not text:
+    texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
+    if not all(texts):
         raise ValueError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
-    config: Any = yaml.safe_load(text)
+    config: Any = {}
+    for text in texts:
+        config = _laid_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
-        raise ValueError(f"{file or 'the checkpoint'} holds no configuration of a run: it has no model.policy")
+        where = " and ".join(files) or "the checkpoint"
+        raise ValueError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
+
+
+def _laid_over(under: Any, over: Any) -> Any:
+    if not isinstance(under, Mapping) or not isinstance(over, Mapping):
+        return over
+    return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
 
+from lit_rl.config_files import with_parts
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.recorded_completions import Again, judge_again
@@ -31,7 +32,7 @@ def replay(arguments: Sequence[str]) -> None:
     """
     parser = ArgumentParser(prog="lit-rl replay", description=replay.__doc__, exit_on_error=False)
     parser.add_argument("run", type=str, help="folder of a run")
-    parser.add_argument("-c", "--config", type=str, help="configuration; by default config.yaml of the run")
+    parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
     parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task")
     parser.add_argument(
         "--reward", type=str, help="a class, or {class_path: ..., init_args: {...}}; give it once for each term"
@@ -55,23 +56,22 @@ def replay(arguments: Sequence[str]) -> None:
 
 
 def with_config(arguments: Sequence[str]) -> list[str]:
-    """Arguments with what the configuration says of task, rewards and sandbox, unless --reward says otherwise.
+    """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise.
 
     Raises:
         FileNotFoundError: no configuration is given, and the run has none.
         ValueError: a flag without its value.
     """
     rest = list(arguments)
-    files = [file for flag in ("--config", "-c") for file in _taken(rest, flag)]
     rewards = [yaml.safe_load(text) for text in _taken(rest, "--reward")]
-    run = next((one for one in rest if not one.startswith("-")), None)
-    if run is None:
-        return rest
-    sections = _of_config(Path(files[-1]) if files else _config_of(run))
+    given, _ = with_parts(rest, _part_of)
+    run = next((one for one in given if not one.startswith("-")), None)
+    if run is not None and not any(one.startswith("--config=") for one in given):
+        given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
     if rewards:
-        sections["rewards"] = [{"class_path": one} if isinstance(one, str) else one for one in rewards]
-    given = (f"--{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in sections.items())
-    return [*given, *rest]
+        terms = [{"class_path": one} if isinstance(one, str) else one for one in rewards]
+        given.append(f"--rewards={json.dumps(terms)}")
+    return given
 
 
 def _taken(arguments: list[str], flag: str) -> list[str]:
@@ -94,8 +94,7 @@ def _config_of(run: str) -> Path:
     return found[0]
 
 
-def _of_config(file: Path) -> dict[str, Any]:
-    content = yaml.safe_load(file.read_text()) or {}
+def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
     model = (content.get("model") or {}).get("init_args") or {}
     found = {"data": content.get("data"), "rewards": model.get("rewards"), "sandbox": model.get("sandbox")}
     return {name: value for name, value in found.items() if value}

@@ -274,8 +274,9 @@ def test_the_command_ends_with_status_1_and_writes_a_row_for_each_fault(
     assert left.value.code == 1
     report = capsys.readouterr().out.splitlines()
     rows = [json.loads(line) for line in (tmp_path / "faults.jsonl").read_text().splitlines()]
-    assert report[0].startswith(f"something is wrong with {len(rows)} of 28 problems") and 12 <= len(rows) <= 14
-    assert report[1] == f"  train: 26 problems, {26 - 13} references pass, 13 fail"
+    assert report[0] == "task Swapped"
+    assert report[1].startswith(f"something is wrong with {len(rows)} of 28 problems") and 12 <= len(rows) <= 14
+    assert report[2] == f"  train: 26 problems, {26 - 13} references pass, 13 fail"
     assert {"task_id", "verdict", "splits", "causes", "stderr"} <= rows[0].keys()
     assert "calls another" not in "".join(report) and rows[0]["causes"][0].startswith("the tests call `")
 

@@ -96,8 +96,9 @@ def test_check_data_names_the_rule_by_which_a_reference_passes(
     with pytest.raises(SystemExit):
         lit_rl.cli.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
     report = capsys.readouterr().out.splitlines()
-    assert report[0] == "something is wrong with 3 of 4 problems: 1 of 4 references pass"
-    assert report[4:10] == [
+    assert report[0] == f"task DeepCoder from {tmp_path / 'rows.jsonl'}"
+    assert report[1] == "something is wrong with 3 of 4 problems: 1 of 4 references pass"
+    assert report[5:11] == [
         "the output is right only with compare: decimals: 1 problem (train)",
         "  rows/1: wrong_answer (1.50, not 1.5)",
         "the output is right only with compare: tokens: 1 problem (train)",
@@ -140,7 +141,8 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
         lit_rl.cli.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
     assert left.value.code == 1
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "something is wrong with 1 of 4 problems: 2 of 3 references pass"
+    assert printed[:1] == ["task Shown"]
+    assert printed[1] == "something is wrong with 1 of 4 problems: 2 of 3 references pass"
     assert "public checks: 3 of 4 problems have one, 1 of 2 references pass theirs" in printed
     (faulty,) = [line for line in printed if line.startswith("  wrong: wrong_answer")]
     assert faulty == "  wrong: wrong_answer (f(): 2, not 1)"
@@ -171,6 +173,7 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
         lit_rl.cli.main(["check-contamination", "--data", task, "--output", str(output)])
     assert left.value.code == 1
     assert capsys.readouterr().out.splitlines() == [
+        f"task MBPP from {tmp_path / 'rows.jsonl'}",
         "1 of 2 held-out problems occur among 2 training problems",
         "  mbpp/11: 100% of it in mbpp/602",
     ]
@@ -181,10 +184,12 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
         lit_rl.cli.main(
             ["check-contamination", "--data", task, "--held_out", json.dumps(section), "--min_share", "0.7"]
         )
-    assert "mbpp/1: 80% of it in mbpp/602" in capsys.readouterr().out  # 8 of 10 runs of ten words
+    printed = capsys.readouterr().out
+    assert "mbpp/1: 80% of it in mbpp/602" in printed  # 8 of 10 runs of ten words
+    assert printed.startswith(f"task MBPP from {tmp_path / 'rows.jsonl'}, held out MBPP from ")
     (tmp_path / "run.yaml").write_text(json.dumps({"data": section}))
     lit_rl.cli.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
-    assert capsys.readouterr().out == "0 of 1 held-out problems occur among 2 training problems\n"
+    assert capsys.readouterr().out.endswith("\n0 of 1 held-out problems occur among 2 training problems\n")
 
 
 def test_a_class_in_a_file_beside_the_configuration_is_found(
