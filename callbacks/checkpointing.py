@@ -112,7 +112,8 @@ class Checkpointing(Checkpoint):
             )
         if trainer.is_global_zero:
             self._same_log_version(trainer, go_on=True)
-        rank_zero_info(f"going on from {newest}" + (f", not from {ckpt_path}" if ckpt_path else ""))
+        other = f", not from {ckpt_path}" if ckpt_path not in (None, "last") else ""
+        rank_zero_info(f"going on from {newest}{other}")
         return str(newest)
 
     def _same_log_version(self, trainer: pl.Trainer, go_on: bool) -> None:

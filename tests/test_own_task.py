@@ -25,9 +25,17 @@ CHAT = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
 
 
 FILES = (
-    *("my_task.py", "my_loss.py", "my_baseline.py", "my_algorithm.py", "my_environment.py", "my_hints.py"),
+    *(
+        "my_task.py",
+        "my_functions.py",
+        "my_loss.py",
+        "my_baseline.py",
+        "my_algorithm.py",
+        "my_environment.py",
+        "my_hints.py",
+    ),
     "my_engine.py",
-    *("my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml"),
+    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml"),
 )
 
 
@@ -57,7 +65,8 @@ def with_config(name: str) -> list[str]:
 def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The page's files, with a tiny policy and few rows."""
     monkeypatch.chdir(tmp_path)
-    (rows,) = blocks("json")
+    rows, small = blocks("json")
+    (tmp_path / "small.jsonl").write_text(small)
     for name in ("train.jsonl", "held_out.jsonl"):
         (tmp_path / name).write_text(rows)
     for name in FILES:
@@ -79,6 +88,22 @@ def test_the_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "2 of 2 references pass" in capsys.readouterr().out, "equal rows of both files count once"
     lit_rl.cli.main(fit)
     assert (folder / "runs" / "mine" / "best.ckpt").exists()
+
+
+def test_rows_in_completion_form_suit_the_shipped_configuration(
+    folder: Path, byte_tokenizer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of the page with a tiny policy; references are whole functions."""
+    command = with_config("my_functions.yaml")
+    tiny = {"model": None, "config": TINY_QWEN2 | {"max_position_embeddings": 256}, "tokenizer": byte_tokenizer}
+    (folder / "tiny.yaml").write_text(yaml.safe_dump({"model": {"init_args": {"policy": {"init_args": tiny}}}}))
+    lit_rl.cli.main(
+        [*command, "--config", "tiny.yaml", "--model.max_rollouts", "1", "--trainer.val_check_interval", "1"]
+    )
+    lit_rl.cli.main(["check-data", "--config", "my_functions.yaml"])
+    assert "2 of 2 references pass" in capsys.readouterr().out
+    kept = torch.load(folder / "runs" / "small" / "last.ckpt", weights_only=False)
+    assert kept["config"].count("my_functions.MyFunctions") == 1
 
 
 def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +178,9 @@ def test_an_environment_that_reads_outcomes_is_tried_without_a_model(
     monkeypatch.syspath_prepend(folder)
     (script,) = (block for block in blocks("python") if block.startswith("from my_hints import"))
     exec(compile(script, "own_environment.md", "exec"), {"__name__": "snippet"})
-    wrong, right = capsys.readouterr().out.splitlines()
-    assert wrong.startswith("0 of 3 cases passed") and right == "None"
+    said = capsys.readouterr().out
+    assert said.startswith("\n# 0 of 3 cases passed") and said.endswith("\nNone\n")
+    assert "\ndef " in said, "the function begins once more"
 
 
 def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -213,3 +214,15 @@ def copy_adapter(model: nn.Module, source: str, target: str) -> None:
     for name, parameter in parameters.items():
         if f".{source}." in name:
             parameters[name.replace(f".{source}.", f".{target}.")].data.copy_(parameter.data)
+
+
+def save_adapter(model: Any, folder: Path) -> None:
+    """Write the policy's adapter as a folder that ``peft`` loads.
+
+    By itself it would write into a folder below, named like the adapter.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        model.save_pretrained(scratch, selected_adapters=[POLICY])
+        for file in (Path(scratch) / POLICY).iterdir():
+            file.replace(folder / file.name)

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
-    POLICY,
     REFERENCE,
     LoRA,
     add_reference_adapter,
     has_adapter,
+    save_adapter,
 )
 from lit_rl.models.bars import without_bars
 from lit_rl.models.cached_decoding import CachedDecoding
@@ -221,6 +221,9 @@ class CausalLM(Policy):
         """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
         path = Path(folder)
         with without_bars():
-            self.model.save_pretrained(path, **({"selected_adapters": [POLICY]} if has_adapter(self.model) else {}))
+            if has_adapter(self.model):
+                save_adapter(self.model, path)
+            else:
+                self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
         warn_of_another_tokenizer(path)

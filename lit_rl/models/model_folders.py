@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
-from lit_rl.models.adapters import CRITIC, POLICY
+from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.bars import without_bars
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.checkpoint_files import read_file
@@ -107,8 +107,7 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
     with without_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         written = Path(scratch) / "model"
         if adapted and not merge:
-            model.save_pretrained(scratch, selected_adapters=[POLICY])
-            (Path(scratch) / POLICY).rename(written)
+            save_adapter(model, written)
         else:
             model.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)

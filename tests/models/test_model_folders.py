@@ -181,3 +181,23 @@ def test_exported_files_have_the_mode_of_any_new_file(tiny_policy: CausalLM, tmp
     assert {
         file.name: file.stat().st_mode for file in (tmp_path / "out").iterdir() if file.stat().st_mode != mode
     } == {}
+
+
+def test_a_policy_with_adapters_writes_a_folder_that_peft_loads(byte_tokenizer: str, tmp_path: Path) -> None:
+    from peft import AutoPeftModelForCausalLM
+
+    base = CausalLM(config=dict(TINY_QWEN2), tokenizer=byte_tokenizer)
+    base.load()
+    base.save_pretrained(tmp_path / "base")
+    policy = CausalLM(str(tmp_path / "base"), lora=LoRA(rank=2))
+    policy.load()
+    with torch.no_grad():
+        for name, weight in policy.model.named_parameters():
+            if "lora_B" in name:
+                weight.fill_(0.1)
+    policy.save_pretrained(tmp_path / "adapter")
+    assert not any(path.is_dir() for path in (tmp_path / "adapter").iterdir())
+    loaded = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "adapter")
+    ids = torch.arange(10)[None]
+    torch.testing.assert_close(loaded(ids).logits, policy.model(ids).logits)
+    assert not torch.allclose(loaded(ids).logits, base.model(ids).logits)

@@ -66,7 +66,7 @@ def test_a_checkpoint_holds_the_reference_that_configuration_cannot_rebuild(
         if start == "new adapter":
             made.policy.lora = LoRA(rank=2)
         if start == "trained adapter":
-            made.policy = CausalLM(str(tmp_path / "adapter" / "policy"), tokenizer=byte_tokenizer, dtype="float64")
+            made.policy = CausalLM(str(tmp_path / "adapter"), tokenizer=byte_tokenizer, dtype="float64")
         return made
 
     every = None if start == "trained adapter" else 2
