@@ -181,7 +181,8 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
         group, _, inside = name.partition(".")
         of_group = getattr(known.get(group), "__dataclass_fields__", {})
         meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
-        return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{meant}"
+        takers = _algorithms_with(group) if where == "model" and "did you mean" not in meant else ""
+        return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{takers}{meant}"
     near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
     near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
     return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
@@ -238,6 +239,15 @@ def _arguments_of(class_path: str) -> dict[str, Any]:
     except (ImportError, AttributeError, ValueError, TypeError):
         return {}
     return {name: parameter.default for name, parameter in parameters.items()}
+
+
+def _algorithms_with(argument: str) -> str:
+    """``; it is an argument of PPO and REINFORCE`` where other algorithms have it."""
+    home = import_module("lit_rl.modules")
+    bases = {base for name in home.__all__ for base in getattr(home, name).__mro__[1:]}
+    own = [name for name in home.__all__ if getattr(home, name) not in bases]
+    takers = [name for name in own if argument in _arguments_of(f"{home.__name__}.{name}")]
+    return f"; it is an argument of {' and '.join(takers)}" if takers else ""
 
 
 def _classes_of(module: str) -> list[str]:

@@ -74,6 +74,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a class in a file": ("--config term.yaml", ("term.yaml: model.rewards", "did you mean TestsReward")),
     "a key of the model": ("--model.smapling.max_tokens 5", ("model.smapling", "did you mean sampling?")),
+    "a key of other algorithms": (
+        "--model.credit spans",
+        ("model.credit is unknown to GRPO; it is an argument of PPO and REINFORCE (",),
+    ),
     "a key of a group": (
         "--model.sampling.temprature 1",
         ("temprature is unknown", "mean temperature?"),
@@ -144,7 +148,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a model folder": (
         "--model.policy "
         """'{"class_path": "CausalLM", "init_args": {"model": "./not/there", "config": null, "tokenizer": null}}'""",
-        ("model folder not found", "not/there"),
+        ("model folder not found", "not/there", "lit-rl export RUN FOLDER writes"),
     ),
     # -- the trainer -------------------------------------------------------------------------------------------
     "a GPU that is not there": ("--trainer.accelerator cuda", ("sees no GPU here", "use cpu or auto")),

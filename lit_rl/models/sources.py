@@ -35,7 +35,8 @@ def resolve(source: str) -> str:
     looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1 or source.endswith(".gguf")
     if looks_local and not Path(source).expanduser().exists():
         kind = "file" if source.endswith(".gguf") else "folder"
-        raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): give a folder or a hub id")
+        advice = "give a folder, such as lit-rl export RUN FOLDER writes, or a hub id"
+        raise FileNotFoundError(f"model {kind} not found: {source} (from {Path.cwd()}): {advice}")
     return str(Path(source).expanduser()) if looks_local else source
 
 
