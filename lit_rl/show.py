@@ -121,7 +121,9 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
         rows = rollout.group(number)
         yield f"  {printable(rows[0].task_id)}"
         yield from (
-            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {printable(ending(row))}" for row in rows
+            f"    row {row.row:4}  reward {number_text(row.reward):>7}  {printable(ending(row))}"
+            + (f", {len(row.turns)} turns" if len(row.turns) > 1 else "")
+            for row in rows
         )
 
 

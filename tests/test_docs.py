@@ -28,6 +28,7 @@ import lightning
 import pytest
 import torch
 import yaml
+from support.recorded_runs import row, write_run
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl.__main__
@@ -121,14 +122,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the pages' commands are read: shipped configurations, files that pages show, a model without skill."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    Path("runs/basics/grpo").mkdir(parents=True)
+    write_run(Path("runs/basics/grpo"), {1: [row(0, "ab", 1.0)]})
     for name in ("my.yaml", "runs/basics/grpo/config.yaml"):
         shutil.copy(ROOT / "configs" / "basics_grpo.yaml", name)
     example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.diagnosis.base.__doc__, re.DOTALL)[1]
     imports = "from lit_rl.diagnosis.base import Rule\nfrom lit_rl.diagnosis.so_far import RunSoFar\n"
     Path("my_rules.py").write_text(imports + textwrap.dedent(example))
-    Path("runs/basics/grpo/rollouts.jsonl.gz").touch()
-    Path("runs/basics/grpo/metrics.jsonl").touch()
     for block in BLOCKS:
         if name := re.match(r"# (\w+\.(?:py|yaml))\n", block.text):
             Path(name[1]).write_text(block.text)

@@ -68,6 +68,14 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
 
+def test_rows_of_several_turns_are_marked_in_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = row(0, "ab", 1.0), row(1, "ab", 0.5)
+    (turn,) = two["turns"]
+    two["turns"] = [turn, turn | {"start": 3, "end": 6}]
+    lines = shown(capsys, write_run(tmp_path / "run", {1: [one, two]}), "--rollout", "1").splitlines()
+    assert lines[-2:] == ["    row    0  reward       1  passed", "    row    1  reward     0.5  exception, 2 turns"]
+
+
 def test_a_row_that_failed_says_what_ended_it_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row(0, "ab", 0.0), row(1, "ab", 0.0), row(2, "ab", 0.0), row(3, "ab", 1.0)]
     rows.append(row(4, "ab", 0.0))
