@@ -8,6 +8,7 @@ import pytest
 
 from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
 from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.judging.asserts import plan_of
 from lit_rl.execution.sandbox import Sandbox
 
 FULL = "mbpp/mbpp.jsonl.gz"
@@ -166,5 +167,6 @@ def test_the_full_file_has_the_parts_of_the_paper(real_data):
 def test_mbpp_plus_measures_on_every_row_and_trains_on_none(real_data):
     data = MBPPPlus(str(real_data / ORIGIN))
     assert (len(data.problems("train")), len(data.problems("validation"))) == (0, 378)
+    assert sum(plan_of(problem.check) is not None for problem in data.problems("validation")) == 375, "without a grader"
     assert data.validation_task_names == ("mbpp_plus",)
     assert data.problems("test")[0].prompt[0]["content"].count("assert") == 1
