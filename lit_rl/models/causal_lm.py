@@ -9,6 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
+from lit_rl.kinds import require_kind
 from lit_rl.models.adapters import (
     REFERENCE,
     LoRA,
@@ -90,6 +91,8 @@ class CausalLM(Policy):
             raise ValueError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
             raise ValueError("quantization freezes the base of a given model under new adapters: give model and lora")
+        if lora is not None:
+            require_kind(LoRA, "LoRA(rank=16)", lora=lora)
         torch_dtype(dtype)  # looked at here, before a run waits for its data
         self.source = model
         self.config = config

@@ -17,6 +17,7 @@ from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
+from lit_rl.kinds import require_function, require_kind
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.mismatch import SamplerCheck, compare, judge
@@ -102,14 +103,21 @@ class PolicyModule(OptimizedModule):
         seed: int | None = None,
     ) -> None:
         super().__init__()
+        require_kind(Policy, 'CausalLM("folder")', policy=policy)
+        require_function("the parameters", "lambda params: AdamW(params, lr=1e-6)", optimizer=optimizer)
+        require_function("the optimizer", "lambda optimizer: LinearLR(optimizer)", lr_scheduler=lr_scheduler)
+        require_kind(Sampling, "Sampling(num_samples=8)", predict_sampling=predict_sampling)
         require_above(0, gradient_clip_norm=gradient_clip_norm)
         self.policy = policy
         self.optimizer = optimizer
         self.lr_scheduler = lr_scheduler
         self.gradient_clip_norm = gradient_clip_norm
         self.validation_sampling = validation_sampling or {"greedy": Sampling(temperature=0.0)}
+        require_kind(dict, '{"greedy": Sampling(temperature=0.0)}', validation_sampling=self.validation_sampling)
+        for name, one in self.validation_sampling.items():
+            require_kind(Sampling, "Sampling(temperature=0.0)", **{f"validation_sampling[{name!r}]": one})
         self.predict_sampling = predict_sampling
-        self.rewards = Composite(rewards) if isinstance(rewards, list) else rewards
+        self.rewards = rewards if rewards is None or isinstance(rewards, Composite) else Composite(rewards)
         self.sandbox = sandbox
         self.engine = engine or InProcess()
         self.sampler_check = sampler_check

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from difflib import get_close_matches
 from typing import TypedDict
 
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
@@ -11,6 +15,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules.base import RunnerFactory
 from lit_rl.modules.mismatch import SamplerCheck
+from lit_rl.modules.objective import Objective
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Environment
@@ -53,3 +58,29 @@ class RolloutOptions(PolicyOptions, total=False):
     max_rollouts: int | None
     max_infrastructure_failures: float
     staleness: int
+
+
+_ELSEWHERE = {"num_generations": "num_samples", "max_completion_length": "max_tokens", "epsilon": "clip_low"}
+"""Names in other libraries of what is part of sampling or objective here."""
+
+
+def require_known(module: object, given: Mapping[str, object], options: type) -> None:
+    """Check whether a module has the arguments that it hands on to its base class.
+
+    Args:
+        module: whose arguments they are.
+        given: what it hands on.
+        options: the type that lists what there is to hand on.
+
+    Raises:
+        TypeError: one is unknown; the message says where it belongs, or what may have been meant.
+    """
+    known = inspect.signature(type(module)).parameters
+    for name in given.keys() - options.__annotations__.keys():
+        meant = _ELSEWHERE.get(name, name)
+        home = next((kind for kind in (Sampling, Objective) if meant in {one.name for one in fields(kind)}), None)
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f": help({type(module).__name__}) lists what it takes"
+        if home is not None and home.__name__.lower() in known:
+            hint = f": give {home.__name__.lower()}={home.__name__}({meant}=...)"
+        raise TypeError(f"{type(module).__name__} has no argument {name}{hint}")

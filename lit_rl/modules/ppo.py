@@ -27,6 +27,7 @@ from lit_rl.functional.kl import adaptive_kl_coef
 from lit_rl.functional.masking import aggregate, masked_whiten
 from lit_rl.functional.returns import Truncation, treat_truncation
 from lit_rl.functional.value_losses import clipped_value_loss, explained_variance
+from lit_rl.kinds import require_kind
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
@@ -96,6 +97,7 @@ class PPO(RolloutModule):
         **options: Unpack[RolloutOptions],
     ) -> None:
         super().__init__(policy, sampling=sampling, objective=objective, **options)
+        require_kind(Critic, "OwnTrunk()", critic=critic)
         if target_kl is not None and not (objective.kl_coef and objective.kl_in == "reward"):
             raise ValueError(
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={objective.kl_coef} in the "

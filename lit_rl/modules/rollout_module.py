@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lit_rl.bounds import require_above, require_at_least, require_share
 from lit_rl.functional.masking import AggregateMode, aggregate
+from lit_rl.kinds import require_kind
 from lit_rl.models.policy import Policy
 from lit_rl.models.streams import StreamKey
 from lit_rl.modules.ahead_module import AheadModule, require_staleness
@@ -28,7 +29,7 @@ from lit_rl.modules.finite import Evidence
 from lit_rl.modules.logprobs_module import require_unfiltered
 from lit_rl.modules.measures import measure, time_split
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
-from lit_rl.modules.options import PolicyOptions
+from lit_rl.modules.options import PolicyOptions, require_known
 from lit_rl.modules.resampling import tell_loader
 from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
 from lit_rl.rewards.term import RewardOutput
@@ -89,6 +90,9 @@ class RolloutModule(AheadModule):
         staleness: int = 0,
         **options: Unpack[PolicyOptions],
     ) -> None:
+        require_known(self, options, PolicyOptions)
+        require_kind(Sampling, "Sampling(num_samples=8)", sampling=sampling)
+        require_kind(Objective, "Objective(kl_coef=0.01)", objective=objective)
         if options.get("validation_sampling") is None:
             options["validation_sampling"] = {"greedy": Sampling(temperature=0.0, max_tokens=sampling.max_tokens)}
         super().__init__(policy, **options)

@@ -20,7 +20,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.modules.base import PolicyModule
 from lit_rl.modules.finite import Evidence, evidence_of_completions
 from lit_rl.modules.optimized_module import X_AXIS
-from lit_rl.modules.options import PolicyOptions
+from lit_rl.modules.options import PolicyOptions, require_known
 from lit_rl.rollout import Evaluated
 from lit_rl.training.modes import evaluating
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
@@ -50,6 +50,7 @@ class TextModule(PolicyModule):
         max_updates: int | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
+        require_known(self, options, PolicyOptions)
         super().__init__(policy, **options)
         require_at_least(1, microbatch_size=microbatch_size, max_updates=max_updates)
         self.microbatch_size = microbatch_size

@@ -11,6 +11,7 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
+from lit_rl.kinds import shown
 from lit_rl.rewards.attribution import Parts, TokenPlaces
 from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore, check_number
 from lit_rl.types import Completions, Judgement, Problem
@@ -39,19 +40,11 @@ class Composite:
         clip_high: largest reward; ``None`` for no limit.
 
     Raises:
-        ValueError: no terms, something that is not a term, two terms of one name, or bad limits.
+        ValueError: no list, no terms, something that is not a term, two terms of one name, or bad limits.
     """
 
     def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
-        if not terms:
-            raise ValueError("Composite.terms is empty: list at least one reward term")
-        for index, term in enumerate(terms):
-            if not isinstance(term, RewardTerm):
-                raise ValueError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
-        names = [term.name for term in terms]
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise ValueError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
+        _require_terms(terms)
         self.low = -math.inf if clip_low is None else check_number(self, "clip_low", clip_low)
         self.high = math.inf if clip_high is None else check_number(self, "clip_high", clip_high)
         if self.low > self.high:
@@ -139,6 +132,24 @@ class Composite:
         if total and 0.0 <= reward / total <= 1.0:
             return reward, parts.scaled(reward / total)
         return reward, parts._replace(rest=parts.rest + (reward - total))
+
+
+def _require_terms(terms: Any) -> None:
+    """Check what a reward is made of: a list of terms, each with a name of its own."""
+    if isinstance(terms, str) or not isinstance(terms, Sequence):
+        raise ValueError(f"rewards takes a list of reward terms such as [TestsReward()], got {shown(terms)}")
+    if not terms:
+        raise ValueError("Composite.terms is empty: list at least one reward term")
+    for index, term in enumerate(terms):
+        if not isinstance(term, RewardTerm):
+            raise ValueError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
+        if not (hasattr(term, "name") and hasattr(term, "weight")):
+            name = type(term).__name__
+            raise ValueError(f"{name} has no name and weight: have {name}.__init__ call super().__init__(weight)")
+    names = [term.name for term in terms]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ValueError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

@@ -1,0 +1,114 @@
+"""Mistakes of people who write Python: each is refused in one line where the object is built, not in rollout 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from lit_rl import DPO, GRPO, PPO, SFT, CausalLM, Sampling, TestsReward
+from lit_rl.rewards import RewardTerm
+from lit_rl.rewards.term import TermScore
+
+
+class NoInit(RewardTerm):
+    """Forgets the constructor of its base."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def score(self, completions: Any, judgements: Any) -> list[TermScore]:
+        return []
+
+
+WEIGHTS = [torch.nn.Parameter(torch.zeros(()))]
+ADAM = torch.optim.AdamW(WEIGHTS)
+POLICY = CausalLM("folder")
+
+
+def grpo(policy: Any = POLICY, **given: Any) -> GRPO:
+    return GRPO(policy, **({"rewards": [TestsReward()]} | given))
+
+
+# what is written, and what the answer must say
+MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "a term without a list": (
+        lambda: grpo(rewards=TestsReward()),
+        ("rewards takes a list of reward terms such as [TestsReward()], got <lit_rl.",),
+    ),
+    "a term by name": (lambda: grpo(rewards="TestsReward"), ("rewards takes a list", "got 'TestsReward'")),
+    "terms in a set": (lambda: grpo(rewards={TestsReward()}), ("rewards takes a list", "got {<lit_rl.")),
+    "a term that forgets its base": (
+        lambda: grpo(rewards=[NoInit()]),
+        ("NoInit has no name and weight: have NoInit.__init__ call super().__init__(",),
+    ),
+    "sampling as a dict": (
+        lambda: grpo(sampling={"num_samples": 4}),
+        ("sampling takes an object such as Sampling(num_samples=8), got {'num_samples': 4}",),
+    ),
+    "sampling of PPO": (lambda: PPO(POLICY, critic=POLICY, sampling={}), ("sampling takes an object", "got {}")),  # type: ignore[arg-type]
+    "validation by a dict": (
+        lambda: grpo(validation_sampling={"greedy": {"temperature": 0}}),
+        ("validation_sampling['greedy'] takes an object such as Sampling(temperature=0.0), got {'temperature': 0}",),
+    ),
+    "validation without a name": (
+        lambda: grpo(validation_sampling=Sampling()),
+        ('validation_sampling takes an object such as {"greedy": Sampling(temperature=0.0)}, got Sampling(',),
+    ),
+    "an objective as a dict": (
+        lambda: grpo(objective={"kl_coef": 0.1}),
+        ("objective takes an object such as Objective(kl_coef=0.01), got {'kl_coef': 0.1}",),
+    ),
+    "no objective": (lambda: grpo(objective=None), ("objective takes an object", "got None")),
+    "a folder for a policy": (
+        lambda: grpo("folder"),
+        ("policy takes an object such as CausalLM(\"folder\"), got 'folder'",),
+    ),
+    "a model for a policy": (
+        lambda: SFT(torch.nn.Sequential(torch.nn.Linear(1, 1))),  # type: ignore[arg-type]
+        ("policy takes", "got Sequential( (0): Linear"),
+    ),
+    "a built optimizer": (
+        lambda: grpo(optimizer=ADAM),
+        ("optimizer takes a function of the parameters such as lambda params: AdamW(params, lr=1e-6), got AdamW (",),
+    ),
+    "a built schedule": (
+        lambda: SFT(POLICY, lr_scheduler=torch.optim.lr_scheduler.LinearLR(ADAM)),  # type: ignore[arg-type]
+        ("lr_scheduler takes a function of the optimizer", "got <torch"),
+    ),
+    "a critic by name": (
+        lambda: PPO(POLICY, critic="folder", rewards=[TestsReward()]),  # type: ignore[arg-type]
+        ("critic takes an object such as OwnTrunk(), got 'folder'",),
+    ),
+    "adapters as a dict": (
+        lambda: CausalLM("folder", lora={"rank": 8}),  # type: ignore[arg-type]
+        ("lora takes an object such as LoRA(rank=16), got {'rank': 8}",),
+    ),
+    "another library's group": (
+        lambda: grpo(num_generations=8),
+        ("GRPO has no argument num_generations: give sampling=Sampling(num_samples=...)",),
+    ),
+    "a field of the sampling": (lambda: grpo(max_tokens=8), ("give sampling=Sampling(max_tokens=...)",)),
+    "a field of the objective": (lambda: grpo(kl_coef=0.1), ("give objective=Objective(kl_coef=...)",)),
+    "a mistyped argument": (lambda: grpo(max_rollout=3), ("no argument max_rollout; did you mean max_rollouts?",)),
+    "an argument of another method": (
+        lambda: DPO(POLICY, num_generations=8),  # type: ignore[call-arg]
+        ("DPO has no argument num_generations: help(DPO) lists what it takes",),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_refused_in_one_line_when_it_is_built(mistake: str) -> None:
+    build, parts = MISTAKES[mistake]
+    with pytest.raises((ValueError, TypeError)) as refused:
+        build()
+    line = str(refused.value)
+    assert "\n" not in line and [part for part in parts if part not in line] == [], line
+
+
+def test_any_sequence_of_terms_will_do() -> None:
+    rewards = grpo(rewards=(TestsReward(),)).rewards
+    assert rewards is not None and [term.name for term in rewards.terms] == ["tests"]
