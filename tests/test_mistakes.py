@@ -179,7 +179,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the verbs around a run ----------------------------------------------------------------------------------
     "a report of nothing": ("report .", ("no TensorBoard event files below .",)),
     "a mistyped option of report": ("report . --pictures x.png", ("pictures is unknown", "--help")),
-    "an export of nothing": ("export nothing out", ("no checkpoint at nothing", ".ckpt")),
+    "an export of nothing": ("export nothing out", ("no checkpoint at", "nothing: give a .ckpt")),
     "an export without arguments": ("export", ("missing: checkpoint, folder",)),
     "an unknown task to check": ("check-data --data NoSuchTask", ("no class NoSuchTask",)),
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
