@@ -61,7 +61,8 @@ def draw(figure: Any, results: Results) -> None:
         curves(axes, results, {case: case for case in results}, number)
         axes.set_title(title)
     axes.set_yscale("log")
-    axes.legend()
+    if axes.lines:
+        axes.legend()
 
 
 PART = Part(

@@ -207,7 +207,7 @@ def test_a_policy_that_starts_from_a_trained_adapter_has_that_adapter_as_referen
     first.load()
     disturb(first)
     first.save_pretrained(tmp_path / "adapter")
-    policy = CausalLM(str(tmp_path / "adapter" / "policy"), tokenizer=byte_tokenizer)
+    policy = CausalLM(str(tmp_path / "adapter"), tokenizer=byte_tokenizer)
     policy.load()
     reference = policy.make_reference()
     done = sample(policy, problems("a"), max_tokens=4)
