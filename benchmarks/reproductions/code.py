@@ -35,7 +35,7 @@ def run(seed: int, folder: Path, place: str) -> Numbers:
 def draw(figure: Any, results: Results) -> None:
     """Scores of each place by what it was filled with."""
     axes = figure.subplots()
-    bars(axes, results, {case: case for case in results}, COLUMNS)
+    bars(axes, results, COLUMNS)
     axes.set_xlabel("score")
     figure.legend(loc="outside right upper")
 

@@ -80,14 +80,14 @@ def draw(figure: Any, results: Results) -> None:
     """Groups of equal rewards against the size of groups, and pass@1 of all cases."""
     left, right = figure.subplots(1, 2)
     for number, label in {"equal_first": "first 5 rollouts", "equal_last": "last 5 rollouts"}.items():
-        found = [middle(results, f"groups of {size}", number) for size in SIZES]
+        found = [middle(results.get(f"groups of {size}", []), number) for size in SIZES]
         left.errorbar(SIZES, *zip(*found, strict=True), marker="o", capsize=2, label=label)
     left.set_xscale("log", base=2)
     left.set_xticks(SIZES, [str(size) for size in SIZES])
     left.set_xlabel("completions in a group")
     left.set_title("groups of equal rewards")
     left.legend()
-    bars(right, results, {case: case for case in results}, {"greedy": "greedy", "sampled": "sampled"})
+    bars(right, results, {"greedy": "greedy", "sampled": "sampled"})
     right.set_title("pass@1")
     figure.legend(*right.get_legend_handles_labels(), loc="outside right upper")
 

@@ -115,7 +115,7 @@ def draw(figure: Any, results: Results) -> None:
     """Pass@1 against length, of greedy and of sampled completions."""
     kinds = {"greedy": "greedy completions", "sampled": "sampled completions"}
     for axes, (number, title) in zip(figure.subplots(1, 2), kinds.items(), strict=True):
-        points(axes, results, {case: case for case in results}, f"{number}_length", number)
+        points(axes, results, f"{number}_length", number)
         axes.set_title(title)
         axes.set_xlabel("mean length in tokens")
         axes.set_ylabel("pass@1")

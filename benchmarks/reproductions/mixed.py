@@ -79,8 +79,9 @@ def run(seed: int, folder: Path, problems: int = 260, rarely: float | None = Non
 def draw(figure: Any, results: Results) -> None:
     """Greedy pass@1 over rollouts."""
     for axes, problems in zip(figure.subplots(1, 2, sharey=True), SIZES, strict=True):
-        cases = {case: case.partition(", ")[2] for case in results if case.startswith(f"{problems} problems")}
-        curves(axes, results, cases, "curve", every=EVERY)
+        begin = f"{problems} problems, "
+        of_size = {case.removeprefix(begin): found for case, found in results.items() if case.startswith(begin)}
+        curves(axes, of_size, "curve", every=EVERY)
         axes.set_title(f"greedy pass@1, {problems} problems")
     axes.legend()
 

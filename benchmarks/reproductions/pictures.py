@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -49,31 +50,28 @@ class Picture:
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def middle(results: Results, case: str, name: str) -> tuple[float, float]:
+def middle(of_case: Sequence[Mapping[str, Value]], name: str) -> tuple[float, float]:
     """Mean and standard deviation of a number over seeds; nothing was measured: NaN."""
-    values = [float(one[name]) for one in results.get(case, []) if name in one]  # type: ignore[arg-type]
+    values = [float(one[name]) for one in of_case if name in one]  # type: ignore[arg-type]
     if not values:
         return float("nan"), 0.0
     return mean(values), stdev(values) if len(values) > 1 else 0.0
 
 
-def bars(
-    axes: Any, results: Results, cases: Mapping[str, str], numbers: Mapping[str, str], stacked: bool = False
-) -> None:
+def bars(axes: Any, results: Results, numbers: Mapping[str, str], stacked: bool = False) -> None:
     """Horizontal bars, a row per case.
 
     Args:
         axes: to draw on.
-        results: of the part.
-        cases: labels of the rows, by the cases' names.
+        results: by the labels of the rows.
         numbers: labels of the bars, by the numbers' names.
         stacked: whether a row's bars stand one after the other instead of below each other.
     """
     thickness = 0.8 if stacked else 0.8 / len(numbers)
-    left = [0.0] * len(cases)
+    left = [0.0] * len(results)
     for index, (number, label) in enumerate(numbers.items()):
-        found = [middle(results, case, number) for case in cases]
-        rows = [row if stacked else row + (index - (len(numbers) - 1) / 2) * thickness for row in range(len(cases))]
+        found = [middle(of_case, number) for of_case in results.values()]
+        rows = [row if stacked else row + (index - (len(numbers) - 1) / 2) * thickness for row in range(len(results))]
         axes.barh(
             rows,
             [value for value, _ in found],
@@ -86,23 +84,22 @@ def bars(
         )
         if stacked:
             left = [begin + value for begin, (value, _) in zip(left, found, strict=True)]
-    axes.set_yticks(range(len(cases)), list(cases.values()))
+    axes.set_yticks(range(len(results)), list(results))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
 
 
-def curves(axes: Any, results: Results, cases: Mapping[str, str], number: str, every: int = 1) -> None:
+def curves(axes: Any, results: Results, number: str, every: int = 1) -> None:
     """A number over rollouts: the mean over seeds, and a band from the lowest to the highest.
 
     Args:
         axes: to draw on.
-        results: of the part.
-        cases: labels, by the cases' names.
+        results: by the labels of the curves.
         number: name of a sequence.
         every: rollouts from one of its values to the next.
     """
-    for colour, (case, label) in zip(COLOURS, cases.items(), strict=False):
-        lines: list[Any] = [one[number] for one in results.get(case, []) if number in one]
+    for colour, (label, of_case) in zip(cycle(COLOURS), results.items(), strict=False):
+        lines: list[Any] = [one[number] for one in of_case if number in one]
         if not lines:
             continue
         columns = list(zip(*lines, strict=False))
@@ -112,16 +109,15 @@ def curves(axes: Any, results: Results, cases: Mapping[str, str], number: str, e
     axes.set_xlabel("rollout")
 
 
-def points(axes: Any, results: Results, cases: Mapping[str, str], across: str, up: str) -> None:
+def points(axes: Any, results: Results, across: str, up: str) -> None:
     """A point per case, with the standard deviation over seeds in both directions.
 
     Args:
         axes: to draw on.
-        results: of the part.
-        cases: labels, by the cases' names.
+        results: by the labels of the points.
         across: name of the number on the horizontal axis.
         up: name of the number on the vertical axis.
     """
-    for colour, (case, label) in zip(COLOURS, cases.items(), strict=False):
-        (x, x_spread), (y, y_spread) = middle(results, case, across), middle(results, case, up)
+    for colour, (label, of_case) in zip(cycle(COLOURS), results.items(), strict=False):
+        (x, x_spread), (y, y_spread) = middle(of_case, across), middle(of_case, up)
         axes.errorbar(x, y, y_spread, x_spread, fmt="o", capsize=2, color=colour, label=label)

@@ -133,8 +133,9 @@ def draw(figure: Any, results: Results) -> None:
     smooth = {
         case: [{"passed": smoothed(one["passed"])} for one in of_case if "passed" in one]
         for case, of_case in results.items()
+        if any("passed" in one for one in of_case)
     }
-    curves(axes, smooth, {case: case for case, of_case in smooth.items() if of_case}, "passed")
+    curves(axes, smooth, "passed")
     axes.set_title("programs that succeed, over five rollouts")
     figure.legend(loc="outside right upper")
 

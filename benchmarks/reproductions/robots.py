@@ -148,7 +148,7 @@ def draw(figure: Any, results: Results) -> None:
     """How greedy programs end, in every case."""
     axes = figure.subplots()
     kinds = {name: label for name, label in COLUMNS.items() if name in KINDS}
-    bars(axes, results, {case: case for case in results}, kinds, stacked=True)
+    bars(axes, results, kinds, stacked=True)
     axes.set_xlabel("greedy programs, of 80")
     figure.legend(loc="outside right upper")
 

@@ -77,7 +77,7 @@ def case(name: str, **options: Any) -> Case:
 def draw(figure: Any, results: Results) -> None:
     """The share of the largest reward that each case reaches."""
     axes = figure.subplots()
-    bars(axes, results, {case: case for case in results}, {"reward": "reward", "sorted": "sampled answers sorted"})
+    bars(axes, results, {"reward": "reward", "sorted": "sampled answers sorted"})
     axes.set_xlabel("share of the largest reward, and of answers that are sorted")
     figure.legend(loc="outside right upper")
 
