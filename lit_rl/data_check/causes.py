@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lit_rl.data_check.checked import Checked
@@ -28,6 +29,26 @@ class Cause:
     advice: str
     detail: str = ""
     one: str = ""
+
+
+_BY_VERDICT: Mapping[Verdict, Cause] = {
+    Verdict.WRONG_ANSWER: Cause(
+        "the tests expect other answers than the reference gives",
+        "read one of these rows: its tests belong to another problem, or its reference is wrong",
+    ),
+    Verdict.TIMED_OUT: Cause("the reference takes longer than the time limit", "raise the task's timeout_seconds"),
+    Verdict.OUT_OF_MEMORY: Cause(
+        "the reference needs more memory than programs get",
+        "raise memory_bytes of the run's sandbox, or leave these rows out",
+    ),
+    Verdict.SYNTAX_ERROR: Cause("the reference does not compile", "correct these references, or their language"),
+    Verdict.NO_PROGRAM: Cause("the reference is blank", "fill in these references, or leave them out (null)"),
+    Verdict.INFRASTRUCTURE_FAILURE: Cause(
+        "the tests cannot be run",
+        "correct the tests as the messages say; what is not about tests is in docs/sandbox.md",
+    ),
+}
+"""Where the verdict alone says it."""
 
 
 def causes_of(checked: Checked) -> list[Cause]:
@@ -76,11 +97,6 @@ def _cause(outcome: Outcome, checked: Checked) -> Cause:
                 f"the output is right only with compare: {checked.passes_by}",
                 f"set compare: {checked.passes_by} for these rows or for the task",
             )
-        case Verdict.WRONG_ANSWER:
-            return Cause(
-                "the tests expect other answers than the reference gives",
-                "read one of these rows: its tests belong to another problem, or its reference is wrong",
-            )
         case Verdict.EXCEPTION if outcome.stderr.startswith("NameError: " + _UNKNOWN_NAME):
             return Cause(
                 "the tests use a name that neither they nor the reference define",
@@ -91,21 +107,5 @@ def _cause(outcome: Outcome, checked: Checked) -> Cause:
                 f"the reference ends with {outcome.exception_type or 'an exception'}",
                 "read one of these rows: its reference is wrong, or its tests belong to another problem",
             )
-        case Verdict.TIMED_OUT:
-            return Cause("the reference takes longer than the time limit", "raise the task's timeout_seconds")
-        case Verdict.OUT_OF_MEMORY:
-            return Cause(
-                "the reference needs more memory than programs get",
-                "raise memory_bytes of the run's sandbox, or leave these rows out",
-            )
-        case Verdict.SYNTAX_ERROR:
-            return Cause("the reference does not compile", "correct these references, or their language")
-        case Verdict.NO_PROGRAM:
-            return Cause("the reference is blank", "fill in these references, or leave them out (null)")
-        case Verdict.INFRASTRUCTURE_FAILURE:
-            return Cause(
-                "the tests cannot be run",
-                "correct the tests as the messages say; what is not about tests is in docs/sandbox.md",
-            )
         case verdict:
-            return Cause(f"the reference ends as {verdict}", "read one of these rows")
+            return _BY_VERDICT.get(verdict, Cause(f"the reference ends as {verdict}", "read one of these rows"))
