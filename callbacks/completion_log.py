@@ -145,10 +145,9 @@ def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:
         said: what :func:`conversation` returns.
     """
     problem, outcome = judgement.problem, judgement.outcome
-    prompt = problem.prompt if isinstance(problem.prompt, str) else "\n\n".join(m["content"] for m in problem.prompt)
     where = "" if outcome.line is None else f", line {outcome.line}"
     cause = "" if outcome.exception_type is None else f" ({outcome.exception_type}{where})"
-    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indented(prompt)]
+    parts = [f"**{outcome.verdict}**{cause}", "prompt:", _indented(problem.prompt_text)]
     for heading, text in said:
         parts += [f"{heading}:", _indented(text)]
     if outcome.stderr:

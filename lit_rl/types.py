@@ -70,6 +70,13 @@ class Problem:
     public_check: Check | None = None
 
     @property
+    def prompt_text(self) -> str:
+        """The prompt as plain text; a chat's messages with a blank line between them."""
+        if isinstance(self.prompt, str):
+            return self.prompt
+        return "\n\n".join(message["content"] for message in self.prompt)
+
+    @property
     def continues_program(self) -> bool:
         """Whether the completion continues the prompt, which begins the program (completion form)."""
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)

@@ -108,8 +108,7 @@ def other_name(judgement: Judgement) -> tuple[str, str] | None:
     if found is None or program is None:
         return None
     name = found[1] or found[2]
-    prompt = problem.prompt if isinstance(problem.prompt, str) else "\n".join(m["content"] for m in problem.prompt)
-    if re.search(rf"\b{name}\b", f"{prompt}\n{program.source}"):
+    if re.search(rf"\b{name}\b", f"{problem.prompt_text}\n{program.source}"):
         return None
     return name, (_DEFINED.findall(program.source) or [""])[-1]
 

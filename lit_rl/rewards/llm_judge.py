@@ -128,7 +128,11 @@ class LLMJudgeReward(RewardTerm):
         """The whole prompt for one row; ``None`` without a program."""
         if judgement.program is None:
             return None
-        fields = {"prompt": _text(judgement.problem), "program": judgement.program.source, "completion": completion}
+        fields = {
+            "prompt": judgement.problem.prompt_text,
+            "program": judgement.program.source,
+            "completion": completion,
+        }
         if "reference" in self._fields:
             fields["reference"] = program_and_reference(judgement, "LLMJudgeReward")[1]
         # Python takes a lone surrogate for text; tokenizers and servers do not.
@@ -164,13 +168,6 @@ def _fields_of(template: str) -> set[str]:
         known = ", ".join(sorted(FIELDS))
         raise ValueError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
     return names
-
-
-def _text(problem: Problem) -> str:
-    """A problem's prompt as plain text."""
-    if isinstance(problem.prompt, str):
-        return problem.prompt
-    return "\n\n".join(message["content"] for message in problem.prompt)
 
 
 def _read_cache(file: Path | None) -> dict[str, float]:
