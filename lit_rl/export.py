@@ -106,6 +106,8 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
 def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
+    if "class_path" in under and over.get("class_path", under["class_path"]) != under["class_path"]:
+        return over  # another class has arguments of its own
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
 
 

@@ -129,3 +129,13 @@ def test_export_takes_the_configuration_of_all_its_files(tmp_path: Path) -> None
         "init_args": {"policy": {"class_path": "CausalLM", "init_args": {"model": "b"}}, "max_rollouts": 2},
     }
     assert config_of({}, paths[::-1])["model"]["init_args"]["policy"]["init_args"]["model"] == "a"
+    assert config_of({}, paths[::-1])["model"]["init_args"]["max_rollouts"] == 2
+
+
+def test_another_class_in_a_later_file_comes_without_the_arguments_of_the_first(tmp_path: Path) -> None:
+    paths = []
+    for name, arguments in (("CausalLM", {"model": "a", "lora": None}), ("SortingPolicy", {"init_seed": 1})):
+        policy = {"class_path": name, "init_args": arguments}
+        paths.append(str(tmp_path / name))
+        Path(paths[-1]).write_text(json.dumps({"model": {"init_args": {"policy": policy}}}))
+    assert config_of({}, paths)["model"]["init_args"]["policy"] == policy
