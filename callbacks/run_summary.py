@@ -69,7 +69,8 @@ def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
     )
     found, earned = diagnoses_of(trainer), view.earned()
     rows = [("done" if whole else "stopped", went), *view.measured()]
-    rows += [] if earned else [("reward", f"0 in the last {len(view.recent)} rollouts")]
+    last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
+    rows += [] if earned else [("reward", f"0 in the {last}")]
     rows += [("diagnosis", f"since rollout {one.rollout}: {one.message}") for one in found]
     doubt = ", ".join(one.rule for one in found) or ("" if earned else "reward 0")
     return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]

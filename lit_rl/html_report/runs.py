@@ -129,8 +129,8 @@ def _recorded(folder: Path, most_rollouts: int) -> Run | None:
     starts = [frame.items[0] for frame in read_lines(folder / METRICS_FILE) if "start" in frame.items[0]]
     clock = "update" if starts and "update" in starts[-1] else "rollout"
     shown, endings, count = _rollouts(folder, most_rollouts)
-    return Run(folder.name, folder, clock, starts[-1]["start"] if starts else {}, curves, shown, endings, count,
-               read_diagnoses(folder))  # fmt: skip
+    kind, found = starts[-1]["start"] if starts else {}, read_diagnoses(folder)
+    return Run(folder.name, folder, clock, kind, curves, shown, endings, count, found)
 
 
 def _rollouts(
