@@ -143,10 +143,8 @@ def our_token_loss(case: dict[str, Any], logprobs: Tensor, given: dict[str, Tens
     return token_loss + penalty
 
 
-def compare(name: str, *pairs: tuple[Tensor, Tensor]) -> None:
-    """Ours and theirs; prints the largest difference, which ``pytest -rP`` shows."""
-    for ours, theirs in pairs:
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+def tell(name: str, *pairs: tuple[Tensor, Tensor]) -> None:
+    """Prints the largest difference between ours and theirs, which ``pytest -rP`` shows."""
     print(f"{name}: at most {max((ours - theirs).abs().max().item() for ours, theirs in pairs):.1g}")
 
 
@@ -174,7 +172,9 @@ def test_loss_and_gradient_equal_those_of_trl(
     loss.backward()
     want_loss, want_gradient = answers[name]
     assert logprobs.grad is not None
-    compare(name, (loss.detach(), want_loss), (logprobs.grad, want_gradient))
+    torch.testing.assert_close(loss.detach(), want_loss, rtol=0, atol=1e-6)
+    torch.testing.assert_close(logprobs.grad, want_gradient, rtol=0, atol=1e-6)
+    tell(name, (loss.detach(), want_loss), (logprobs.grad, want_gradient))
     assert want_gradient.abs().max() > 1e-3
 
 
@@ -196,4 +196,6 @@ def test_advantages_and_returns_equal_those_of_torchrl(
         gae_lambda=lam,
         bootstrap_values=gae_tensors["tails"],
     )
-    compare(name, *((ours[mask], theirs[mask]) for ours, theirs in zip(got, answers[name], strict=True)))
+    for ours, theirs in zip(got, answers[name], strict=True):
+        torch.testing.assert_close(ours[mask], theirs[mask], rtol=0, atol=1e-6)
+    tell(name, *((ours[mask], theirs[mask]) for ours, theirs in zip(got, answers[name], strict=True)))
