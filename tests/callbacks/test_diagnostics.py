@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,17 +28,13 @@ from support.small_runs import SaveAt, build_module, fit
 from lit_rl import diagnosis
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
-from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
-from lit_rl.diagnosis.common_end import common_end
-from lit_rl.diagnosis.stop_strings import string_that_ended
-from lit_rl.execution import AssertTests
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.diagnosis import RULES, Rule, RunSoFar
+from lit_rl.execution.outcome import Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, Objective
 from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import TermScore
-from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
+from lit_rl.types import Completions, Judgement, Sampling
 
 FEW = 3
 LET_PASS = ("truncated",)
@@ -250,239 +245,6 @@ def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: 
         leave_out=["truncated", "collapse"],
     )
     assert "earned 0." in without["flat_reward"].message and "the policy lost that" in without["flat_reward"].message
-
-
-# -- runs told by their numbers ------------------------------------------------------------------------------
-
-P, W, S, N, X = (
-    Verdict.PASSED,
-    Verdict.WRONG_ANSWER,
-    Verdict.SYNTAX_ERROR,
-    Verdict.NO_PROGRAM,
-    Verdict.EXCEPTION,
-)
-
-
-def rows(
-    outcomes: Sequence[Outcome],
-    stops: tuple[str, ...] = (),
-    said: Sequence[str] | None = None,
-    ends: StopReason = StopReason.EOS,
-    prompt: str = "def f(x):\n",
-) -> Rollout:
-    """Rows of one group, a token a letter, whose programs are the prompt and what was said."""
-    texts = said or ["    return 1"] * len(outcomes)
-    problems = tuple(Problem("p/0", prompt, AssertTests("assert f(1)"), stop_strings=stops) for _ in texts)
-    ids = torch.zeros(len(texts), max(map(len, texts)) + 9, dtype=torch.long)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = torch.tensor([ord(letter) for letter in text])
-    shown = [text.partition(stops[0])[0] if stops else text for text in texts]
-    completions = Completions.single_turn(
-        problems=problems,
-        prompt_ids=ids[:, :1],
-        prompt_mask=ids[:, :1] >= 0,
-        completion_ids=ids,
-        completion_mask=torch.arange(ids.shape[1]) < torch.tensor([[len(text)] for text in texts]),
-        sampler_logprobs=ids.float(),
-        stop_reasons=(ends,) * len(texts),
-        texts=shown,
-        token_bytes=((),) * len(texts),
-        group_size=len(texts),
-    )
-    judgements = [
-        Judgement(problem, Program(f"{prompt}{text}", 0, len(text)), outcome)
-        for problem, text, outcome in zip(problems, shown, outcomes, strict=True)
-    ]
-    return Rollout(completions, tuple(judgements))
-
-
-def letters(ids: Sequence[int], reason: StopReason, strings: Sequence[str]) -> tuple[str, tuple[()]]:
-    return "".join(map(chr, ids)), ()
-
-
-def told(
-    numbers: Sequence[dict[str, float]], rollout: Rollout | None = None, patience: int = 10, **options: Any
-) -> list[Diagnosis]:
-    """What is said of a run with these numbers, all of whose rollouts have the same rows."""
-    rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
-    callback = Diagnostics(patience, **options)
-    policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
-    module: Any = SimpleNamespace(policy=policy, sampling=Sampling(), num_epochs=1, num_minibatches=1, rollout_step=0)
-    trainer: Any = SimpleNamespace(is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs())
-    callback.on_train_start(trainer, module)
-    rewards: Any = SimpleNamespace(rewards=torch.zeros(len(rollout.judgements)))
-    for metrics in numbers:
-        module.rollout_step += 1
-        finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * metrics["reward/mean"]} | metrics)  # type: ignore[arg-type]
-        callback.on_rollout_end(trainer, module, finished)
-    return callback.found
-
-
-def earned(reward: float, passed: float | None = None, **more: float) -> dict[str, float]:
-    named = {name.replace("__", "/"): value for name, value in more.items()}
-    rate = reward if passed is None else passed
-    return {"reward/mean": reward, "execution/pass_rate": rate, "optimizer/learning_rate": 0.04} | named
-
-
-WRECKED = earned(
-    0.0, completion__truncated_fraction=0.97, completion__format_rate=0.0, group__zero_advantage_fraction=1
-)
-
-
-@pytest.mark.parametrize(("well", "says"), [(1, 10), (6, 11), (9, 14), (30, 35)])
-def test_what_follows_from_a_policy_that_was_lost_is_not_said_beside_it(well: int, says: int) -> None:
-    """The demo with a learning rate of 0.04: rollout 1 earned 0.406, the next nothing, and 97% never ended."""
-    healthy = earned(0.406, completion__truncated_fraction=0.02, completion__format_rate=1.0)
-    said = told([healthy] * well + [WRECKED] * 30)
-    assert [(one.rollout, one.rule) for one in said] == [(says, "collapse")]
-    facts = f"rollout 1 earned 0.406, from rollout {well + 1} on 0 (100% of the completions are cut by the token limit)"
-    assert facts in said[0].message and "lower the learning rate (0.04)" in said[0].message
-
-
-def test_what_was_held_back_is_said_once_the_reward_is_there_again() -> None:
-    cut = {"completion/truncated_fraction": 0.9}
-    whole = {"completion/truncated_fraction": 0.0}
-    said = told([earned(0.4) | whole] * 8 + [earned(0.4) | cut] * 5 + [earned(0.0) | cut] * 3 + [earned(0.4) | cut] * 5)
-    assert [(one.rollout, one.rule) for one in said] == [(17, "truncated")]
-
-
-def test_a_reward_that_begins_below_0_is_not_gone_at_0() -> None:
-    """Rewards between -1 and 1 that rise slowly, with noise around 0."""
-    noise = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
-    assert told([earned(-0.6 + 0.05 * i, 0.5) for i in range(12)] + [earned(x, 0.5) for x in noise]) == []
-
-
-@pytest.mark.parametrize("trained", [0.0, 0.5])
-def test_the_entropy_is_not_asked_while_nothing_is_trained(trained: float) -> None:
-    """Answers of a few tokens: the entropy of a few rows is noise, and no update can have moved it."""
-    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": trained}
-    said = told([earned(0.1, policy__entropy=entropy) | alike for entropy in [1.0] * 11 + [0.05] * 9])
-    assert [one.rule for one in said] == (["entropy_collapse"] if trained else [])
-
-
-BROKEN = "    for i in x:\n\n        return i"
-
-
-@pytest.mark.parametrize(
-    ("said", "outcome", "speaks"),
-    [
-        (BROKEN, Outcome(S, line=2, exception_message="expected an indented block after 'for' statement"), True),
-        ("    return (x +\n\n 2)", Outcome(S, line=2, exception_message="'(' was never closed"), True),
-        ("    if x >\n\n 1:", Outcome(S, line=2, exception_message="invalid syntax"), True),
-        ("    x y z\n\n", Outcome(S, line=2, exception_message="invalid syntax"), False),
-        ("    return 1\n\n", Outcome(W), False),
-    ],
-)
-@pytest.mark.parametrize("cut", [1, 8, 20])
-def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
-    said: str, outcome: Outcome, speaks: bool, cut: int
-) -> None:
-    """Of 20 rows, 6 pass; the cut ones break off where the string ended them."""
-    other = "    return 2\n\n"
-    texts = [said] * cut + [other] * (20 - cut)
-    outcomes = [outcome] * cut + [Outcome(W)] * (20 - cut)
-    found_ = told([earned(0.3)] * 10, rows(outcomes, ("\n\n", "\nclass"), texts, StopReason.STOP_STRING))
-    assert [one.rule for one in found_] == (["stop_string"] if speaks and cut > 1 else [])
-    if found_:
-        share = "57%" if cut == 8 else "100%"
-        assert f"{share} of the programs that fail break off" in found_[0].message
-        assert r"whether '\n\n' comes inside of good answers" in found_[0].message
-        assert "Programs.load_problems" in found_[0].message
-
-
-@pytest.mark.parametrize(("passes", "speaks"), [(0, True), (6, False)])
-def test_a_stop_string_whose_rows_never_pass_while_others_do_is_told(passes: int, speaks: bool) -> None:
-    """Of 20 rows a bracket ended 12, whose programs are whole and wrong: `return sum` of `return sum(x)`."""
-    kept = rows([Outcome(P)] * 4 + [Outcome(W)] * 4)
-    cut = [Outcome(P)] * passes + [Outcome(W)] * (12 - passes)
-    stopped = rows(cut, ("(", "\nclass"), ["    return sum(x)"] * 12, StopReason.STOP_STRING)
-    found_ = told([earned((4 + passes) / 20)] * 10, _beside(kept, stopped))
-    assert [one.rule for one in found_] == (["stop_string"] if speaks else [])
-    if speaks:
-        facts = "a stop string ended 75% of the programs that fail; of all that one ended 0% pass, of the others 50%"
-        assert f"{facts}: check whether '(' comes inside" in found_[0].message
-
-
-def _beside(one: Rollout, other: Rollout) -> Any:
-    """Rows of two rollouts, as far as rules about stop strings look at them."""
-    completions: Any = SimpleNamespace(
-        problems=one.completions.problems + other.completions.problems,
-        turns=one.completions.turns + other.completions.turns,
-        stop_reasons=one.completions.stop_reasons + other.completions.stop_reasons,
-        texts=one.completions.texts + other.completions.texts,
-        completion_ids=torch.cat([one.completions.completion_ids[:, :15], other.completions.completion_ids[:, :15]]),
-        weights_versions=(),
-    )
-    return Rollout(completions, (*one.judgements, *other.judgements))
-
-
-def test_the_first_of_two_stop_strings_ended_the_row() -> None:
-    """A token can bring both; of two at one place the shorter was whole first."""
-    for strings, ended in ((("class", "\n\n"), "\n\n"), (("\n\nc", "\n\n"), "\n\n"), (("zz", "class"), "class")):
-        told_of = rows([Outcome(W)], strings, ["x\n\nclass"], StopReason.STOP_STRING)
-        assert string_that_ended(told_of, 0, 0, letters) == ended
-    assert string_that_ended(rows([Outcome(W)], ("a", "b")), 0, 0, letters) == ""
-
-
-def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() -> None:
-    cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
-    (one,) = told([earned(0.0)] * 10, cut)
-    assert one.rule == "flat_reward"
-    assert "a stop string ends 100% of the completions, after 12.0 tokens: check whether 'ret' comes" in one.message
-    assert "stop_strings are set where Programs.load_problems makes its problems" in one.message
-
-
-@pytest.mark.parametrize(
-    ("message", "prompt", "other"),
-    [
-        ("the program defines no limit", "def f(x):\n", True),
-        ("name 'limit' is not defined", "def f(x):\n", True),
-        ("the program defines no limit", "Write limit.\ndef f(x):\n", False),
-        ("name 'y' is not defined", "def f(x):\n    return y\n", False),
-    ],
-)
-def test_tests_that_call_other_names_than_the_prompt_asks_for_are_told_as_that(
-    message: str, prompt: str, other: bool
-) -> None:
-    outcome = Outcome(X, exception_type="NameError", exception_message=message)
-    (one,) = told([earned(0.0)] * 10, rows([outcome] * 20, prompt=prompt))
-    said = "the tests call other names than the prompt asks for (limit where the program defines f)"
-    assert (said in one.message) == other
-    assert "`lit-rl check-data --data support.ill_runs.Programs`" in one.message
-
-
-@pytest.mark.parametrize(("passed", "lost"), [(0.003, False), (0.04, False), (0.16, True), (None, True)])
-def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost: bool) -> None:
-    """Under tests of another problem some constant passes now and then; no learning rate helps there."""
-    outcome = Outcome(Verdict.EXCEPTION, exception_type="TypeError")
-    numbers = [earned(passed or 0.1), *(earned(0.0) for _ in range(12))]
-    if passed is None:
-        for one in numbers:
-            del one["execution/pass_rate"]
-    said = told(numbers, rows([outcome] * 20))
-    assert [one.rule for one in said] == (["collapse"] if lost else ["flat_reward"])
-    assert ("lower the learning rate" in said[0].message) == lost
-    assert ("most often TypeError" in said[0].message) != lost
-
-
-@pytest.mark.parametrize(
-    ("outcome", "said"),
-    [
-        (Outcome(Verdict.NO_PROGRAM), "100% end as no_program: no program is found"),
-        (Outcome(Verdict.WRONG_ANSWER, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
-        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError: read"),
-        (
-            Outcome(Verdict.EXCEPTION, exception_type="NameError", exception_message="name 'f'"),
-            "NameError (name 'f'): ",
-        ),
-        (Outcome(Verdict.SYNTAX_ERROR), "does a stop string or the token limit cut them"),
-        (Outcome(Verdict.OUTPUT_LIMIT), "do the tests fit it"),
-    ],
-)
-def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
-    run = RunSoFar(1)
-    run.rollout = rows([outcome] * 2)
-    assert said in str(common_end(run))
 
 
 def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:
