@@ -91,7 +91,13 @@ class EntropyCollapse(Rule):
             f"the entropy fell from {first:.2g} to {entropy:.2g} nats a token, and most groups have equal rewards: the "
             "policy no longer tries anything else; go back to an earlier checkpoint, then a lower learning rate, "
             "entropy_coef or a KL to the reference (kl_coef)"
-        )
+        ) + self._unless_solved(run)
+
+    def _unless_solved(self, run: RunSoFar) -> str:
+        """Where no program runs, only the user knows which reward is the largest."""
+        if run.mean("execution/pass_rate") is not None:
+            return ""
+        return f"; if {run.share('reward/mean'):.3g} is all that can be earned, the task is solved: all is well"
 
 
 class ReferenceDrifted(Rule):

@@ -125,6 +125,17 @@ def test_the_entropy_is_not_asked_while_nothing_is_trained(trained: float) -> No
     assert [one.rule for one in said] == (["entropy_collapse"] if trained else [])
 
 
+@pytest.mark.parametrize("runs_programs", [True, False])
+def test_where_no_program_runs_a_small_entropy_may_mean_that_the_task_is_solved(runs_programs: bool) -> None:
+    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": 0.5}
+    rollouts = [earned(0.7, policy__entropy=entropy) | alike for entropy in [1.0] * 11 + [0.05] * 9]
+    if not runs_programs:
+        rollouts = [{n: v for n, v in one.items() if n != "execution/pass_rate"} for one in rollouts]
+    (said,) = told(rollouts)
+    assert said.rule == "entropy_collapse"
+    assert ("if 0.7 is all that can be earned, the task is solved" in said.message) is not runs_programs
+
+
 BROKEN = "    for i in x:\n\n        return i"
 
 
