@@ -9,7 +9,15 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.run_files import METRICS_FILE, read_diagnoses, recorded_folders, was_watched
+from lit_rl.run_files import (
+    METRICS_FILE,
+    differences,
+    read_diagnoses,
+    read_settings,
+    recorded_folders,
+    short_names,
+    was_watched,
+)
 from lit_rl.run_files.curves import recorded_curves
 
 DEFAULT_METRICS = (
@@ -30,7 +38,7 @@ Curve = list[tuple[int, float]]
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Print first, largest and last value of a run's metrics, and what Diagnostics found; draw curves; write a page.
+    """Print a run's metrics, what differs between runs, and what Diagnostics found; draw curves; write a page.
 
     Each folder with TensorBoard event files at or below RUN counts as one run; without such files, each with a
     metrics.jsonl.
@@ -47,7 +55,7 @@ def report(arguments: Sequence[str]) -> None:
     if parsed.metrics is None:
         chosen = {run: without_rewards_beside_passes(of_run) for run, of_run in chosen.items()}
     print(as_table(chosen))
-    for line in diagnosed(parsed.runs):
+    for line in (*differing(parsed.runs), *diagnosed(parsed.runs)):
         print(line)
     if parsed.picture:
         draw(chosen, parsed.picture)
@@ -133,6 +141,17 @@ def without_rewards_beside_passes(curves: Mapping[str, Curve]) -> dict[str, Curv
     """The curves without the mean reward of validations that have pass@k."""
     passes = {name.partition("/pass@")[0] for name in curves if "/pass@" in name}
     return {name: curve for name, curve in curves.items() if name.removesuffix("/reward/mean") not in passes}
+
+
+def differing(runs: Sequence[str]) -> Iterator[str]:
+    """The settings that are not alike in all runs, a line for each."""
+    folders = list(dict.fromkeys(folder for run in runs for folder in recorded_folders(run)))
+    names = short_names(folders) if folders else []
+    found = differences({name: read_settings(folder) for name, folder in zip(names, folders, strict=True)})
+    width = max((len(one.name) for one in found), default=0)
+    for one in found:
+        values = "; ".join(f"{value or 'not set'} in {', '.join(names)}" for value, names in one.runs.items())
+        yield f"{one.name:{width}}  {values}"
 
 
 def diagnosed(runs: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from lit_rl.html_report.browser import as_script, data_of
 from lit_rl.html_report.charts import COLOURS, Line, areas, chart, legend
 from lit_rl.html_report.runs import Run, groups_of
-from lit_rl.html_report.tables import table_of_diagnoses, table_of_endings, table_of_runs
+from lit_rl.html_report.tables import table_of_diagnoses, table_of_differences, table_of_endings, table_of_runs
 
 OVERVIEW = (
     "val/*pass@1",
@@ -70,6 +70,7 @@ def page(runs: Sequence[Run], wanted: Sequence[str]) -> str:
     ended = "".join(table_of_endings(run) for run in runs if run.endings[0])
     sections = [
         _section("Runs", table_of_runs(runs)),
+        _section("What differs", table_of_differences(runs)),
         _section("Diagnoses", table_of_diagnoses(runs)),
         *_curves(runs, wanted),
         _section("Verdicts over time", _verdicts(runs)),

@@ -17,7 +17,10 @@ from lit_rl.run_files import (
     read_diagnoses,
     read_lines,
     read_rollouts,
+    read_settings,
     recorded_folders,
+    short_names,
+    without_seeds,
 )
 from lit_rl.run_files.curves import Curve, recorded_curves
 
@@ -39,6 +42,7 @@ class Run:
         endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
         num_recorded: rollouts in the file.
         diagnoses: what was found while it ran.
+        settings: by name; empty for a run that was made in Python.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Run:
     endings: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: (Counter(), Counter()))
     num_recorded: int = 0
     diagnoses: Sequence[RecordedDiagnosis] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def measures(self) -> dict[str, str]:
@@ -90,26 +95,13 @@ def read_runs(
     return [_named(run, name) for run, name in zip(runs, names, strict=True)]
 
 
-def short_names(folders: Sequence[Path]) -> list[str]:
-    """Names of folders without the parents that all have in common."""
-    parts = [folder.absolute().parts for folder in folders]
-    if len(parts) == 1:
-        return ["/".join(parts[0][-2:])]
-    common = 0
-    while len({part[: common + 1] for part in parts}) == 1:
-        common += 1
-    names = [list(part[common:]) for part in parts]
-    while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
-        names = [name[:-1] for name in names]  # version_0 of each
-    return ["/".join(name) for name in names]
-
-
 def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs that differ by their seeds alone stand together; every other run stands for itself."""
     kinds: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]
-        key = (*(run.kind.get(name) for name in _KIND), rate, run.clock) if run.kind else (run.name,)
+        settings = frozenset(without_seeds(run.settings).items())
+        key = (*(run.kind.get(name) for name in _KIND), rate, run.clock, settings) if run.kind else (run.name,)
         kinds.setdefault(key, []).append(run)
     groups: dict[str, list[Run]] = {}
     for alike in kinds.values():
@@ -130,7 +122,7 @@ def _recorded(folder: Path, most_rollouts: int) -> Run | None:
     clock = "update" if starts and "update" in starts[-1] else "rollout"
     shown, endings, count = _rollouts(folder, most_rollouts)
     kind, found = starts[-1]["start"] if starts else {}, read_diagnoses(folder)
-    return Run(folder.name, folder, clock, kind, curves, shown, endings, count, found)
+    return Run(folder.name, folder, clock, kind, curves, shown, endings, count, found, read_settings(folder))
 
 
 def _rollouts(

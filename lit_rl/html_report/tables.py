@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from lit_rl.html_report.runs import Run
+from lit_rl.run_files import differences
 from lit_rl.run_files.curves import Curve
 
 
@@ -27,6 +28,16 @@ def table_of_runs(runs: Sequence[Run]) -> str:
         for sampling, measure in (run.measures or {"": ""}).items():
             rows.append((*what, sampling, measure, length, *_measured(run, sampling, measure)))
     return table(heads, rows)
+
+
+def table_of_differences(runs: Sequence[Run]) -> str:
+    """The settings that are not alike in all runs, a row for each value; nothing where none differs."""
+    rows = [
+        (one.name if first else "", value, ", ".join(names))
+        for one in differences({run.name: run.settings for run in runs})
+        for first, (value, names) in zip([True, *[False] * len(one.runs)], one.runs.items(), strict=False)
+    ]
+    return table(("setting", "value", "runs"), rows) if rows else ""
 
 
 def _model(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 METRICS_FILE = "metrics.jsonl"
@@ -31,3 +32,17 @@ def newest_recorded(run: str | Path) -> Path:
             "with the first rollout"
         )
     return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Names of folders without the parents that all have in common."""
+    parts = [folder.absolute().parts for folder in folders]
+    if len(parts) == 1:
+        return ["/".join(parts[0][-2:])]
+    common = 0
+    while len({part[: common + 1] for part in parts}) == 1:
+        common += 1
+    names = [list(part[common:]) for part in parts]
+    while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
+        names = [name[:-1] for name in names]  # version_0 of each
+    return ["/".join(name) for name in names]
