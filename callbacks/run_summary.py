@@ -16,8 +16,8 @@ from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, clock_text
 from lit_rl.diagnosis import Diagnosis
 
-ENTRY = "docs/monitoring.md#when-it-does-not-learn"
-"""Where the docs say what to do about a diagnosis."""
+ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
+"""Prints what to do about a diagnosis."""
 
 
 def head_of(trainer: pl.Trainer, module: Any) -> Rows:

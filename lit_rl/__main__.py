@@ -10,7 +10,7 @@ from lit_rl import __version__
 from lit_rl.messages import explain, fail
 from lit_rl.verbs import print_help
 
-LIGHT = ("configs", "report", "show")
+LIGHT = ("configs", "docs", "report", "show")
 """Verbs that are answered without torch."""
 
 
@@ -37,10 +37,11 @@ def light(verb: str, arguments: Sequence[str]) -> None:
 
     from lit_rl.report import report
     from lit_rl.shipped_configs import configs
+    from lit_rl.shipped_docs import docs
     from lit_rl.show import show
 
     try:
-        {"configs": configs, "report": report, "show": show}[verb](arguments)
+        {"configs": configs, "docs": docs, "report": report, "show": show}[verb](arguments)
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:

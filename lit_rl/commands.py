@@ -17,12 +17,14 @@ from lit_rl.export import export
 from lit_rl.replay import replay
 from lit_rl.report import report
 from lit_rl.shipped_configs import configs
+from lit_rl.shipped_docs import docs
 from lit_rl.show import show
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "check-contamination": check_contamination,
     "check-data": check_data,
     "configs": configs,
+    "docs": docs,
     "export": export,
     "replay": replay,
     "report": report,

@@ -18,6 +18,7 @@ AROUND_A_RUN = {
     "check-contamination": "find problems that a run is both trained and measured on",
     "check-data": "say whether a task can be learned from: its references, tests and stop strings",
     "configs": "list the configurations that come with the package, or copy one",
+    "docs": "print a page of the documentation, or a section such as flat_reward",
     "export": "write the policy of a checkpoint as a folder that transformers loads",
     "plan": "memory, traffic and seconds of a run on some GPUs, and what would make it fit",
     "replay": "judge recorded completions again and say what would differ",

@@ -136,7 +136,7 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
     "tests without an assert": (
         several(1, check=AssertTests("x = f(1)", "f")),
         "the tests cannot be run: 1 problem (train)",
-        "what to do: correct the tests as the messages say; what is not about tests is in docs/sandbox.md",
+        "what to do: correct the tests as the messages say; what is not about tests is in lit-rl docs sandbox",
     ),
     "tests with an unknown name": (
         several(1, check=AssertTests("for x in (1,):\n    assert f(x) == 2\nassert f(1) == expected", "f")),

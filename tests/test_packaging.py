@@ -18,7 +18,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def packages_in_the_tree() -> set[str]:
     folders = {file.parent for file in (ROOT / "lit_rl").rglob("__init__.py")}
-    return {".".join(folder.relative_to(ROOT).parts) for folder in folders} | {"lit_rl.callbacks", "lit_rl.configs"}
+    return {".".join(folder.relative_to(ROOT).parts) for folder in folders} | {
+        "lit_rl.callbacks",
+        "lit_rl.configs",
+        "lit_rl.docs",
+    }
 
 
 def test_every_package_of_the_tree_is_listed() -> None:

@@ -45,7 +45,7 @@ _BY_VERDICT: Mapping[Verdict, Cause] = {
     Verdict.NO_PROGRAM: Cause("the reference is blank", "fill in these references, or leave them out (null)"),
     Verdict.INFRASTRUCTURE_FAILURE: Cause(
         "the tests cannot be run",
-        "correct the tests as the messages say; what is not about tests is in docs/sandbox.md",
+        "correct the tests as the messages say; what is not about tests is in lit-rl docs sandbox",
     ),
 }
 """Where the verdict alone says it."""

@@ -26,7 +26,8 @@ from typing import ClassVar, NamedTuple
 from lit_rl.bounds import require_share
 from lit_rl.diagnosis.so_far import RunSoFar
 
-PAGE = "docs/monitoring.md"
+PAGE = "lit-rl docs monitoring"
+"""Prints the page; with ``#`` and the name of a rule, its entry."""
 
 
 class Diagnosis(NamedTuple):

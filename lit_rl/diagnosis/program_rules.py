@@ -132,7 +132,7 @@ class Infrastructure(ShareRule):
     metric = "verdict/infrastructure_failure_fraction"
     message = (
         "of the programs could not be judged for reasons that are ours: look at the sandbox's messages and "
-        "docs/sandbox.md"
+        "at lit-rl docs sandbox"
     )
 
     def __init__(self, at_most: float = 0.05) -> None:

@@ -50,7 +50,7 @@ class VLLMClient:
                 if time.monotonic() >= deadline:
                     raise EngineError(
                         f"no vllm server answers at {self.url} within {seconds:g} seconds ({error}): start one "
-                        "(docs/engines.md) or correct url"
+                        "(lit-rl docs engines) or correct url"
                     ) from None
                 time.sleep(min(1.0, seconds / 10))
         release = str(self.get("/version", 10.0).get("version", "unknown"))

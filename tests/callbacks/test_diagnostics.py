@@ -104,7 +104,7 @@ def test_each_rule_names_its_cause_and_no_other(byte_tokenizer: str, tmp_path: P
     messages = found(build_module(byte_tokenizer, **({"max_rollouts": FEW} | of_module)), tmp_path, **of_callback)
     assert list(messages) == [rule]
     message = messages[rule].message
-    assert said in message and "\n" not in message and f"docs/monitoring.md#{rule}" in message
+    assert said in message and "\n" not in message and f"lit-rl docs monitoring#{rule}" in message
 
 
 def corridor(critic_lr: float, rewards: list[Any], max_rollouts: int, **kwargs: Any) -> PPO:

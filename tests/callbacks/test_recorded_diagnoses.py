@@ -83,7 +83,7 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     between, flat = sorted(read_diagnoses(folder), key=lambda one: one.rule)
     assert (flat.rule, flat.rollout, flat.ended) == ("flat_reward", 2, None)
     assert (between.rollout, between.ended, between.message) == (2, 4, "it holds")
-    assert "docs/monitoring.md#flat_reward" in flat.message and flat.details.count("reward 0") == 3
+    assert "lit-rl docs monitoring#flat_reward" in flat.message and flat.details.count("reward 0") == 3
     assert "diagnosis" not in recorded_curves(folder)
 
     assert re.search(r"diagnosis +since rollout 2: all rewards of the last 2 rollouts were 0.*#flat_reward", last)
@@ -262,9 +262,9 @@ def test_the_summary_of_a_run_that_earned_nothing_names_the_diagnosis_before_the
     assert commands[-3:] == [
         "lit-rl show logs/version_0",
         "lit-rl report logs/version_0",
-        "lit-rl export ckpt ckpt/model   # flat_reward: docs/monitoring.md#when-it-does-not-learn",
+        "lit-rl export ckpt ckpt/model   # flat_reward: lit-rl docs monitoring#when-it-does-not-learn",
     ]
     (flat,) = [line for line in last if line.startswith("diagnosis")]
-    assert "docs/monitoring.md#flat_reward" in flat
+    assert "lit-rl docs monitoring#flat_reward" in flat
     (found,) = read_diagnoses("logs/version_0")
     assert found.rule == "flat_reward"
