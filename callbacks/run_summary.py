@@ -107,7 +107,7 @@ def next_of(trainer: pl.Trainer, module: Any, doubt: str = "") -> Rows:
     """
     commands, export = [], []
     saved = saver_of(trainer)
-    if saved is not None and saved.config and saved.run.target("last") is not None and is_language_model(module):
+    if saved is not None and saved.run.target("last") is not None and can_be_exported(module, saved.config):
         why = f"   # {doubt}: {ENTRY}" if doubt else ""
         export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}{why}"]
     folder, recorded = board_folder(trainer), recorded_folder(trainer)
@@ -125,9 +125,9 @@ def recorded_folder(trainer: pl.Trainer) -> Path | None:
     return next((one.path for one in records if one.path is not None), None)
 
 
-def is_language_model(module: Any) -> bool:
-    """Whether the policy is one that ``lit-rl export`` writes."""
-    return hasattr(module.policy, "save_pretrained")
+def can_be_exported(module: Any, config: str | None) -> bool:
+    """Whether ``lit-rl export`` writes the policy from a checkpoint alone."""
+    return hasattr(module.policy, "save_pretrained") and bool(config or module.policy.arguments())
 
 
 def saver_of(trainer: pl.Trainer) -> Checkpointing | None:

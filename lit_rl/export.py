@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -88,9 +89,14 @@ def resolve(path: Path) -> Path:
 def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
 
+    Of a run that was made in Python it is the policy alone, with the name of the module.
+
     Raises:
         ValueError: neither has one.
     """
+    if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
+        made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
+        return made_of
     texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
     if not all(texts):
         raise ValueError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
@@ -158,10 +164,8 @@ def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, ki
     # A task that runs no programs has no pass@k.
     rows = [f"| {metric} | {value:.4f} |" for metric, value in (passes or rewards).items()]
     table = ["| metric | value |", "| --- | --- |", *rows] if rows else ["No validation ran before this checkpoint."]
-    shown = {
-        "model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}},
-        "data": config.get("data"),
-    }
+    shown = {"model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}}}
+    shown |= {"data": config["data"]} if config.get("data") else {}
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
         f"Trained by {model['class_path']} of lit-rl {__version__}: {counts}. Exported from `{name}`.\n",

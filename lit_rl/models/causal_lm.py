@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,6 +136,14 @@ class CausalLM(Policy):
             most_positions(self.model) or 1 << 30,
             counts_pads=counts_pads(self.model),
         )
+
+    def arguments(self) -> dict[str, Any] | None:
+        """All that decides which weights there are; ``None`` for a subclass, whose constructor may take others."""
+        if type(self) is not CausalLM:
+            return None
+        spec = dict(vars(self.model_spec()))
+        sources = {"model": spec.pop("source"), "tokenizer": self.tokenizer_source, "chat_template": self.chat_template}
+        return sources | spec | {"lora": asdict(self.lora) if self.lora else None}
 
     def model_spec(self) -> ModelSpec:
         """What the model is built from."""

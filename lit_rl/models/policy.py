@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,10 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
+
+    def arguments(self) -> dict[str, Any] | None:
+        """What the constructor takes to build a policy for these weights, as plain values; ``None`` if unknown."""
+        return None
 
     @property
     def device(self) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
@@ -32,8 +33,9 @@ class StoredModule(pl.LightningModule):
         return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the version of the weights, with which engines label what they sample."""
+        """Store the version of the weights, with which engines label what they sample, and what an export needs."""
         checkpoint["policy_version"] = self.policy.version
+        checkpoint["made_of"] = _made_of(self)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Make a fit resume at the rollout after the checkpoint's, even at the end of an epoch."""
@@ -114,6 +116,20 @@ class StoredModule(pl.LightningModule):
         """
         self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
         return super().load_state_dict(state_dict, strict=False, assign=assign)
+
+
+def _made_of(module: StoredModule) -> str | None:
+    """The part of a configuration that builds the module's policy, as JSON; ``None`` if the policy cannot tell."""
+    arguments = module.policy.arguments()
+    if arguments is None:
+        return None
+    policy = {"class_path": _path_of(module.policy), "init_args": arguments}
+    config = {"model": {"class_path": _path_of(module), "init_args": {"policy": policy}}}
+    return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
+
+
+def _path_of(part: object) -> str:
+    return f"{type(part).__module__}.{type(part).__qualname__}"
 
 
 def _and_owners(name: str) -> Iterator[str]:

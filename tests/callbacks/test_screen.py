@@ -173,7 +173,7 @@ def test_a_log_file_has_one_line_a_rollout_and_the_end(
     assert "4 rollouts in" in end[0]
     assert any(line.startswith("last") and line.endswith("here/rollout_000004.ckpt") for line in end)
     assert any(line.startswith("best") and "val/greedy/reward/mean 1.000" in line for line in end)
-    assert not any(line.startswith("next") for line in end)  # neither a configuration to export nor a board
+    assert end[-1].split() == ["next", "lit-rl", "export", "here", "here/model"]  # there is no board
     assert "\x1b" not in out and "Epoch" not in out + err and "v_num" not in out + err
     assert "Tip:" not in err and "GPU available" not in err and "it/s" not in err
 

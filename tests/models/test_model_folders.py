@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from lightning.pytorch.callbacks import ModelCheckpoint
 from support.ranks import on_ranks
+from support.small_runs import EvenBytes, fit
 from support.tiny_models import TINY_QWEN2
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lit_rl.callbacks import Checkpointing
 from lit_rl.cli import Cli, main
-from lit_rl.export import card
+from lit_rl.export import card, config_of, policy_of
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.model_folders import load_weights, write_model
+from lit_rl.modules import GRPO
+from lit_rl.types import Sampling
 
 PROMPT = "def f(x):"
 
@@ -107,6 +113,50 @@ def test_an_exported_folder_writes_what_the_trained_policy_writes(
         main(["export", str(tmp_path / "run"), str(tmp_path / "best"), "--ckpt_path", "best"])
     error = capsys.readouterr().err
     assert "no best checkpoint: none of the " in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("saver", ["ours", "Lightning's"])
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2, alpha=8.0)])
+def test_a_run_made_in_python_is_exported_from_its_checkpoint(
+    byte_tokenizer: str, tmp_path: Path, saver: str, lora: LoRA | None
+) -> None:
+    base = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
+    base.load()
+    base.save_pretrained(tmp_path / "base")
+    policy = CausalLM(str(tmp_path / "base"), tokenizer=byte_tokenizer, lora=lora)
+    kwargs: dict[str, Any] = {"optimizer": lambda params: torch.optim.SGD(params, lr=5.0)}
+    module = GRPO(
+        policy, sampling=Sampling(num_samples=4, max_tokens=6), rewards=[EvenBytes()], **kwargs, max_rollouts=3
+    )
+    run = tmp_path / "run"
+    theirs = ModelCheckpoint(run, filename="last", every_n_train_steps=3)
+    fit(module, tmp_path, callbacks=[Checkpointing(run) if saver == "ours" else theirs], enable_checkpointing=True)
+    main(["export", str(run), str(tmp_path / "out"), "--merge", "true"])
+    tokenizer = AutoTokenizer.from_pretrained(byte_tokenizer)
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert greedy(exported, tokenizer) == greedy(policy.model, tokenizer) != greedy(base.model, tokenizer)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "Trained by lit_rl.modules.grpo.GRPO" in card and "data:" not in card
+
+
+def test_what_decides_over_the_weights_is_kept_whatever_its_type(byte_tokenizer: str) -> None:
+    """A checkpoint stays readable: a mapping that is no dict is text in it, and small numbers stay numbers."""
+    fields = MappingProxyType({**TINY_QWEN2, "rms_norm_eps": 1e-06})
+    module = GRPO(CausalLM(config=fields, tokenizer=byte_tokenizer), rewards=[EvenBytes()])
+    checkpoint: dict[str, Any] = {}
+    module.on_save_checkpoint(checkpoint)
+    policy = policy_of(config_of(checkpoint, ()))
+    assert policy.config == dict(fields) and policy.tokenizer_source == byte_tokenizer
+
+
+def test_a_policy_of_ones_own_says_nothing_of_its_constructor(byte_tokenizer: str) -> None:
+    class Mine(CausalLM):
+        pass
+
+    checkpoint: dict[str, Any] = {}
+    GRPO(Mine(config=TINY_QWEN2, tokenizer=byte_tokenizer), rewards=[EvenBytes()]).on_save_checkpoint(checkpoint)
+    with pytest.raises(ValueError, match="holds no configuration"):
+        config_of(checkpoint, ())
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tiny_policy: CausalLM, tmp_path: Path) -> None:
