@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from jsonargparse import ArgumentParser
 
+import lit_rl.models
+import lit_rl.modules
 from lit_rl import __version__
 from lit_rl.callbacks.named_checkpoint import described, take_of_folder
 from lit_rl.models.causal_lm import CausalLM
@@ -104,7 +108,7 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
     for text in texts:
         config = _laid_over(config, yaml.safe_load(text))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
-        where = " and ".join(files) or "the checkpoint"
+        where = " with ".join(files) or "the checkpoint"
         raise ValueError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
 
@@ -112,9 +116,25 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
 def _laid_over(under: Any, over: Any) -> Any:
     if not isinstance(under, Mapping) or not isinstance(over, Mapping):
         return over
-    if "class_path" in under and over.get("class_path", under["class_path"]) != under["class_path"]:
-        return over  # another class has arguments of its own
+    if under.get("init_args") and "class_path" in over:
+        under = {**under, "init_args": _taken(str(over["class_path"]), under["init_args"])}
     return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
+
+
+def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that another class takes too, as in ``fit``; all of them if the class is not found by its name."""
+    module, _, name = class_path.rpartition(".")
+    try:
+        places = [import_module(module)] if module else [lit_rl.modules, lit_rl.models]
+    except ImportError:
+        return arguments
+    found = next((getattr(place, name) for place in places if hasattr(place, name)), None)
+    if found is None:
+        return arguments
+    known = signature(found).parameters.values()
+    if any(one.kind is one.VAR_KEYWORD for one in known):
+        return arguments
+    return {name: value for name, value in arguments.items() if name in {one.name for one in known}}
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:

@@ -144,14 +144,15 @@ def without_rewards_beside_passes(curves: Mapping[str, Curve]) -> dict[str, Curv
 
 
 def differing(runs: Sequence[str]) -> Iterator[str]:
-    """The settings that are not alike in all runs, a line for each."""
-    folders = list(dict.fromkeys(folder for run in runs for folder in recorded_folders(run)))
-    names = short_names(folders) if folders else []
-    found = differences({name: read_settings(folder) for name, folder in zip(names, folders, strict=True)})
+    """The settings that differ between runs, a line for each."""
+    folders = list(dict.fromkeys(folder.resolve() for run in runs for folder in recorded_folders(run)))
+    labels = short_names(folders) if folders else []
+    found = differences({label: read_settings(folder) for label, folder in zip(labels, folders, strict=True)})
     width = max((len(one.name) for one in found), default=0)
+    yield from ["what differs:"] if found else []
     for one in found:
-        values = "; ".join(f"{value or 'not set'} in {', '.join(names)}" for value, names in one.runs.items())
-        yield f"{one.name:{width}}  {values}"
+        values = "; ".join(f"{value} in {', '.join(names)}" for value, names in one.runs.items())
+        yield f"  {one.name:{width}}  {values}"
 
 
 def diagnosed(runs: Sequence[str]) -> Iterator[str]:

@@ -1,31 +1,32 @@
-"""The pages of the documentation, which come with the package: listed, and printed whole or by section."""
+"""The pages of the documentation, which come with the package: listed, searched, and printed whole or by section."""
 
 from __future__ import annotations
 
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 _HERE = Path(__file__).resolve().parent
 _HEADING = re.compile(r"(#+) (.+)")
+_MOST_FOUND = 15
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it, with the sections inside.
+    """A heading and what stands below it.
 
     Args:
         title: text of the heading, as written.
-        anchor: what a link to it ends with, such as ``flat_reward``.
-        text: Markdown of the section, the heading included.
+        text: Markdown with the heading and the sections inside.
+        own: the same without the sections inside.
     """
 
     title: str
-    anchor: str
     text: str
+    own: str
 
 
 def folder() -> Path:
@@ -42,11 +43,12 @@ def pages() -> dict[str, str]:
 def sections(text: str) -> list[Section]:
     """All sections of a page, in their order; the first is the page itself."""
     lines = text.splitlines()
-    found = list(_headings(lines))
+    headings = [*_headings(lines), (len(lines), 0, "")]
     cut = []
-    for i, (start, level, title) in enumerate(found):
-        end = next((line for line, other, _ in found[i + 1 :] if other <= level), len(lines))
-        cut.append(Section(title, anchor_of(title), "\n".join(lines[start:end]).strip()))
+    for i, (start, level, title) in enumerate(headings[:-1]):
+        end = next(line for line, other, _ in headings[i + 1 :] if other <= level)
+        whole, own = ("\n".join(lines[start:stop]).strip() for stop in (end, headings[i + 1][0]))
+        cut.append(Section(title, whole, own))
     return cut
 
 
@@ -66,49 +68,82 @@ def anchor_of(title: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
+def by_anchor(known: Mapping[str, str]) -> dict[str, Section]:
+    """Every section of some pages by ``page#anchor``."""
+    return {f"{page}#{anchor_of(one.title)}": one for page, text in known.items() for one in sections(text)}
+
+
 def find(wanted: str) -> str:
-    """The Markdown that a name means.
+    """The Markdown that a name means; for a word that no section is called by, a list of those that have it.
 
     Args:
         wanted: a page (``monitoring``), a section of one (``monitoring#flat_reward``), a section alone
-            (``flat_reward``), or any of them as the documentation links to it (``docs/monitoring.md#flat_reward``).
+            (``flat_reward``), any of them as the documentation links to it (``docs/monitoring.md#flat_reward``), or
+            a word to look for. Upper and lower case, hyphens, underscores and blanks are alike.
 
     Raises:
-        ValueError: there is none, or several pages have such a section; the message names the nearest.
+        ValueError: there is none; the message names the nearest.
     """
     known = pages()
-    page, _, anchor = wanted.removeprefix("docs/").replace(".md", "").partition("#")
-    if page in known and not anchor:
-        return known[page]
-    below = {f"{name}#{one.anchor}": one.text for name, text in known.items() for one in sections(text)}
-    if f"{page}#{anchor}" in below:
-        return below[f"{page}#{anchor}"]
-    same = [name for name in below if not anchor and name.endswith(f"#{anchor_of(page)}")]
-    if len(same) == 1:
-        return below[same[0]]
-    raise ValueError(f"lit-rl docs {wanted}: {_advice(anchor or page, same, [*known, *below])}")
+    below = by_anchor(known)
+    texts = {_folded(name): text for name, text in known.items()}
+    texts |= {_folded(name): one.text for name, one in below.items()}
+    name = _name_in(wanted)
+    if name in texts:
+        return texts[name]
+    end = f"#{name.removeprefix('#')}"
+    called = [other for other in below if _folded(other).endswith(end)]
+    if len(called) == 1:
+        return below[called[0]].text
+    if called:
+        return _listed(f"Sections called {wanted}:", called, below)
+    having = [other for other, one in below.items() if wanted.lower() in one.own.lower()]
+    if not having:
+        raise ValueError(
+            f"no page or section is called {wanted}, and none has these words: {_advice(name, known, below)}"
+        )
+    return _listed(f"Sections with {wanted}:", having, below)
 
 
-def _advice(wanted: str, same: Sequence[str], names: Sequence[str]) -> str:
-    if same:
-        return f"several pages have such a section: {', '.join(same)}"
-    by_end = {name.rpartition("#")[2]: name for name in names}
-    near = [by_end[end] for end in get_close_matches(anchor_of(wanted), by_end, n=3)]
-    advice = f"did you mean {' or '.join(near)}?" if near else "lit-rl docs lists the pages"
-    return f"no page or section is called so: {advice}"
+def _name_in(wanted: str) -> str:
+    """The page and section that a text names; of a path, the file's name is the page's."""
+    page, mark, anchor = wanted.partition("#")
+    if mark or page.endswith(".md"):
+        page = Path(page).name.removesuffix(".md")
+    return _folded(page + mark + anchor)
+
+
+def _folded(name: str) -> str:
+    return "#".join(anchor_of(part).replace("_", "-") for part in name.split("#"))
+
+
+def _listed(heading: str, names: Sequence[str], below: Mapping[str, Section]) -> str:
+    """Sections to choose from."""
+    rows = [f"    lit-rl docs {name:44} {below[name].title}" for name in names[:_MOST_FOUND]]
+    more = [f"    and {len(names) - _MOST_FOUND} more"] if len(names) > _MOST_FOUND else []
+    return "\n".join([heading, "", *rows, *more])
+
+
+def _advice(name: str, known: Mapping[str, str], below: Mapping[str, Section]) -> str:
+    """Pages and sections whose names are like this one."""
+    by_end = {_folded(other).rpartition("#")[2]: other for other in (*below, *known)}
+    near = [by_end[end] for end in get_close_matches(name.rpartition("#")[2], by_end, n=3)]
+    return f"did you mean {' or '.join(near)}?" if near else "lit-rl docs lists the pages"
 
 
 def docs(arguments: Sequence[str]) -> None:
-    """Print a page of the documentation, or a section of one; without a name, list the pages."""
+    """Print a page of the documentation, a section of one, or the sections that have a word; alone, list the pages."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(prog="lit-rl docs", description=docs.__doc__, exit_on_error=False)
-    parser.add_argument("name", nargs="?", type=str, help="such as monitoring, monitoring#flat_reward or flat_reward")
-    name = parser.parse_args(list(arguments)).name
-    if name is not None:
-        _print(find(name))
+    help = "such as monitoring, monitoring#flat_reward, flat_reward, or a word to look for"
+    parser.add_argument("name", nargs="*", type=str, help=help)
+    words = parser.parse_args(list(arguments)).name
+    if not words:
+        print("\n".join(f"{page:18} {sections(text)[0].title}" for page, text in pages().items()))
         return
-    print("\n".join(f"{page:18} {sections(text)[0].title}" for page, text in pages().items()))
+    is_section = len(words) > 1 and words[0] in pages()
+    _print(find(f"{words[0]}#{' '.join(words[1:])}" if is_section else " ".join(words)))
 
 
 def _print(markdown: str) -> None:
@@ -119,4 +154,9 @@ def _print(markdown: str) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(markdown, hyperlinks=False))
+    Console().print(Markdown(_in_plain_signs(markdown), hyperlinks=False))
+
+
+def _in_plain_signs(markdown: str) -> str:
+    """Subscripts as ``x_t`` and powers as ``x^(t)``: a terminal has no smaller letters, and rich leaves HTML out."""
+    return re.sub(r"<sup>(.*?)</sup>", r"^(\1)", re.sub(r"<sub>(.*?)</sub>", r"_\1", markdown))

@@ -132,10 +132,30 @@ def test_export_takes_the_configuration_of_all_its_files(tmp_path: Path) -> None
     assert config_of({}, paths[::-1])["model"]["init_args"]["max_rollouts"] == 2
 
 
-def test_another_class_in_a_later_file_comes_without_the_arguments_of_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("CausalLM", {"model": "a", "init_seed": 7}),
+        ("lit_rl.models.CausalLM", {"model": "a", "init_seed": 7}),
+        ("SortingPolicy", {"init_seed": 7}),
+        ("nowhere.Mine", {"model": "a", "init_seed": 7}),
+    ],
+)
+def test_another_class_in_a_later_file_keeps_what_it_takes_too(tmp_path: Path, name: str, kept: dict[str, Any]) -> None:
+    """As in ``fit``, where a class may also be given by its short name in one file and by its path in another."""
     paths = []
-    for name, arguments in (("CausalLM", {"model": "a", "lora": None}), ("SortingPolicy", {"init_seed": 1})):
-        policy = {"class_path": name, "init_args": arguments}
-        paths.append(str(tmp_path / name))
+    for i, policy in enumerate(
+        [{"class_path": "CausalLM", "init_args": {"model": "a", "init_seed": 7}}, {"class_path": name}]
+    ):
+        paths.append(str(tmp_path / str(i)))
         Path(paths[-1]).write_text(json.dumps({"model": {"init_args": {"policy": policy}}}))
-    assert config_of({}, paths)["model"]["init_args"]["policy"] == policy
+    assert config_of({}, paths)["model"]["init_args"]["policy"] == {"class_path": name, "init_args": kept}
+
+
+def test_another_method_in_a_later_file_keeps_the_policy(tmp_path: Path) -> None:
+    policy = {"class_path": "CausalLM", "init_args": {"model": "a"}}
+    arguments = {"policy": policy, "baseline": "group_mean"}
+    (tmp_path / "grpo").write_text(json.dumps({"model": {"class_path": "GRPO", "init_args": arguments}}))
+    (tmp_path / "ppo").write_text(json.dumps({"model": {"class_path": "PPO"}}))
+    config = config_of({}, [str(tmp_path / "grpo"), str(tmp_path / "ppo")])
+    assert config["model"] == {"class_path": "PPO", "init_args": {"policy": policy}}

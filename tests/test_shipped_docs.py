@@ -28,15 +28,45 @@ def test_the_list_names_every_page_with_its_title(capsys: pytest.CaptureFixture[
     assert "monitoring         Looking at a run" in lines
 
 
-@pytest.mark.parametrize("name", ["sandbox", "sandbox.md", "docs/sandbox.md"])
+@pytest.mark.parametrize("name", ["sandbox", "Sandbox", "sandbox.md", "docs/sandbox.md", "./docs/sandbox.md"])
 def test_a_page_is_printed_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed([name], capsys) == (ROOT / "docs" / "sandbox.md").read_text() + "\n"
 
 
-@pytest.mark.parametrize("name", ["flat_reward", "monitoring#flat_reward", "docs/monitoring.md#flat_reward"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "flat_reward",
+        "#flat_reward",
+        "flat-reward",
+        "flat reward",
+        "monitoring#flat_reward",
+        "Monitoring#Flat_Reward",
+        "docs/monitoring.md#flat_reward",
+    ],
+)
 def test_a_section_ends_where_the_next_one_begins(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed([name], capsys)
     assert text.startswith("### flat_reward\n") and text.endswith("harder problems.\n")
+
+
+def test_several_words_are_a_heading_or_a_page_and_its_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(["It", "does", "not", "start"], capsys).startswith("## It does not start\n")
+    assert printed(["monitoring", "flat_reward"], capsys).startswith("### flat_reward\n")
+
+
+def test_a_word_is_looked_for_where_no_section_is_called_by_it(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(["Objective.KL_coef"], capsys).splitlines()
+    assert lines[0] == "Sections with Objective.KL_coef:"
+    assert "lit-rl docs monitoring#format_falling" in lines[2:][0] and "format_falling" in lines[2]
+    for line in lines[2:]:
+        assert "objective.kl_coef" in shipped_docs.find(line.split()[2])
+
+
+def test_a_heading_of_several_pages_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    first, _, *rows = printed(["when-it-does-not-learn"], capsys).splitlines()
+    assert first == "Sections called when-it-does-not-learn:"
+    assert [row.split()[2].partition("#")[0] for row in rows] == ["metrics", "monitoring"]
 
 
 TEXT = """# Page
@@ -51,21 +81,26 @@ end
 
 
 def test_a_section_has_those_inside_and_comments_in_code_are_no_headings() -> None:
-    cut = {one.anchor: one.text for one in shipped_docs.sections(TEXT)}
+    found = shipped_docs.sections(TEXT)
+    cut = {shipped_docs.anchor_of(one.title): one.text for one in found}
     assert list(cut) == ["page", "one-thing", "inside", "two-things"]
     assert cut["page"] == TEXT.strip()
     assert cut["one-thing"] == "## One thing\n```yaml\n# a comment\n```\n### Inside"
     assert cut["inside"] == "### Inside" and cut["two-things"] == "## Two, things!\nend"
+    assert found[0].own == "# Page" and "Inside" not in found[1].own
+
+
+def test_anchors_are_those_of_the_site() -> None:
+    assert shipped_docs.anchor_of("Épreuve – what's `it`?") == "epreuve-whats-it"
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    ("name", "said"),
     [
         ("flat_rewards", "did you mean monitoring#flat_reward"),
-        ("monitorng", "did you mean monitoring"),
+        ("monitorng", "did you mean monitoring?"),
         ("sandbox#flat_reward", "did you mean monitoring#flat_reward"),
         ("qqqqqq", "lit-rl docs lists the pages"),
-        ("when-it-does-not-learn", "several pages have such a section: "),
     ],
 )
 def test_another_name_is_one_line_with_the_nearest(name: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +136,13 @@ def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     shipped_docs.docs(["flat_groups"])
     text = terminal.getvalue()
+    assert "(tasks.md#problems-that-teach-more)" in text, "the target can be given to lit-rl docs"
     assert "flat_groups" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_small_letters_stay_apart_in_a_terminal() -> None:
+    plain = shipped_docs._in_plain_signs("A<sub>t</sub> = γ<sup>s − t</sup> r<sub>s</sub>")
+    assert plain == "A_t = γ^(s − t) r_s"
 
 
 def test_the_wheel_alone_has_the_pages(tmp_path: Path) -> None:
@@ -109,5 +150,17 @@ def test_the_wheel_alone_has_the_pages(tmp_path: Path) -> None:
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[-2000:]
     (wheel,) = tmp_path.glob("lit_rl-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"lit_rl/docs/{file.name}" for file in (ROOT / "docs").glob("*.md")} <= names
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
+    code = "from lit_rl import shipped_docs as s\nprint(s.folder(), *s.pages())\nprint(s.find('flat_reward'))"
+    found = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
+    first, second, *_ = found.splitlines()
+    assert first == f"{tmp_path}/site/lit_rl/docs {' '.join(pages)}" and second == "### flat_reward"

@@ -54,7 +54,10 @@ def run(folder: Path, settings: dict[str, Any], **kind: Any) -> Path:
 
 
 def found(tmp_path: Path, *configs: dict[str, Any]) -> list[tuple[str, dict[str, list[str]]]]:
-    folders = [run(tmp_path / name, one) for name, one in zip("abc", configs, strict=False)]
+    folders = [tmp_path / name for name, _ in zip("abc", configs, strict=False)]
+    for folder, one in zip(folders, configs, strict=True):
+        folder.mkdir(exist_ok=True)
+        (folder / "config.yaml").write_text(yaml.safe_dump(one))
     return [(one.name, dict(one.runs)) for one in differences({f.name: read_settings(f) for f in folders})]
 
 
@@ -68,6 +71,7 @@ def test_settings_have_the_names_of_the_command_line(tmp_path: Path) -> None:
         "model.seed": "0",
         "model.policy": "CausalLM",
         "model.policy.model": "m",
+        "model.policy.lora": "null",
         "model.objective.kl_coef": "0.0",
         "model.optimizer": "AdamW",
         "model.optimizer.lr": "0.0004",
@@ -97,11 +101,71 @@ def test_another_class_speaks_for_its_arguments(tmp_path: Path) -> None:
         ("model", {"GRPO": ["a"], "PPO": ["b"]}),
         ("model.optimizer", {"AdamW": ["a"], "SGD": ["b"]}),
         ("model.optimizer.lr", {"0.0004": ["a"], "0.1": ["b"]}),
-        ("model.policy.lora.rank", {"": ["a"], "16": ["b"]}),
+        ("model.policy.lora.rank", {"null": ["a"], "16": ["b"]}),
     ]
 
 
-@pytest.mark.parametrize("text", [None, "[", "a: !!python/object:os.system x", "\udcff"])
+def test_an_argument_is_compared_between_runs_whose_class_takes_it(tmp_path: Path) -> None:
+    def method(name: str, **arguments: Any) -> dict[str, Any]:
+        made = config()
+        made["model"]["class_path"] = f"lit_rl.modules.{name}"
+        made["model"]["init_args"] |= arguments
+        return made
+
+    runs = method("GRPO", scale_by=None), method("GRPO", scale_by="none"), method("PPO", gae_lambda=0.95)
+    assert found(tmp_path, *runs) == [
+        ("model", {"GRPO": ["a", "b"], "PPO": ["c"]}),
+        ("model.scale_by", {"null": ["a"], "none": ["b"]}),
+    ]
+
+
+def test_a_setting_that_one_run_does_not_have_is_told(tmp_path: Path) -> None:
+    """A run of a version that did not know it yet."""
+    assert found(tmp_path, config(), config() | {"validate_first": True}) == [
+        ("validate_first", {"not set": ["a"], "true": ["b"]})
+    ]
+    assert found(tmp_path, config(), config(model__init_args__num_epochs=2)) == [
+        ("model.num_epochs", {"not set": ["a"], "2": ["b"]})
+    ]
+
+
+def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
+    def tasks(second: str, path: str = "lit_rl.data.Basics") -> dict[str, Any]:
+        listed = [{"class_path": path, "init_args": {"name": name}} for name in (second, "b")]
+        return config() | {"data": {"class_path": "lit_rl.data.Basics", "init_args": {"validation_tasks": listed}}}
+
+    assert found(tmp_path, tasks("x"), tasks("y")) == [
+        ("data.validation_tasks.Basics.0.name", {"x": ["a"], "y": ["b"]})
+    ]
+    assert found(tmp_path, tasks("x"), tasks("x", "mine.Basics"))[0] == (
+        "data.validation_tasks",
+        {"Basics, Basics": ["a"], "mine.Basics, mine.Basics": ["b"]},
+    )
+
+
+def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
+    other = config(1, trainer__precision="bf16-mixed", model__init_args__draw_seed=5)
+    other["model"]["init_args"]["num_epochs"] = 2
+    assert [name for name, _ in found(tmp_path, config(), other)] == [
+        "model.num_epochs", "trainer.precision", "seed_everything", "model.draw_seed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["ckpt_path", "run_dir", "trainer__default_root_dir"])
+def test_where_a_run_is_saved_does_not_count(tmp_path: Path, place: str) -> None:
+    assert found(tmp_path, config(**{place: "here"}), config(**{place: "there"})) == []
+
+
+def test_values_are_one_short_line(tmp_path: Path) -> None:
+    template = "{% for m in messages %}\n" + 50 * "x y " + "{% endfor %}"
+    ((_, runs),) = found(tmp_path, config(), config(model__init_args__policy__init_args__model=template))
+    long = next(iter(runs.keys() - {"m"}))
+    assert "\n" not in long and long.startswith('"{% for m in messages %}\\n') and len(long) == 80
+
+
+@pytest.mark.parametrize(
+    "text", [None, "[", "a: !!python/object:os.system x", "\udcff", "a: 2026-13-45", "hello", "&a [*a]", "[" * 3000]
+)
 def test_a_run_whose_settings_cannot_be_read_is_not_compared(tmp_path: Path, text: str | None) -> None:
     folders = [run(tmp_path / name, config(i)) for i, name in enumerate("ab")]
     file = folders[1] / "config.yaml"
@@ -113,10 +177,22 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     other = config(model__init_args__policy__init_args__model="<b>")
     folders = [str(run(tmp_path / "a", config())), str(run(tmp_path / "b", other))]
     report(folders)
-    assert "model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
+    assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
     text = page(read_runs(folders, read_events, 5), OVERVIEW)
     row = "<tr><td>model.policy.model</td><td>m</td><td>a</td></tr><tr><td></td><td>&lt;b&gt;</td><td>b</td></tr>"
     assert row in text and text.index("What differs") < text.index("Learning curves")
+
+
+def test_a_run_given_twice_is_one_and_runs_inside_of_runs_have_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path / "a", config())
+    report(["a", str(tmp_path / "a"), "./a"])
+    assert "what differs:" not in capsys.readouterr().out
+    run(tmp_path / "a" / "version_0", config(1))
+    report(["a"])
+    assert "  seed_everything  0 in a; 1 in a/version_0" in capsys.readouterr().out.splitlines()
 
 
 def test_one_run_differs_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,7 @@ _BY_VERDICT: Mapping[Verdict, Cause] = {
         "correct the tests as the messages say; what is not about tests is in lit-rl docs sandbox",
     ),
 }
-"""Where the verdict alone says it."""
+"""Causes that follow from the verdict alone."""
 
 
 def causes_of(checked: Checked) -> list[Cause]:

@@ -97,7 +97,8 @@ class EntropyCollapse(Rule):
         """Where no program runs, only the user knows which reward is the largest."""
         if run.mean("execution/pass_rate") is not None:
             return ""
-        return f"; if {run.share('reward/mean'):.3g} is all that can be earned, the task is solved: all is well"
+        reward = run.share("reward/mean")
+        return f"; if {reward:.3g} is the largest possible reward, the task is solved and nothing is wrong"
 
 
 class ReferenceDrifted(Rule):

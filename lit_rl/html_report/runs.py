@@ -87,7 +87,7 @@ def read_runs(
             found[path.resolve()] = _recorded(path, most_rollouts)
         if not recorded:
             for path, curves in read_events(Path(folder)).items():
-                found[path.resolve()] = Run(str(path), path, "step", {}, curves)
+                found[path.resolve()] = Run(str(path), path, "step", {}, curves, settings=read_settings(path))
     runs = [run for run in found.values() if run is not None]
     if not runs:
         raise ValueError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")

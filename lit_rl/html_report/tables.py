@@ -31,11 +31,11 @@ def table_of_runs(runs: Sequence[Run]) -> str:
 
 
 def table_of_differences(runs: Sequence[Run]) -> str:
-    """The settings that are not alike in all runs, a row for each value; nothing where none differs."""
+    """The settings that differ between runs, a row for each value; nothing where none differs."""
     rows = [
-        (one.name if first else "", value, ", ".join(names))
+        ("" if number else one.name, value, ", ".join(names))
         for one in differences({run.name: run.settings for run in runs})
-        for first, (value, names) in zip([True, *[False] * len(one.runs)], one.runs.items(), strict=False)
+        for number, (value, names) in enumerate(one.runs.items())
     ]
     return table(("setting", "value", "runs"), rows) if rows else ""
 

@@ -136,7 +136,7 @@ def judge(
         return True
     said = (
         f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): "
-        f"{likely_cause(policy, some, sampling, gap)}; lit-rl docs engines#when-sampler-and-trainer-differ"
+        f"{likely_cause(policy, some, sampling, gap)}; see lit-rl docs engines#when-sampler-and-trainer-differ"
     )
     if check.stop:
         raise SamplerMismatchError(said)

@@ -40,7 +40,7 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     if len(parts) == 1:
         return ["/".join(parts[0][-2:])]
     common = 0
-    while len({part[: common + 1] for part in parts}) == 1:
+    while common < min(map(len, parts)) - 1 and len({part[: common + 1] for part in parts}) == 1:
         common += 1
     names = [list(part[common:]) for part in parts]
     while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:

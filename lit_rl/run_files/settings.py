@@ -1,8 +1,9 @@
-"""The settings of a run, as LightningCLI saves them beside its numbers, and what differs between runs."""
+"""The settings of a run, as LightningCLI saves them beside its numbers, and which of them differ between runs."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,24 +11,30 @@ from typing import Any, NamedTuple
 import yaml
 
 CONFIG_FILE = "config.yaml"
-_PLACES = (
+NOT_SET = "not set"
+_NULL = "null"
+_SEED = "seed_everything"
+_LOCATIONS = (
     "run_dir",
     "ckpt_path",
     "trainer.logger",
     "trainer.default_root_dir",
     "trainer.callbacks.Checkpointing.folder",
 )
-"""Where a run is saved says nothing of what it is."""
+"""Left out: where a run is saved."""
 
-_SEED = "seed_everything"
+_KNOWN = ("lit_rl", "torch", "lightning")
+"""Packages whose classes are called by their short names."""
+
+_LONGEST = 80
 
 
 class Difference(NamedTuple):
-    """A setting that some runs have otherwise than others.
+    """A setting that differs between runs.
 
     Args:
         name: as the command line takes it, such as ``model.optimizer.lr``.
-        runs: by value, the names of the runs that have it; the value is empty where it is not set.
+        runs: by value, the names of the runs that have it; :data:`NOT_SET` for runs that could have one and do not.
     """
 
     name: str
@@ -42,9 +49,10 @@ def read_settings(folder: Path) -> dict[str, str]:
     """
     try:
         config = yaml.safe_load((folder / CONFIG_FILE).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        flat = dict(_flat("", config)) if isinstance(config, Mapping) else {}
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
-    return {name: text for name, text in _flat("", config) if not name.startswith(_PLACES)}
+    return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
@@ -53,35 +61,47 @@ def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
-    """What is not alike in all runs; the trainer's settings and seeds last.
+    """Settings that differ between runs; the trainer's and seeds last.
 
-    Left out are seeds that follow from the run's own, and arguments that a run lacks because its class is another one.
+    An argument is compared between the runs whose class takes it. Seeds that repeat the run's own are left out.
 
     Args:
         settings: by the name of the run; runs without any are not compared.
     """
-    known = {run: of_run for run, of_run in settings.items() if of_run}
-    names = sorted(dict.fromkeys(name for of_run in known.values() for name in of_run), key=_rank)
-    differing = {}
-    for name in names:
+    known = _aligned({run: of_run for run, of_run in settings.items() if of_run})
+    names = dict.fromkeys(name for of_run in known.values() for name in of_run)
+    found = []
+    for name in sorted(names, key=_rank):
+        owner = _owning_class(name, names)
+        owners = {of_run.get(owner) for of_run in known.values() if name in of_run}
         runs: dict[str, list[str]] = {}
         for run, of_run in known.items():
-            runs.setdefault(of_run.get(name, ""), []).append(run)
-        if len(runs) > 1:
-            differing[name] = runs
-    return [
-        Difference(name, runs)
-        for name, runs in differing.items()
-        if not _follows(name, known.values()) and not ("" in runs and _owner(name, names) in differing)
-    ]
+            if name in of_run or of_run.get(owner) in owners:
+                runs.setdefault(of_run.get(name, NOT_SET), []).append(run)
+        if len(runs) > 1 and not _repeats_run_seed(name, known.values()):
+            found.append(Difference(name, runs))
+    return found
 
 
-def _follows(name: str, settings: Collection[Mapping[str, str]]) -> bool:
+def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """A group of settings that is null in one run has, there, each setting null that others give: ``lora.rank``."""
+    names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
+    groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
+    classes = {name for of_run in settings.values() for name, value in of_run.items() if value != _NULL}
+    aligned = {}
+    for run, of_run in settings.items():
+        null = {name for name in of_run if groups[name] and name not in classes}
+        spread = {name: _NULL for group in null for name in groups[group]}
+        aligned[run] = {name: value for name, value in of_run.items() if name not in null} | spread
+    return aligned
+
+
+def _repeats_run_seed(name: str, settings: Collection[Mapping[str, str]]) -> bool:
     """Whether this is a seed that is the run's own in each run."""
     return name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in settings)
 
 
-def _owner(name: str, names: Collection[str]) -> str:
+def _owning_class(name: str, names: Collection[str]) -> str:
     """The class, by the name of its setting, that has this argument; empty if it is no argument of a class."""
     while name:
         name = name.rpartition(".")[0]
@@ -101,20 +121,38 @@ def _is_seed(name: str) -> bool:
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Names and values below a part of the configuration; classes by their short names."""
+    """Names and values below a part of the configuration."""
     if isinstance(value, Mapping) and "class_path" in value:
-        yield name, _short(value)
+        yield name, _class(value)
         yield from _flat(name, value.get("init_args") or {})
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
             yield from _flat(f"{name}.{key}" if name else str(key), part)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
-        yield name, ", ".join(map(_short, value))
-        for one in value:
-            yield from _flat(f"{name}.{_short(one)}", one.get("init_args") or {})
-    elif value is not None:
-        yield name, value if isinstance(value, str) else json.dumps(value, default=str)
+        yield name, ", ".join(map(_class, value))
+        for label, one in zip(_labels(value), value, strict=True):
+            yield from _flat(f"{name}.{label}", one.get("init_args") or {})
+    else:
+        yield name, _text(value)
 
 
-def _short(value: Mapping[str, Any]) -> str:
-    return str(value["class_path"]).rpartition(".")[2]
+def _labels(classes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Short names of the classes of a list, numbered from 0 where there are several of one: ``Basics.1``."""
+    names = [str(one["class_path"]).rpartition(".")[2] for one in classes]
+    count, seen = Counter(names), Counter[str]()
+    labels = []
+    for name in names:
+        labels.append(f"{name}.{seen[name]}" if count[name] > 1 else name)
+        seen[name] += 1
+    return labels
+
+
+def _class(value: Mapping[str, Any]) -> str:
+    path = str(value["class_path"])
+    return path.rpartition(".")[2] if path.startswith(tuple(f"{package}." for package in _KNOWN)) else path
+
+
+def _text(value: Any) -> str:
+    """A value in one line."""
+    text = value if isinstance(value, str) and value and value.isprintable() else json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]} ..."

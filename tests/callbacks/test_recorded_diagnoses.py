@@ -68,6 +68,15 @@ def run_in(
     return trainer
 
 
+@pytest.mark.parametrize(("rollouts", "said"), [(1, "last rollout"), (2, "last 2 rollouts")])
+def test_the_last_lines_count_the_rollouts_that_earned_nothing(
+    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], rollouts: int, said: str
+) -> None:
+    run_in(tmp_path / "run", make_module(max_rollouts=rollouts, rewards=[Constant()]))
+    last = capsys.readouterr().out.partition("\ndone ")[2]
+    assert re.search(rf"^reward +0 in the {said}$", last, re.MULTILINE)
+
+
 def said_by(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], None], *arguments: str) -> str:
     capsys.readouterr()
     command(arguments)

@@ -133,7 +133,7 @@ def test_where_no_program_runs_a_small_entropy_may_mean_that_the_task_is_solved(
         rollouts = [{n: v for n, v in one.items() if n != "execution/pass_rate"} for one in rollouts]
     (said,) = told(rollouts)
     assert said.rule == "entropy_collapse"
-    assert ("if 0.7 is all that can be earned, the task is solved" in said.message) is not runs_programs
+    assert ("if 0.7 is the largest possible reward, the task is solved" in said.message) is not runs_programs
 
 
 BROKEN = "    for i in x:\n\n        return i"
