@@ -151,10 +151,21 @@ def _print(markdown: str) -> None:
     if not sys.stdout.isatty():
         print(markdown)
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown, TableElement
 
-    Console().print(Markdown(_in_plain_signs(markdown), hyperlinks=False))
+    class WholeNames(TableElement):
+        """A table that breaks a long name instead of cutting it off."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                for column in table.columns:  # type: ignore[union-attr]
+                    column.overflow = "fold"
+                yield table
+
+    page = Markdown(_in_plain_signs(markdown), hyperlinks=False)
+    page.elements = {**page.elements, "table_open": WholeNames}  # type: ignore[misc]
+    Console().print(page)
 
 
 def _in_plain_signs(markdown: str) -> str:

@@ -125,11 +125,12 @@ def test_every_link_between_pages_leads_to_a_section() -> None:
             shipped_docs.find(f"{other or page}#{anchor}")
 
 
-def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", terminal := Terminal())
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -138,6 +139,15 @@ def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     text = terminal.getvalue()
     assert "(tasks.md#problems-that-teach-more)" in text, "the target can be given to lit-rl docs"
     assert "flat_groups" in text and "###" not in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_names_in_tables_stay_whole_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    shipped_docs.docs(["formula-function-argument"])
+    assert "…" not in terminal.getvalue()
 
 
 def test_small_letters_stay_apart_in_a_terminal() -> None:
