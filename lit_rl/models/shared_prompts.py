@@ -45,11 +45,20 @@ class _Read(DynamicLayer):  # type: ignore[misc]
 
     def __init__(self, kept: Any, prompt_of_row: Tensor) -> None:
         super().__init__()
-        self.keys, self.values = kept.keys[prompt_of_row], kept.values[prompt_of_row]
+        self.keys, self.values = (of_each_row(one, prompt_of_row) for one in (kept.keys, kept.values))
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         return torch.cat([self.keys, key_states], -2), torch.cat([self.values, value_states], -2)
+
+
+def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
+    """[N, ...] what belongs to the prompt of each row, from [K, ...]; several rows add to one prompt's gradient.
+
+    Each device adds in the same order every time by another operation: on CPUs, threads add what was indexed in the
+    order in which they get to it; on GPUs, that holds for ``index_select``.
+    """
+    return of_prompts.index_select(0, prompt_of_row) if of_prompts.device.type == "cpu" else of_prompts[prompt_of_row]
 
 
 def completion_states(
@@ -111,7 +120,7 @@ def _in_two_steps(
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
         positions = whole_mask.long().cumsum(-1)[:, prompt_mask.shape[1] :] - 1
         after_tokens[rows, :width] = _read(model, ids[rows, :width], whole_mask, positions, read)
-    return torch.cat([after_prompt[prompt_of_row], after_tokens], 1)
+    return torch.cat([of_each_row(after_prompt, prompt_of_row), after_tokens], 1)
 
 
 def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache) -> Tensor:

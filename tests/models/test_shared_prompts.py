@@ -16,7 +16,7 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase, shared_prompts
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.padding import of_similar_length
-from lit_rl.models.shared_prompts import can_share_prompts, completion_states
+from lit_rl.models.shared_prompts import can_share_prompts, completion_states, of_each_row
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.splits import pieces_of
 from lit_rl.types import Completions
@@ -232,3 +232,19 @@ def test_pieces_stay_within_a_budget_of_tokens(
 def test_no_rows_are_no_pieces() -> None:
     done = rows()
     assert pieces_of(done, torch.arange(0), None, 9, True) == pieces_of(done, torch.arange(0), 2, None, False) == []
+
+
+def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> None:
+    """With several threads too: each start of a run gives the same weights, to the last bit."""
+    generator = torch.Generator().manual_seed(0)
+    prompts = torch.randn(4, 8, 64, 32, generator=generator, requires_grad=True)
+    prompt_of_row, upstream = torch.arange(64) % 4, torch.randn(64, 8, 64, 32, generator=generator)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = [torch.autograd.grad(of_each_row(prompts, prompt_of_row), prompts, upstream)[0] for _ in range(10)]
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(one, found[0]) for one in found)
+    exact = upstream.double().unflatten(0, (16, 4)).sum(0)
+    torch.testing.assert_close(found[0].double(), exact, rtol=1e-5, atol=1e-5)
