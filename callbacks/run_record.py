@@ -80,6 +80,8 @@ class RunRecord(pl.Callback):
         self.path: Path | None = None
         """Where it writes; known from the start of training on, on the first rank."""
         self._bytes = 0
+        self._before: tuple[int, dict[str, float]] = (0, {})
+        """The module that was validated outside of training, and what was measured of it."""
 
     # -- where ---------------------------------------------------------------------------------------------
 
@@ -107,6 +109,10 @@ class RunRecord(pl.Callback):
             self.path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
         )
         self._take_over(trainer)
+        module, measured = self._before
+        if not count and module == id(pl_module):
+            self._write(trainer, pl_module, measured)
+        self._before = (0, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
 
@@ -121,8 +127,11 @@ class RunRecord(pl.Callback):
             )
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write what a validation logged."""
-        if trainer.state.fn == "fit" and not trainer.sanity_checking:
+        """Write what a validation logged; what was measured just before training is written when that begins."""
+        if trainer.state.fn == "validate":
+            measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
+            self._before = (id(pl_module), measured)
+        elif not trainer.sanity_checking:
             logged = trainer.logged_metrics
             self._write(trainer, pl_module, {k: v for k, v in logged.items() if k.startswith("val")})
 

@@ -72,7 +72,7 @@ def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
     last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
     rows += [] if earned else [("reward", f"0 in the {last}")]
     rows += [("diagnosis", f"since rollout {one.rollout}: {one.message}") for one in found]
-    doubt = ", ".join(one.rule for one in found) or ("" if earned else "reward 0")
+    doubt = bool(found) or not earned
     return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]
 
 
@@ -97,25 +97,24 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
     return rows
 
 
-def next_of(trainer: pl.Trainer, module: Any, doubt: str = "") -> Rows:
+def next_of(trainer: pl.Trainer, module: Any, doubt: bool = False) -> Rows:
     """Commands for this run, each ready to be copied.
 
     Args:
         trainer: of the run.
         module: that was trained.
-        doubt: why its policy may not be worth an export; completions are to be read first then.
+        doubt: whether its policy may not be worth an export; completions are to be read first then.
     """
     commands, export = [], []
     saved = saver_of(trainer)
     if saved is not None and saved.run.target("last") is not None and can_be_exported(module, saved.config):
-        why = f"   # {doubt}: {ENTRY}" if doubt else ""
-        export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}{why}"]
+        export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}"]
     folder, recorded = board_folder(trainer), recorded_folder(trainer)
     if doubt and recorded is not None and hasattr(module, "rollout_step"):
         commands.append(f"lit-rl show {quoted(recorded)}")
     if folder is not None or (doubt and recorded is not None):
         commands.append(f"lit-rl report {quoted(folder or recorded or Path())}")
-    commands = [*commands, *export] if doubt else [*export, *commands]
+    commands = [*commands, ENTRY, *export] if doubt else [*export, *commands]
     return [("next" if i == 0 else "", command) for i, command in enumerate(commands)]
 
 

@@ -71,9 +71,11 @@ class Screen(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Say what is trained, and start."""
-        rollouts = hasattr(pl_module, "rollout_step")
+        rollouts, before = hasattr(pl_module, "rollout_step"), self.view
         self.view = RunView(pl_module.progress, "rollout" if rollouts else "update")
         self.view.begin(_count(trainer, pl_module), _total(trainer, pl_module))
+        if before.word == "batch" and before.progress is pl_module.progress and not self.view.done:
+            self.view.validations = before.validations[-1:]  # of this policy, before it was trained
         if self._earlier is not None:
             self.view.resume(self._earlier)
         self._start(trainer, head_of(trainer, pl_module))

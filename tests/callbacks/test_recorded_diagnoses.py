@@ -268,10 +268,11 @@ def test_the_summary_of_a_run_that_earned_nothing_names_the_diagnosis_before_the
     Cli(["fit", "--config", "run.yaml"])
     last = capsys.readouterr().out.partition("\ndone ")[2].splitlines()
     commands = [line.split("   ", 1)[1].strip() for line in last if "lit-rl " in line and "diagnosis" not in line]
-    assert commands[-3:] == [
+    assert commands[-4:] == [
         "lit-rl show logs/version_0",
         "lit-rl report logs/version_0",
-        "lit-rl export ckpt ckpt/model   # flat_reward: lit-rl docs monitoring#when-it-does-not-learn",
+        "lit-rl docs monitoring#when-it-does-not-learn",
+        "lit-rl export ckpt ckpt/model",
     ]
     (flat,) = [line for line in last if line.startswith("diagnosis")]
     assert "lit-rl docs monitoring#flat_reward" in flat
