@@ -103,6 +103,8 @@ class Checkpointing(Checkpoint):
             self.run.tidy()
         if newest is None:
             if trainer.is_global_zero:
+                if "log_version" in self.run.notes():
+                    rank_zero_info(f"{self.run.path} has no checkpoint of an earlier start, so training begins anew")
                 self._same_log_version(trainer, go_on=False)
             return ckpt_path
         if not self.resume:

@@ -50,7 +50,9 @@ def take_of_folder(name: str, folder: Path) -> Path:
     run = RunFolder(folder)
     found = run.target(name)
     if found is None:
-        raise FileNotFoundError(missing(name, run))
+        kept = [_kept(path) for path in run.checkpoints()[-1:]]
+        monitor = (kept[0]["monitor"] or "none") if kept and "monitor" in kept[0] else None
+        raise FileNotFoundError(missing(name, run, monitor))
     return found
 
 

@@ -26,8 +26,10 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments and arguments[0] in LIGHT:
         light(arguments[0], arguments[1:])
         return
-    from lit_rl.cli import main as run
-
+    try:
+        from lit_rl.cli import main as run
+    except KeyboardInterrupt:
+        fail("interrupted before anything began", status=130)
     run(arguments)
 
 
@@ -45,7 +47,7 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:
-        fail(explain(str(error)), status=2)
+        fail(explain(str(error), verb=verb), status=2)
     except BrokenPipeError:  # `lit-rl show RUN | head`: who read has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:

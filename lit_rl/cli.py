@@ -219,7 +219,8 @@ def main(args: Sequence[str] | None = None) -> None:
             fail(_INTERRUPTED, status=INTERRUPT_STATUS)
         raise
     except ArgumentError as error:
-        fail(explain(str(error), files=files_of(arguments)), status=2)
+        name = arguments[0] if verb is not None else ""
+        fail(explain(str(error), files=files_of(arguments), verb=name), status=2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

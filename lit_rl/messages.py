@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
 _LONGEST_LINE = 400
 
-_KEY = re.compile(r'Parser key "(?P<key>[^"]*)":$')
+_KEY = re.compile(r'(?:Type .* expects a function or a callable class: )?Parser key "(?P<key>[^"]*)":$')
 _CLASS = re.compile(r"Problem with given class_path '(?P<path>[^']*)':$")
 _SAYS_NOTHING = re.compile(
     r"usage:|Given value|Does not validate against any of the|Subtypes:|Errors:|Subclass types expect one of:"
@@ -65,21 +65,24 @@ def shorten(message: str) -> str:
     return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
 
 
-def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] = ()) -> str:
+def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] = (), verb: str = "") -> str:
     """A parser's message as one line: the key, what is wrong with it, and what may have been meant.
 
     Args:
         message: of jsonargparse, which lists every type that it tried.
         known_keys: dotted keys that the parser knows, for suggestions.
         files: configurations that were read; the one that holds the mistake is named.
+        verb: whose arguments these are, if it is one without configurations.
     """
+    if verb and (missing := re.search("the following arguments are required: (.*)", message)):
+        return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
     causes = causes_of(message)
     if not causes:
         return message
     told = [(cause, _tell(cause, tuple(known_keys))) for cause in causes]
     cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
     if cause.text.startswith(_NO_CLASS):
-        line = _neither_name_nor_class(cause, causes) or line
+        line = _neither_name_nor_class(cause, causes) or _no_number(cause, causes, message) or line
     if line is None or "there is no module" in line:
         line = _failed_import(cause, message) or line or _expected(cause, causes, message)
     return _file_of(cause, files) + line
@@ -199,6 +202,13 @@ def _neither_name_nor_class(cause: Cause, causes: Sequence[Cause]) -> str | None
     return f"{'.'.join(cause.keys)}: expected one of {names[1]} or a class ({classes}), got {value}"
 
 
+def _no_number(cause: Cause, causes: Sequence[Cause], message: str) -> str | None:
+    """``model.optimizer.lr: expected float, got x``, where a class would be possible too."""
+    same = [other.text for other in causes if other.keys == cause.keys]
+    is_number = any(re.fullmatch(r"Expected a <class '(?:int|float|bool)'>", text) for text in same)
+    return _expected(cause, causes, message) if is_number else None
+
+
 def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     """``model.rank: expected int, got x``: the types that were tried, put together."""
     same = [other.text for other in causes if other.keys == cause.keys]
@@ -206,7 +216,10 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     for text in same:
         for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
             kinds.append(kind[0] or f"one of {kind[1]}")
-    got = re.search(r"Got value: (.+)", "\n".join(same)) or re.findall(r"Given value: (.+)", message)[:1]
+    got = (
+        re.search(r"Got value: (.+)", "\n".join(same))
+        or re.findall(r"Given value: (.+?)(?:\. Got value: .*)?$", message, re.MULTILINE)[:1]
+    )
     value = got[1] if isinstance(got, re.Match) else got[0] if got else None
     where = ".".join(cause.keys)
     start = f"{where}: " if where else ""

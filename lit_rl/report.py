@@ -10,6 +10,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from lit_rl.run_files import (
+    CONFIG_FILE,
     METRICS_FILE,
     differences,
     read_diagnoses,
@@ -50,6 +51,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
+    require_files(html=parsed.html, picture=parsed.picture)
     curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
     chosen = choose(curves, DEFAULT_METRICS if parsed.metrics is None else names_in(parsed.metrics))
     if parsed.metrics is None:
@@ -66,6 +68,17 @@ def report(arguments: Sequence[str]) -> None:
         runs = read_runs(parsed.runs, read_events, parsed.rollouts)
         write_page(runs, parsed.html, None if parsed.metrics is None else names_in(parsed.metrics))
         print(f"page: {parsed.html}")
+
+
+def require_files(html: str | None, picture: str | None) -> None:
+    """Check, before anything is read, that what is written to are no folders.
+
+    Raises:
+        ValueError: one is.
+    """
+    for option, file, name in (("html", html, "report.html"), ("picture", picture, "report.png")):
+        if file is not None and Path(file).is_dir():
+            raise ValueError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
 
 
 def folders_of(run: str | Path) -> list[Path]:
@@ -147,12 +160,15 @@ def differing(runs: Sequence[str]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
     folders = list(dict.fromkeys(folder.resolve() for run in runs for folder in recorded_folders(run)))
     labels = short_names(folders) if folders else []
-    found = differences({label: read_settings(folder) for label, folder in zip(labels, folders, strict=True)})
+    settings = {label: read_settings(folder) for label, folder in zip(labels, folders, strict=True)}
+    found, without = differences(settings), [label for label, of_run in settings.items() if not of_run]
     width = max((len(one.name) for one in found), default=0)
     yield from ["what differs:"] if found else []
     for one in found:
         values = "; ".join(f"{value} in {', '.join(names)}" for value, names in one.runs.items())
         yield f"  {one.name:{width}}  {values}"
+    if without and len(settings) > 1:
+        yield f"settings not compared, since no {CONFIG_FILE} can be read beside the numbers: {', '.join(without)}"
 
 
 def diagnosed(runs: Sequence[str]) -> Iterator[str]:

@@ -166,11 +166,15 @@ def test_values_are_one_short_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", [None, "[", "a: !!python/object:os.system x", "\udcff", "a: 2026-13-45", "hello", "&a [*a]", "[" * 3000]
 )
-def test_a_run_whose_settings_cannot_be_read_is_not_compared(tmp_path: Path, text: str | None) -> None:
+def test_a_run_whose_settings_cannot_be_read_is_not_compared(
+    tmp_path: Path, text: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     folders = [run(tmp_path / name, config(i)) for i, name in enumerate("ab")]
     file = folders[1] / "config.yaml"
     file.unlink() if text is None else file.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert differences({folder.name: read_settings(folder) for folder in folders}) == []
+    report([str(folder) for folder in folders])
+    assert capsys.readouterr().out.splitlines()[-1].endswith("no config.yaml can be read beside the numbers: b")
 
 
 def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,10 @@ from lit_rl.run_files.frames import TornFile, append_frame, read_frames
 from lit_rl.run_files.lines import append_line, read_lines
 from lit_rl.run_files.recorded import RecordedRollout, RecordedRow, read_rollouts
 from lit_rl.run_files.resuming import cut_after
-from lit_rl.run_files.settings import Difference, differences, read_settings, without_seeds
+from lit_rl.run_files.settings import CONFIG_FILE, Difference, differences, read_settings, without_seeds
 
 __all__ = [
+    "CONFIG_FILE",
     "METRICS_FILE",
     "ROLLOUTS_FILE",
     "Difference",
