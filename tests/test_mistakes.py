@@ -105,6 +105,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a callback": ("--trainer.callbacks '[lit_rl.callbacks.Checkpoint]'", ("did you mean Checkpointing?",)),
     "a sandbox": ("--model.sandbox lit_rl.execution.Sandboxx", ("no Sandboxx; did you mean Sandbox",)),
     "an optimizer": ("--model.optimizer torch.optim.AdamX", ("torch.optim has no AdamX", "Adam")),
+    "a word for a number of an optimizer": (
+        "--model.optimizer torch.optim.Adam --model.optimizer.lr abc",
+        ("model.optimizer.lr: expected float", "got abc"),
+    ),
     "a schedule": ("--model.lr_scheduler torch.optim.lr_scheduler.LinearLRR", ("did you mean LinearLR",)),
     "a module that is not there": ("--model.rewards '[nomodule.Thing]'", ("there is no module nomodule",)),
     "a class that is not in its file": (
@@ -180,7 +184,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a report of nothing": ("report .", ("no TensorBoard event files below .",)),
     "a mistyped option of report": ("report . --pictures x.png", ("pictures is unknown", "--help")),
     "an export of nothing": ("export nothing out", ("no checkpoint at", "nothing: give a .ckpt")),
-    "an export without arguments": ("export", ("missing: checkpoint, folder",)),
+    "an export without arguments": ("export", ("missing: checkpoint, folder", "lit-rl export --help")),
+    "a report without a run": ("report", ("missing: runs", "lit-rl report --help")),
+    "a page that is a folder": ("report . --html .", ("--html . is a folder", "such as report.html")),
+    "a picture that is a folder": ("report . --picture .", ("--picture . is a folder", "such as report.png")),
     "an unknown task to check": ("check-data --data NoSuchTask", ("no class NoSuchTask",)),
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),

@@ -212,6 +212,11 @@ def test_a_checkpoint_that_is_not_there_is_one_line(
     assert (
         "no best checkpoint: the Checkpointing of " in error and "has no monitor; set Checkpointing's monitor" in error
     )
+    whole = torch.load(tmp_path / "run" / "last.ckpt", weights_only=True)
+    (tmp_path / "plain").mkdir()
+    torch.save(whole | {"monitor": None}, tmp_path / "plain" / "rollout_000004.ckpt")
+    error = error_of(capsys, "export", "plain", "out", "--ckpt_path", "best")
+    assert f"no best checkpoint: the Checkpointing of {tmp_path / 'plain'} has no monitor" in error
     config["trainer"]["callbacks"][1]["init_args"]["folder"] = str(tmp_path / "new")
     for verb in ("fit", "validate"):
         error = error_of(capsys, verb, "--config", write(config), "--ckpt_path", "best")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lit_rl.cli import main
 from lit_rl.report import folders_of
+from lit_rl.run_files.curves import recorded_curves
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"
 SAVED = """
@@ -67,9 +69,13 @@ def test_a_validation_before_training_is_told_once_and_changes_nothing(
     fit(2, "--run_dir", "plain")
     assert "\nsampled" not in capsys.readouterr().out.partition("rollout 1/")[0]
     fit(2, "--run_dir", "first", "--validate_first", "true")
-    before, _, _ = capsys.readouterr().out.partition("rollout 1/")
+    before, _, after = capsys.readouterr().out.partition("rollout 1/")
     assert "\nsampled   reward " in before
     (folder,) = folders_of("first")
+    curve = recorded_curves(folder)["val/sampled/reward/mean"]
+    (summary,) = [line for line in after.partition("\ndone ")[2].splitlines() if line.startswith("sampled reward")]
+    assert [count for count, _ in curve] == [0, 2]
+    assert re.findall(r"\d\.\d{3}", summary)[:2] == [f"{value:.3f}" for _, value in curve]
     events = EventAccumulator(str(folder))
     events.Reload()
     assert [event.step for event in events.Scalars("val/sampled/reward/mean")] == [0, 2]
@@ -77,3 +83,15 @@ def test_a_validation_before_training_is_told_once_and_changes_nothing(
     assert weights[0] and all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
     fit(4, "--run_dir", "first", "--validate_first", "true")
     assert "\nsampled   reward " not in capsys.readouterr().out.partition("rollout 3/")[0]
+    assert [count for count, _ in recorded_curves(folder)["val/sampled/reward/mean"]] == [0, 2, 4]
+
+
+def test_a_run_that_saved_nothing_says_that_it_begins_anew(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    said = f"{here / 'mine'} has no checkpoint of an earlier start, so training begins anew"
+    fit(2, "--run_dir", "mine")
+    assert said not in caplog.messages
+    for file in Path("mine").glob("*.ckpt"):  # as if it had been killed before
+        file.unlink()
+    fit(2, "--run_dir", "mine")
+    assert said in caplog.messages
