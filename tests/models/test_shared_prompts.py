@@ -235,7 +235,7 @@ def test_no_rows_are_no_pieces() -> None:
 
 
 def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> None:
-    """With several threads too: each start of a run gives the same weights, to the last bit."""
+    """Item 71: with several threads too, each start of a run gives the same weights, to the last bit."""
     generator = torch.Generator().manual_seed(0)
     prompts = torch.randn(4, 8, 64, 32, generator=generator, requires_grad=True)
     prompt_of_row, upstream = torch.arange(64) % 4, torch.randn(64, 8, 64, 32, generator=generator)
