@@ -97,11 +97,11 @@ def find(wanted: str) -> str:
         return below[called[0]].text
     if called:
         return _listed(f"Sections called {wanted}:", called, below)
-    having = [other for other, one in below.items() if wanted.lower() in one.own.lower()]
+    is_word = "#" not in wanted
+    having = [other for other, one in below.items() if is_word and wanted.lower() in one.own.lower()]
     if not having:
-        raise ValueError(
-            f"no page or section is called {wanted}, and none has these words: {_advice(name, known, below)}"
-        )
+        nor = ", and none has these words" if is_word else ""
+        raise ValueError(f"no page or section is called {wanted}{nor}: {_advice(name, known, below)}")
     return _listed(f"Sections with {wanted}:", having, below)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +18,8 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM
 from lit_rl.modules import RolloutModule
+
+ROOT = Path(__file__).parents[1]
 
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -29,6 +34,32 @@ def real_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("real data sets are not here: set LIT_RL_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel alone has it: the folder to put on the path."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", folder, ROOT]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[-2000:]
+    (file,) = folder.glob("lit_rl-*.whl")
+    zipfile.ZipFile(file).extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture
+def from_wheel(wheel: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+    """Runs code with the wheel and the standard library alone, in an empty folder; returns the lines it prints."""
+
+    def run(code: str) -> list[str]:
+        command = [sys.executable, "-P", "-S", "-c", code]
+        env = {"PYTHONPATH": str(wheel)}
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    return run
 
 
 @pytest.fixture(scope="session")

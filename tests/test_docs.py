@@ -36,6 +36,7 @@ import lit_rl.cli
 import lit_rl.diagnosis.base
 import lit_rl.functional
 from lit_rl import CausalLM
+from lit_rl.shipped_docs import anchor_of, sections
 from lit_rl.verbs import AROUND_A_RUN, RUNS
 
 ROOT = Path(__file__).parents[1]
@@ -294,13 +295,8 @@ def settings(given: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def anchors(page: str) -> set[str]:
-    """What links to headings of a page end with, as Python-Markdown makes it."""
-    text = re.sub(r"^```.*?^```", "", TEXTS[page], flags=re.MULTILINE | re.DOTALL)
-    found: set[str] = set()
-    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
-        plain = re.sub(r"[^\w\s-]", "", heading).strip().lower()
-        found.add(re.sub(r"[-\s]+", "-", plain))
-    return found
+    """What links to headings of a page end with."""
+    return {anchor_of(one.title) for one in sections(TEXTS[page])}
 
 
 PROSE = {page: re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL) for page, text in TEXTS.items()}

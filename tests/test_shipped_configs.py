@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,20 +84,7 @@ def test_what_needs_no_training_loads_no_torch(arguments: list[str]) -> None:
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_wheel_alone_finds_its_configurations(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", tmp_path, ROOT]
-    built = subprocess.run(command, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr[-2000:]
-    (wheel,) = tmp_path.glob("lit_rl-*.whl")
-    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    code = "from lit_rl.shipped_configs import files\nprint(*files().values(), sep='\\n')"
-    run = subprocess.run(
-        [sys.executable, "-P", "-S", "-c", code],
-        env={"PYTHONPATH": str(tmp_path / "site")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = {Path(line).relative_to(tmp_path / "site" / "lit_rl").as_posix() for line in run.stdout.splitlines()}
+def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:
+    printed = from_wheel("from lit_rl.shipped_configs import files\nprint(*files().values(), sep='\\n')")
+    found = {Path(line).relative_to(wheel / "lit_rl").as_posix() for line in printed}
     assert {"configs/basics_grpo.yaml", "configs/strategy/fsdp2.yaml", "configs/slurm/fit.sbatch"} <= found
