@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lit_rl.messages import suggestion
+from lit_rl.signatures import arguments_of
 
 _FLAGS = ("--config", "-c")
 _SECTIONS = (
@@ -113,8 +112,7 @@ def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) ->
     Raises:
         ValueError: one of them is a list or a text; the message names it and its keys.
     """
-    module, _, name = class_path.rpartition(".")
-    parameters = inspect.signature(getattr(import_module(module), name)).parameters
+    parameters = arguments_of(class_path)
     for key, value in arguments.items():
         default = parameters[key].default if key in parameters else None
         if is_dataclass(default) and isinstance(value, list | str | int | float):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from jsonargparse import ArgumentParser
 
-import lit_rl.models
-import lit_rl.modules
 from lit_rl import __version__
 from lit_rl.callbacks.named_checkpoint import described, take_of_folder
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.model_folders import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
+from lit_rl.signatures import arguments_of
 from lit_rl.training.dtypes import torch_dtype
 
 _USE = {
@@ -38,6 +35,9 @@ ids = tokenizer("def add(a, b):", return_tensors="pt")
 print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
 """,
 }
+
+_HOMES = ("lit_rl.modules", "lit_rl.models")
+"""Where the classes are that a configuration of a policy calls by their short names."""
 
 _SHOWN = ("policy", "sampling", "validation_sampling", "objective", "rewards", "optimizer")
 
@@ -122,19 +122,11 @@ def _laid_over(under: Any, over: Any) -> Any:
 
 
 def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments that another class takes too, as in ``fit``; all of them if the class is not found by its name."""
-    module, _, name = class_path.rpartition(".")
-    try:
-        places = [import_module(module)] if module else [lit_rl.modules, lit_rl.models]
-    except ImportError:
-        return arguments
-    found = next((getattr(place, name) for place in places if hasattr(place, name)), None)
-    if found is None:
-        return arguments
-    known = signature(found).parameters.values()
-    if any(one.kind is one.VAR_KEYWORD for one in known):
-        return arguments
-    return {name: value for name, value in arguments.items() if name in {one.name for one in known}}
+    """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
+    paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
+    known = next(filter(None, map(arguments_of, paths)), {})
+    takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
+    return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
 
 
 def policy_of(config: Mapping[str, Any]) -> CausalLM:

@@ -10,7 +10,9 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
+
+from lit_rl.signatures import arguments_of
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
 _LONGEST_LINE = 400
@@ -72,7 +74,7 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
         message: of jsonargparse, which lists every type that it tried.
         known_keys: dotted keys that the parser knows, for suggestions.
         files: configurations that were read; the one that holds the mistake is named.
-        verb: whose arguments these are, if it is one without configurations.
+        verb: whose arguments these are, if it is one of those around a run.
     """
     if verb and (missing := re.search("the following arguments are required: (.*)", message)):
         return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
@@ -180,9 +182,9 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
     owner = inner[1] if inner else cause.class_path
     if owner is not None:
-        known = _arguments_of(owner)
+        known = arguments_of(owner)
         group, _, inside = name.partition(".")
-        of_group = getattr(known.get(group), "__dataclass_fields__", {})
+        of_group = getattr(known[group].default, "__dataclass_fields__", {}) if group in known else {}
         meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
         takers = _algorithms_with(group) if where == "model" and "did you mean" not in meant else ""
         return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{takers}{meant}"
@@ -244,22 +246,12 @@ def _file_of(cause: Cause, files: Sequence[str]) -> str:
     return f"{holding[0]}: " if len(holding) == 1 else ""
 
 
-def _arguments_of(class_path: str) -> dict[str, Any]:
-    """Arguments of a class with their defaults; none where it cannot say."""
-    module, _, name = class_path.rpartition(".")
-    try:
-        parameters = inspect.signature(getattr(import_module(module), name)).parameters
-    except (ImportError, AttributeError, ValueError, TypeError):
-        return {}
-    return {name: parameter.default for name, parameter in parameters.items()}
-
-
 def _algorithms_with(argument: str) -> str:
     """``; it is an argument of PPO and REINFORCE`` where other algorithms have it."""
     home = import_module("lit_rl.modules")
     bases = {base for name in home.__all__ for base in getattr(home, name).__mro__[1:]}
     own = [name for name in home.__all__ if getattr(home, name) not in bases]
-    takers = [name for name in own if argument in _arguments_of(f"{home.__name__}.{name}")]
+    takers = [name for name in own if argument in arguments_of(f"{home.__name__}.{name}")]
     return f"; it is an argument of {' and '.join(takers)}" if takers else ""
 
 

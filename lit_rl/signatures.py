@@ -8,6 +8,8 @@ has their defaults: ``help``, notebooks, and the command line.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 _HANDED_ON = inspect.Parameter.VAR_KEYWORD
@@ -33,3 +35,16 @@ def show_all_arguments(cls: type) -> None:
         parameters.remove(handed_on)
         parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inherited]
     cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+
+
+def arguments_of(class_path: str) -> Mapping[str, inspect.Parameter]:
+    """What the constructor of a class takes, by name; nothing where there is no such class or it cannot tell.
+
+    Args:
+        class_path: module and name, such as ``lit_rl.modules.GRPO``.
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        return inspect.signature(getattr(import_module(module), name)).parameters
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return {}
