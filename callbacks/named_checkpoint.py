@@ -50,9 +50,7 @@ def take_of_folder(name: str, folder: Path) -> Path:
     run = RunFolder(folder)
     found = run.target(name)
     if found is None:
-        kept = [_kept(path) for path in run.checkpoints()[-1:]]
-        monitor = (kept[0]["monitor"] or "none") if kept and "monitor" in kept[0] else None
-        raise FileNotFoundError(missing(name, run, monitor))
+        raise FileNotFoundError(missing(name, run, _monitor_of(run)))
     return found
 
 
@@ -92,6 +90,13 @@ def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
         f"no {name} checkpoint: {why}; set Checkpointing's monitor, such as val/greedy/pass@1, and train until a "
         f"validation, or take the last ({there[-1].name})"
     )
+
+
+def _monitor_of(run: RunFolder) -> str | None:
+    """What says which checkpoint of a run is the best, ``none`` for nothing; ``None`` if no checkpoint tells."""
+    there = run.checkpoints()
+    kept = _kept(there[-1]) if there else {}
+    return (kept["monitor"] or "none") if "monitor" in kept else None
 
 
 def _kept(path: Path) -> dict[str, Any]:

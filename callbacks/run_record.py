@@ -80,7 +80,7 @@ class RunRecord(pl.Callback):
         self.path: Path | None = None
         """Where it writes; known from the start of training on, on the first rank."""
         self._bytes = 0
-        self._before: tuple[int, dict[str, float]] = (0, {})
+        self._before: tuple[pl.LightningModule | None, dict[str, float]] = (None, {})
         """The module that was validated outside of training, and what was measured of it."""
 
     # -- where ---------------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ class RunRecord(pl.Callback):
         )
         self._take_over(trainer)
         module, measured = self._before
-        if not count and module == id(pl_module):
+        if not count and module is pl_module:
             self._write(trainer, pl_module, measured)
-        self._before = (0, {})
+        self._before = (None, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class RunRecord(pl.Callback):
         """Write what a validation logged; what was measured just before training is written when that begins."""
         if trainer.state.fn == "validate":
             measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
-            self._before = (id(pl_module), measured)
+            self._before = (pl_module, measured)
         elif not trainer.sanity_checking:
             logged = trainer.logged_metrics
             self._write(trainer, pl_module, {k: v for k, v in logged.items() if k.startswith("val")})

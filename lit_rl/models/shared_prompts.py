@@ -55,8 +55,8 @@ class _Read(DynamicLayer):  # type: ignore[misc]
 def of_each_row(of_prompts: Tensor, prompt_of_row: Tensor) -> Tensor:
     """[N, ...] what belongs to the prompt of each row, from [K, ...]; several rows add to one prompt's gradient.
 
-    Each device adds in the same order every time by another operation: on CPUs, threads add what was indexed in the
-    order in which they get to it; on GPUs, that holds for ``index_select``.
+    The gradient is added in the same order in every run, for which each device needs an operation of its own: the docs
+    of ``torch.use_deterministic_algorithms`` list indexing as nondeterministic on CPUs, ``index_select`` on GPUs.
     """
     return of_prompts.index_select(0, prompt_of_row) if of_prompts.device.type == "cpu" else of_prompts[prompt_of_row]
 
