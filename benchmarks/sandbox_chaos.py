@@ -1,8 +1,8 @@
-"""Judges, zygotes and programs are killed at random: no verdict is wrong, hardly any is missing, nothing is left over.
+"""Judges, zygotes and programs are killed at random: no verdict is wrong, none is missing, nothing is left over.
 
 ``python benchmarks/sandbox_chaos.py [--programs 20000] [--workers 4] [--tier T] [--seed S]``. Programs whose verdict is
-known are judged while one process of the sandbox after the other gets SIGKILL. Exits with 1 if a verdict was wrong,
-more than one in a thousand became an infrastructure failure, or a process, folder, descriptor or control group is left.
+known are judged while one process of the sandbox after the other gets SIGKILL. Exits with 1 if a verdict was wrong (an
+infrastructure failure is), or a process, folder, descriptor or control group is left.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
 
-MOST_FAILURES = 0.001
 KINDS = ("judge", "zygote", "program")
 PRINTS = StdioTests((("3\n", "6"), ("4\n", "8")), timeout_seconds=2.0)
 CALLS = CallTests((((1,), 2), ((2,), 3)), "f", 2.0)
@@ -127,7 +126,6 @@ def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean
     """Run it; returns the faults found, one line each."""
     stream = random.Random(seed)
     wrong: collections.Counter[str] = collections.Counter()
-    failures: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         before = what_is_left(folder)
@@ -140,12 +138,10 @@ def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean
             while judged < num_programs:
                 batch = [stream.choice(KNOWN) for _ in range(min(500, num_programs - judged))]
                 SUPERVISORS.update(map(str, processes_below(os.getpid())["judge"]))
-                outcomes = sandbox.judge_many([item[:2] for item in batch], deadline_seconds=600.0)
+                outcomes = sandbox.judge_many([item[:2] for item in batch])
                 judged += len(batch)
                 for (program, check, expected), outcome in zip(batch, outcomes, strict=True):
-                    if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-                        failures[outcome.stderr[-200:]] += 1
-                    elif outcome.verdict is not expected:
+                    if outcome.verdict is not expected:
                         kind = "graded" if check is GRADED else type(check).__name__
                         said = (
                             f"{outcome.exception_type} {outcome.exception_message[-200:]!r} {outcome.stderr[-200:]!r}"
@@ -157,13 +153,9 @@ def chaos(num_programs: int, num_workers: int, tier: int | None, seed: int, mean
         left = what_is_left(folder)
     print(f"tier {tier}, {num_workers} workers, seed {seed}: {num_programs} programs in {seconds:.0f} s")
     print(f"killed: {dict(sorted(killer.killed.items()))}")
-    print(f"wrong verdicts: {wrong.total()}, infrastructure failures: {failures.total()}")
-    for text, number in failures.items():
-        print(f"  {number} x {text}")
+    print(f"wrong verdicts: {wrong.total()}")
     print(f"left: { {key: value for key, value in left.items() if value != before[key]} or 'nothing' }")
     faults = [f"{number} x {text}" for text, number in wrong.items()]
-    if failures.total() > max(1, MOST_FAILURES * num_programs):
-        faults.append(f"{failures.total()} infrastructure failures, at most {MOST_FAILURES:.1%} may be")
     faults += [f"{key}: {before[key]} before, {left[key]} after" for key in before if left[key] != before[key]]
     return faults
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from lit_rl.data_check.checked import Checked
 from lit_rl.data_check.names import names_apart
+from lit_rl.data_check.tautologies import idle_asserts
 from lit_rl.execution.outcome import Outcome, Verdict
 
 _MISSING_MODULE = re.compile(r"No module named '(\w+)")
@@ -71,6 +72,15 @@ def causes_of(checked: Checked) -> list[Cause]:
     if checked.public is not None and not checked.public.passed and not apart:
         under_public = _cause(checked.public, checked)
         found.append(Cause(f"under the public check, {under_public.kind}", under_public.advice, under_public.detail))
+    idle = idle_asserts(checked.problem)
+    if idle:
+        found.append(
+            Cause(
+                "an assert of the tests cannot fail",
+                "correct these asserts: a tuple with a message is always true, and f(x) == f(x) compares nothing",
+                idle[0],
+            )
+        )
     if checked.cut_by is not None:
         found.append(
             Cause(

@@ -5,7 +5,14 @@ A rule of your own is one class in one file, see :class:`Rule`.
 
 from lit_rl.diagnosis.base import Diagnosis, Rule, ShareRule
 from lit_rl.diagnosis.first_ratio import FirstRatio
-from lit_rl.diagnosis.program_rules import FormatFalling, Infrastructure, StopStringCuts, TimedOut, Truncated
+from lit_rl.diagnosis.program_rules import (
+    BrokenTests,
+    FormatFalling,
+    Infrastructure,
+    StopStringCuts,
+    TimedOut,
+    Truncated,
+)
 from lit_rl.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
 from lit_rl.diagnosis.so_far import RunSoFar
 from lit_rl.diagnosis.update_rules import (
@@ -28,6 +35,7 @@ RULES: tuple[type[Rule], ...] = (
     StopStringCuts,
     TimedOut,
     Infrastructure,
+    BrokenTests,
     FirstRatio,
     StaleEngine,
     StillWeights,
@@ -42,6 +50,7 @@ RULES: tuple[type[Rule], ...] = (
 
 __all__ = [
     "RULES",
+    "BrokenTests",
     "Diagnosis",
     "EntropyCollapse",
     "ExplodingKL",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from lit_rl.bounds import require_share
+from lit_rl.bounds import require_at_least, require_share
 from lit_rl.diagnosis.base import Rule, ShareRule
 from lit_rl.diagnosis.so_far import RunSoFar
 from lit_rl.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
+from lit_rl.execution.outcome import Verdict
+from lit_rl.types import Judgement
 
 _SELDOM = 0.01
 _PROGRAMS = {
@@ -137,3 +139,53 @@ class Infrastructure(ShareRule):
 
     def __init__(self, at_most: float = 0.05) -> None:
         super().__init__(at_most)
+
+
+class BrokenTests(Rule):
+    """The tests of a problem fail at the same statement with the same error, whatever program is judged.
+
+    Args:
+        at_least: programs of a problem, by different sources, that were judged before this is said.
+    """
+
+    name = "broken_tests"
+
+    def __init__(self, at_least: int = 8) -> None:
+        require_at_least(2, at_least=at_least)
+        self.at_least = at_least
+        self._sources: dict[str, set[str]] = {}
+        self._errors: dict[str, set[tuple[str, str, str]]] = {}
+
+    def look(self, run: RunSoFar) -> str:
+        """Collect how the programs of each problem ended, and name problems that fail them all alike."""
+        for judgement in run.rollout.judgements:
+            self._note(judgement.problem.task_id, judgement)
+        names = [name for name, sources in self._sources.items() if len(sources) >= self.at_least and self._same(name)]
+        if not names:
+            return ""
+        kind, message, statement = next(iter(self._errors[names[0]]))
+        more = f" and {len(names) - 1} more problems" if names[1:] else ""
+        return (
+            f"no program ever passed {names[0]}{more}: {len(self._sources[names[0]])} programs ended with {kind}: "
+            f"{message[:100]} in its tests ({statement[:80]}), and its reference was never tried in this run; run "
+            f"{run.where.check_data}"
+        )
+
+    def reset(self) -> None:
+        """Forget the problems."""
+        self._sources.clear()
+        self._errors.clear()
+
+    def _note(self, name: str, judgement: Judgement) -> None:
+        outcome, program = judgement.outcome, judgement.program
+        if program is None or outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
+            return
+        self._sources.setdefault(name, set()).add(program.source)
+        statement = outcome.failed_case.call if outcome.failed_case else ""
+        is_error = outcome.verdict is Verdict.WRONG_ANSWER and outcome.exception_type not in (None, "AssertionError")
+        error = (str(outcome.exception_type), outcome.exception_message, statement) if is_error else ("", "", "")
+        self._errors.setdefault(name, set()).add(error)
+
+    def _same(self, name: str) -> bool:
+        errors = self._errors[name]
+        return len(errors) == 1 and next(iter(errors))[0] != ""

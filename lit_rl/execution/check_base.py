@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 
@@ -17,6 +17,10 @@ def wall_limit(cpu_seconds: float) -> float:
     return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
 
 
+class FaultyCheck(ValueError):
+    """A check that cannot judge any program; found before a program runs, and the same for every program."""
+
+
 class Check:
     """How a program is judged, as plain data, and how the check wants to be treated.
 
@@ -28,6 +32,19 @@ class Check:
     """
 
     judged_by: ClassVar[str] = ""
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Refuse a class that the process which judges could not import.
+
+        Raises:
+            ValueError: the class, or its judge, is defined in the script that runs.
+        """
+        if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
+            raise ValueError(
+                f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
+                "script that runs (__main__): move both to a module beside it"
+            )
+        return super().__new__(cls)
 
     @property
     def runs_program(self) -> bool:

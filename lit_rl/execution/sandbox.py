@@ -9,19 +9,18 @@ import os
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
-from lit_rl.execution.checks import Check
+from lit_rl.execution.checks import Check, Language, StdioTests
 from lit_rl.execution.confinement.packages import find_packages
 from lit_rl.execution.judging.supervisor import Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.shortages import need_descriptors, remedy
 from lit_rl.execution.spawning import TIERS, ZygoteSettings
-from lit_rl.execution.worker import SandboxError, Waiting, Worker, failure
+from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 _log = logging.getLogger(__name__)
@@ -30,13 +29,16 @@ _GRACE_SECONDS = 30.0
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
-_KILLED = (
-    "the program was killed from outside each time it ran, at last with no other beside it; if memory ran out, give "
-    "the job more, or the sandbox fewer workers"
-)
-# How often a program runs alone before its end, or its worker's, is taken for more than bad luck.
-_MOST_TRIES_ALONE = 3
+# How often a run may be lost, while known good programs pass beside it, before the program is the reason. Chance may
+# lose a few runs of a good program in a row, where something kills processes at random.
+_MOST_STRIKES = 5
+# Seconds between tries while a known good program fails too; after the last, the machine is at fault.
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 _MOST_STARTS = 5
+_GOOD_SECONDS = 10.0
+_GOOD_C = '#include <stdio.h>\nint main(void) { printf("good\\n"); }\n'
+# It takes half of the memory that a program may have: what a program is promised, the machine must have.
+_GOOD_PYTHON = "held = bytearray({num_bytes})\nheld[::4096] = bytes(len(held[::4096]))\nprint('good')\n"
 
 
 class Sandbox(ProgramRunner):
@@ -170,41 +172,27 @@ class Sandbox(ProgramRunner):
         """
         return self._enqueue([Waiting(program, check)])[0].future
 
-    def judge_many(self, programs: Iterable[tuple[str, Check]], deadline_seconds: float | None = None) -> list[Outcome]:
+    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
         """Judge all; one outcome each, in order.
 
-        Args:
-            programs: programs with their checks.
-            deadline_seconds: wall seconds after which what is left becomes ``infrastructure_failure``; by
-                default derived from the checks' own limits.
+        Raises:
+            SandboxError: if the sandbox cannot start, or this machine fails to run a known good program.
         """
         waiting = self._enqueue([Waiting(program, check) for program, check in programs])
-        if deadline_seconds is None:
-            total = sum(item.budget_seconds for item in waiting)
-            num_at_once = min(self._num_workers, os.cpu_count() or 1)  # more workers than cores take no less time
-            deadline_seconds = 2 * total / num_at_once + 2 * _GRACE_SECONDS
-        deadline = time.monotonic() + deadline_seconds
-        outcomes = []
-        for item in waiting:
-            try:
-                outcomes.append(item.future.result(max(0.0, deadline - time.monotonic())))
-            except TimeoutError:
-                item.future.cancel()
-                outcomes.append(failure(f"not judged within the batch's {deadline_seconds:.0f} seconds"))
-        return outcomes
+        return [item.future.result() for item in waiting]
 
     def __enter__(self) -> Self:
         return self.start()
 
     def close(self) -> None:
-        """End all workers; what was not judged yet becomes ``infrastructure_failure``."""
+        """End all workers; what was not judged yet gets a ``SandboxError``."""
         with self._starting, self._changed:
             self._closed = True
             left = list(self._waiting)
             self._waiting.clear()
             self._changed.notify_all()
         for item in left:
-            item.resolve(failure("the sandbox was closed"))
+            item.refuse("the sandbox was closed")
         for worker in self._workers:
             if worker is not None:
                 worker.hang_up()
@@ -260,7 +248,7 @@ class Sandbox(ProgramRunner):
                 taken = self._next_share()
                 if taken:
                     self._num_busy += 1
-                    self._is_exclusive = taken[0].exclusive
+                    self._is_exclusive = taken[0].is_alone
                     return taken
                 self._changed.wait()
             return []
@@ -270,13 +258,13 @@ class Sandbox(ProgramRunner):
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
         taken: list[Waiting] = []
         while self._waiting and len(taken) < share and not self._is_exclusive:
-            item = self._waiting[0]
-            if (item.alone and taken) or (item.exclusive and self._num_busy):
+            is_alone = self._waiting[0].is_alone
+            if is_alone and (taken or self._num_busy):
                 break
-            self._waiting.popleft()
+            item = self._waiting.popleft()
             if item.start():
                 taken.append(item)
-            if item.alone and taken:
+            if is_alone:
                 break
         return taken
 
@@ -292,33 +280,118 @@ class Sandbox(ProgramRunner):
         while items := self._take():
             items = [item for item in items if item.pack()]
             try:
-                self._judge_chunk(slot, items)
-            except (OSError, EOFError, SandboxError) as error:
-                self._replace(slot, items, error)
+                if items and items[0].is_alone:
+                    self._judge_alone(slot, items[0])
+                else:
+                    self._judge_chunk(slot, items)
             finally:
                 self._give_back()
-        worker = self._workers[slot] if slot < len(self._workers) else None
-        if worker is not None:
-            self._workers[slot] = None
-            worker.close()
+        self._drop(slot)
 
     def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
-        """Judge ``items``, removing each when its outcome is there."""
+        """Judge ``items``; what is lost is judged again, alone.
+
+        Where the worker is lost with several, only running each alone shows which of them is the reason.
+        """
+        lost: list[Waiting] = []
+        try:
+            for item, outcome in self._outcomes(slot, items):
+                items = items[1:]
+                if isinstance(outcome, str):
+                    lost.append(item)
+                    item.reason = outcome
+                else:
+                    item.resolve(outcome)
+        except (OSError, EOFError, SandboxError) as error:
+            _log.warning("a sandbox worker was lost (%s: %s); replacing it", type(error).__name__, error)
+            self._drop(slot)
+            lost += items
+        if lost:
+            self._put_back(lost)
+
+    def _judge_alone(self, slot: int, item: Waiting) -> None:
+        """Judge a program whose run was lost, on a fresh worker, after a known good one.
+
+        If the good one fails too, the machine is at fault, and the program is tried again after a pause. If the
+        program's run is lost several times and the good one passes each time, the program is the reason.
+        """
+        self._drop(slot)
+        good = Waiting(*_known_good(item.check, self._zygote.memory_bytes))
+        good.pack()
+        works = is_over_content = False
+        try:
+            _, said = next(self._outcomes(slot, [good]))
+            if isinstance(said, str) or not said.passed:
+                return self._blame_machine(item, said if isinstance(said, str) else f"{said.verdict}: {said.stderr}")
+            works = True
+            _, outcome = next(self._outcomes(slot, [item]))
+            if isinstance(outcome, Outcome):
+                return item.resolve(outcome)
+            item.reason = outcome
+        except (OSError, EOFError, SandboxError) as error:
+            worker = self._workers[slot]
+            self._drop(slot)
+            if not works:
+                return self._blame_machine(item, str(error))
+            is_over_content = worker is not None and worker.failed_over_content
+            item.reason = f"its worker was lost ({error})"
+        item.strikes += 1
+        if item.strikes < _MOST_STRIKES and not is_over_content:
+            return self._put_back([item])
+        message = f"lost {item.strikes} times while a known good program passed beside it: {item.reason}"
+        _log.warning("a program counts as failed, %s", message)
+        item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
+
+    def _outcomes(self, slot: int, items: Sequence[Waiting]) -> Iterator[tuple[Waiting, Outcome | str]]:
+        """Each program with its outcome, or with why its run was lost.
+
+        Raises:
+            OSError, EOFError, SandboxError: the worker is lost, or none can be started.
+        """
         worker = self._workers[slot]
         if worker is None:
             worker = self._workers[slot] = self._another_worker()
         worker.send([Task(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
-        while items:
-            for number, outcome in worker.receive(items[0].budget_seconds + _GRACE_SECONDS):
+        while expected < len(items):
+            for number, outcome in worker.receive(items[expected].budget_seconds + _GRACE_SECONDS):
                 if number != expected:
                     raise EOFError(f"the worker answered program {number} where {expected} was due")
                 expected += 1
-                item = items.pop(0)
-                if outcome is None:
-                    self._repeat(item)
-                else:
-                    item.resolve(outcome)
+                yield items[number], outcome
+
+    def _blame_machine(self, item: Waiting, said: str) -> None:
+        """Try a program again after a pause because a known good one failed too; in the end, give up."""
+        if item.faults == len(_PAUSES):
+            item.refuse(
+                f"this machine cannot run programs at present: a known good one failed {item.faults + 1} times in "
+                f"{sum(_PAUSES):.0f} seconds ({said.strip()[-300:]}); give the job more memory, or the sandbox fewer "
+                "workers, and resume"
+            )
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed, _PAUSES[item.faults])
+        item.faults += 1
+        self._put_back([item])
+
+    def _put_back(self, items: list[Waiting]) -> None:
+        """Have programs judged again, each alone and before all others."""
+        with self._changed:
+            for item in items:
+                item.is_alone = True
+            if not self._closed:
+                self._waiting.extendleft(reversed(items))
+                self._changed.notify_all()
+                return
+        for item in items:
+            item.refuse("the sandbox was closed")
+
+    def _drop(self, slot: int) -> None:
+        """End a worker; the next program starts another in its place."""
+        worker = self._workers[slot] if slot < len(self._workers) else None
+        if worker is not None:
+            self._workers[slot] = None
+            worker.close()
 
     def _another_worker(self) -> Worker:
         """Start a worker in place of a lost one; a failure to start says nothing about any program."""
@@ -333,43 +406,12 @@ class Sandbox(ProgramRunner):
                     break
         return Worker(self._settings)
 
-    def _repeat(self, item: Waiting) -> None:
-        """Put back a program that was killed from outside: to run with no other beside it, a few times at most."""
-        item.kills += 1
-        if item.kills > _MOST_TRIES_ALONE:
-            item.resolve(failure(_KILLED))
-            return
-        item.alone = item.exclusive = True
-        with self._changed:
-            self._waiting.appendleft(item)
 
-    def _replace(self, slot: int, items: list[Waiting], error: BaseException) -> None:
-        """Drop a lost worker, and put back its programs that have no outcome, to run alone from now on.
-
-        Only then is it certain which program was running when a worker is lost.
-        """
-        worker, self._workers[slot] = self._workers[slot], None
-        if worker is not None:
-            worker.close()
-        if self._closed:
-            for item in items:
-                item.resolve(failure("the sandbox was closed"))
-            return
-        _log.warning("a sandbox worker was lost (%s: %s); replacing it", type(error).__name__, error)
-        suspect = items[0]
-        suspect.losses += suspect.alone or len(items) == 1
-        if suspect.losses >= _MOST_TRIES_ALONE:
-            over_content = worker is not None and worker.failed_over_content
-            items.pop(0).resolve(
-                Outcome(Verdict.OUTPUT_LIMIT, stderr="what the program wrote takes too long to read")
-                if over_content
-                else failure(f"the worker was lost {suspect.losses} times with this program: {error}")
-            )
-        for item in items:
-            item.alone = True
-        with self._changed:
-            self._waiting.extendleft(reversed(items))
-            self._changed.notify_all()
+def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
+    """A program that every working machine runs, in the language of a check, and what it prints."""
+    language: Language = check.language if isinstance(check, StdioTests) else "python"
+    program = _GOOD_PYTHON.format(num_bytes=memory_bytes // 2) if language == "python" else _GOOD_C
+    return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)
 
 
 def _announce(line: str) -> None:

@@ -20,17 +20,18 @@ _START_SECONDS = 60.0
 
 
 class SandboxError(RuntimeError):
-    """The sandbox cannot start, or was closed. Never the fault of a program."""
+    """The sandbox cannot start, was closed, or runs on a machine that fails. Never the fault of a program."""
 
 
 class Waiting:
     """A submitted program, until its future is resolved.
 
-    ``alone`` says that it is given to a worker without others; ``exclusive`` that no other worker runs meanwhile.
+    ``strikes`` counts the times that its run was lost while a known good program passed beside it, ``faults`` those
+    in which that one failed too. After the first loss it runs alone, with no other program beside it.
     """
 
     __slots__ = (
-        "alone", "budget_seconds", "check", "exclusive", "future", "kills", "losses", "packed", "program", "started",
+        "budget_seconds", "check", "faults", "future", "is_alone", "packed", "program", "reason", "started", "strikes",
     )  # fmt: skip
 
     def __init__(self, program: str, check: Check) -> None:
@@ -39,9 +40,9 @@ class Waiting:
         self.budget_seconds = check.wall_budget_seconds
         self.packed = b""
         self.future: Future[Outcome] = Future()
-        self.started = False
-        self.losses = self.kills = 0
-        self.alone = self.exclusive = False
+        self.started = self.is_alone = False
+        self.strikes = self.faults = 0
+        self.reason = ""
 
     def start(self) -> bool:
         """Whether it is still wanted; from now on it cannot be cancelled."""
@@ -60,6 +61,11 @@ class Waiting:
         """Give the outcome to whoever waits for it."""
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
             self.future.set_result(outcome)
+
+    def refuse(self, message: str) -> None:
+        """Give an error instead: there is no outcome."""
+        with contextlib.suppress(Exception):
+            self.future.set_exception(SandboxError(message))
 
 
 class Worker:

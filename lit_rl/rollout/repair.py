@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import Formatter
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, Check
-from lit_rl.execution.judging.prepared_tests import FaultyTests, prepare_tests
+from lit_rl.execution.judging.prepared_tests import prepare_tests
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.rollout.feedback import describe, in_one_line
@@ -128,6 +129,6 @@ def _fault_of(check: Check) -> str:
     if isinstance(check, AssertTests):
         try:
             prepare_tests(check.test, check.entry_point)
-        except FaultyTests as fault:
+        except FaultyCheck as fault:
             return str(fault)
     return ""

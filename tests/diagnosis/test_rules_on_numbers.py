@@ -259,3 +259,30 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     run = RunSoFar(1)
     run.rollout = rows([outcome] * 2)
     assert said in str(common_end(run))
+
+
+def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named():
+    case = FailedCase(2, "x = int('one')", kind="assert")
+    broken = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=case)
+    said = [f"    return {number}" for number in range(12)]
+    (found,) = [
+        one for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 12, said=said)) if one.rule == "broken_tests"
+    ]
+    assert all(part in found.message for part in ("p/0", "int('one')", "ValueError", "reference", "check-data"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Outcome(P),
+        Outcome(W, exception_type="AssertionError", failed_case=FailedCase(2, "x = int('one')")),
+        Outcome(W, exception_type="ValueError", failed_case=FailedCase(1, "y = int('two')")),
+        Outcome(X, exception_type="ValueError"),
+    ],
+)
+def test_one_program_that_ends_in_another_way_clears_the_tests(other):
+    case = FailedCase(2, "x = int('one')", kind="assert")
+    broken = Outcome(W, exception_type="ValueError", failed_case=case)
+    said = [f"    return {number}" for number in range(12)]
+    rules = {one.rule for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 11 + [other], said=said))}
+    assert "broken_tests" not in rules

@@ -145,7 +145,11 @@ def test_a_check_that_the_worker_cannot_import_is_named_and_spoils_no_other(tmp_
         "from lit_rl.execution import Check, Sandbox, StdioTests\n"
         "@dataclass(frozen=True)\n"
         "class Here(Check):\n"
-        "    judged_by = 'script:judge'\n"
+        "    judged_by = 'no_such_module:judge'\n"
+        "Here.__module__ = 'no_such_module'\n"
+        "import sys, types\n"
+        "sys.modules['no_such_module'] = types.ModuleType('no_such_module')\n"
+        "sys.modules['no_such_module'].Here = Here\n"
         "with Sandbox(num_workers=1, tier=0) as sandbox:\n"
         "    good = StdioTests((('', '1'),))\n"
         "    for one in sandbox.judge_many([('print(1)', good), ('print(1)', Here()), ('print(1)', good)]):\n"
@@ -154,7 +158,7 @@ def test_a_check_that_the_worker_cannot_import_is_named_and_spoils_no_other(tmp_
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
     first, second, third = done.stdout.splitlines()
     assert first == third == "passed []"
-    assert second.startswith("infrastructure_failure") and "Here" in second
+    assert second.startswith("infrastructure_failure") and "no_such_module" in second
 
 
 CASES = (("", ""),)

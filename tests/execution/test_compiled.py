@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiled import CompilerFailed
 from lit_rl.execution.judging.compiling import Compiler
@@ -159,7 +160,7 @@ def test_a_missing_toolchain_is_our_fault(compiler, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         patched.setattr(compiling, "_PATH", str(tmp_path))
         compiling.toolchain.cache_clear()
-        with pytest.raises(CompilerFailed, match="install gcc"):
+        with pytest.raises(FaultyCheck, match="install gcc"):
             compiler.compile(SUM, "c")
     compiling.toolchain.cache_clear()
     assert compiler.compile(SUM, "c").verdict is None

@@ -60,7 +60,7 @@ FORGED = {
     ),
     "attributes_that_are_none": (
         raising("builtins:ValueError").replace('"line": None', '"line": None, "attributes": 5'),
-        "for x in (1, 2):\n    try:\n        f(x)\n    except ValueError:\n        pass\n    assert True\n",
+        "for x in (1, 2):\n    try:\n        f(x)\n    except ValueError:\n        pass\n    assert x < 3\n",
     ),
     "attributes_in_place_of_methods": (
         raising("builtins:ValueError").replace(

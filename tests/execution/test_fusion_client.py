@@ -15,6 +15,7 @@ from lit_rl.execution import (
     InventedWorlds,
     ProgramRunner,
     Sandbox,
+    SandboxError,
     SandboxFusionClient,
     StdioTests,
     Verdict,
@@ -79,10 +80,7 @@ RECORDED = [
     (finished("hello\nmore\n"), "wrong_answer"),
     (finished("hello\n", "Traceback\nValueError: x", 1), "exception"),
     (finished("", "Traceback\nMemoryError", 1), "out_of_memory"),
-    (finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1), "syntax_error"),
     (finished("hello\n", status="TimeLimitExceeded", code=None), "timed_out"),
-    ({"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1,
-      "stderr": "error: expected ';'"}}, "syntax_error"),
     ({"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}}, "timed_out"),
 ]  # fmt: skip
 
@@ -92,6 +90,18 @@ def test_recorded_answers(answer, verdict):
     with FusionServer([answer]) as server, client_of(server) as client:
         assert client.submit("print('hello')", HELLO).result(30).verdict == verdict
         assert len(server.requests) == 1
+
+
+def test_a_server_compiles_once_more_what_is_said_not_to_compile():
+    said = finished("", '  File "x", line 1\nSyntaxError: invalid syntax', 1)
+    for program, verdict in (("print('hello'", "syntax_error"), ("print('hello')", "exception")):
+        with FusionServer([said]) as server, client_of(server) as client:
+            assert client.submit(program, HELLO).result(30).verdict == verdict
+            assert len(server.requests) == 2
+    no_cpp = {"status": "Failed", "run_result": None, "compile_result": {"status": "Finished", "return_code": 1}}
+    with FusionServer([no_cpp]) as server, client_of(server) as client:
+        outcome = client.submit("int main() {", StdioTests((("", "hello"),), language="cpp")).result(30)
+        assert (outcome.verdict, len(server.requests)) == ("syntax_error", 1)
 
 
 FAILURES = [429, 500, 503, "hang up", b"<html>busy</html>", {"status": "SandboxError"},
@@ -105,8 +115,19 @@ def test_a_failure_of_the_server_is_tried_again_and_then_never_a_zero(failure):
     with FusionServer([failure]) as server, client_of(server) as client:
         assert client.submit("print('hello')", HELLO).result(30).passed
         assert len(server.requests) == 2
-    with FusionServer([failure] * 2) as server, client_of(server, num_tries=2) as client:
-        assert client.submit("print('hello')", HELLO).result(30).verdict is Verdict.INFRASTRUCTURE_FAILURE
+    with FusionServer([failure] * 4) as server, client_of(server, num_tries=2) as client:
+        with pytest.raises(SandboxError, match="known good"):
+            client.submit("print('hello')", HELLO).result(30)
+        assert len(server.requests) == 4
+
+
+def test_a_program_at_which_a_working_server_fails_each_time_has_failed():
+    def fails_at_one(request):
+        return 500 if "boom" in request["code"] else fusion_server.run_for_real(request)
+
+    with FusionServer(answer=fails_at_one) as server, client_of(server, num_tries=1) as client:
+        outcome = client.submit("print('boom')", HELLO).result(30)
+    assert (outcome.verdict, "known good" in outcome.stderr) == (Verdict.EXCEPTION, True)
 
 
 def test_a_program_cannot_mask_its_row_by_what_it_prints():
@@ -127,12 +148,15 @@ def test_what_a_server_returns_is_fit_for_a_log():
     assert (outcome.stdout, outcome.stderr) == ("\ufffd[2Jone\n", "\ufffdtwo\ufffd")
 
 
-def test_no_server_is_an_infrastructure_failure():
-    with SandboxFusionClient("http://127.0.0.1:9", num_tries=2) as client:
-        assert client.submit("x = 1", HELLO).result(30).verdict is Verdict.INFRASTRUCTURE_FAILURE
+def test_no_server_stops_the_run():
+    with (
+        SandboxFusionClient("http://127.0.0.1:9", num_tries=2) as client,
+        pytest.raises(SandboxError, match="known good"),
+    ):
+        client.submit("x = 1", HELLO).result(30)
 
 
-def test_a_server_that_does_not_answer_is_an_infrastructure_failure():
+def test_a_server_that_does_not_answer_stops_the_run():
     def slow(request):
         time.sleep(1.0)
         return finished("hello")
@@ -140,8 +164,9 @@ def test_a_server_that_does_not_answer_is_an_infrastructure_failure():
     with (
         FusionServer(answer=slow) as server,
         client_of(server, request_seconds=0.1, wall_factor=0.01, num_tries=1) as client,
+        pytest.raises(SandboxError, match="known good"),
     ):
-        assert client.submit("x", HELLO).result(30).verdict is Verdict.INFRASTRUCTURE_FAILURE
+        client.submit("x", HELLO).result(30)
 
 
 def test_no_more_requests_than_allowed_run_at_once_and_order_is_kept():
@@ -219,12 +244,11 @@ def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
                 client.submit(ADD, AssertTests(literal, **option))
 
 
-def test_an_answer_too_long_for_the_server_is_not_held_against_the_program():
+def test_a_check_whose_output_the_server_cannot_return_is_refused():
     """The server takes output over 150 kB for a time-out (seen on the real one)."""
-    with SandboxFusionClient("http://127.0.0.1:9", num_tries=1) as client:
-        (outcome,) = client.judge_many([("print('x' * 200_000)", StdioTests((("", "x" * 200_000),)))])
-    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
-    assert "200000 bytes" in outcome.stderr
+    check = StdioTests((("", "x" * 200_000),))
+    with SandboxFusionClient("http://127.0.0.1:9") as client, pytest.raises(ValueError, match="200000 bytes"):
+        client.submit("print('x' * 200_000)", check)
 
 
 @pytest.mark.skipif(not os.environ.get("SANDBOX_URL"), reason="no Sandbox Fusion server: set SANDBOX_URL")
@@ -240,6 +264,6 @@ def test_a_client_that_was_closed_can_be_opened_again():
     with pytest.raises(RuntimeError):
         client.submit("def f(): return 1", AssertTests("assert f() == 1"))
     client.reopen()
-    (outcome,) = client.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
-    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE, "asked, and nobody was there"
+    with pytest.raises(SandboxError, match="known good"):  # asked, and nobody was there
+        client.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
     client.close()

@@ -182,14 +182,15 @@ FAULTY = {
     "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
     "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
     "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
-    "value_error": ("assert f(1) == 2\nx = int('one')\nassert f(x) == 2", "line 2"),
-    "value_error_in_a_helper": (
-        "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
-        "line 2",
+    "missing_import_further_on": (
+        "for x in (1, 2):\n    assert f(x) == x + 1\ndef g():\n    import nothing_here",
+        "line 4",
     ),
-    "memory": ("assert f(1) == 2\nx = [0] * (1 << 40)\nassert f(2) == 3", "memory"),
+    "value_error": ("x = int('one')\nassert f(x) == 2", "line 1"),
+    "memory": ("x = [0] * (1 << 40)\nassert f(2) == 3", "MemoryError"),
+    "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
+    "status": ("import os\nos._exit(0)\nassert f(1) == 2", "status 0"),
     "fixture": ("def test_f(tmp_path):\n    assert f(1) == 2", "tmp_path"),
-    "module_as_argument": ("import os\nassert f(1) == 2\nassert f(os) == 2", "module"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
 
@@ -199,6 +200,22 @@ def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox, name):
     test, told = FAULTY[name]
     outcome = judged(sandbox, "def f(x): return x + 1", test)
     assert (outcome.verdict, told in outcome.stderr.split("\n")[-1]) == ("infrastructure_failure", True), outcome
+
+
+BROKEN_FURTHER_ON = {
+    "value_error": "assert f(1) == 2\nx = int('one')\nassert f(x) == 2",
+    "value_error_in_a_helper": "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
+    "memory": "assert f(1) == 2\nx = [0] * (1 << 40)\nassert f(2) == 3",
+    "module_as_argument": "import os\nassert f(1) == 2\nassert f(os) == 2",
+    "status": "import os\nassert f(1) == 2\nos._exit(41)",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_FURTHER_ON)
+def test_tests_that_are_broken_further_on_fail_every_program_and_mask_none(sandbox, name):
+    test = BROKEN_FURTHER_ON[name]
+    right, wrong = (judged(sandbox, f"def f(x): return x + {n}", test).verdict for n in (1, 2))
+    assert {right, wrong} <= {"wrong_answer", "exception", "out_of_memory"}
 
 
 WRONG_VALUES = {
@@ -335,3 +352,20 @@ def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
     assert judged(sandbox, "def f(x): return 1 // (3 - x) and x + 1", LOOPED.replace("(1, 2)", "(2, 3)")).cases[
         -1:
     ] == ("exception",)
+
+
+def test_check_data_names_asserts_that_cannot_fail(sandbox):
+    from lit_rl.data_check.checked import run_references
+    from lit_rl.data_check.findings import Findings
+    from lit_rl.types import Problem
+
+    good = "assert f(1) == 2\n"
+    tests = {"own/good": good, "own/same": good + "assert f(3) == f(3)", "own/tuple": good + "assert (f(2) == 3, 'no')"}
+    program = "def f(x): return x + 1"
+    problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=program) for name, test in tests.items()]
+    found = Findings({"train": run_references(sandbox, problems)})
+    assert [one.problem.task_id for one in found.faulty] == ["own/same", "own/tuple"]
+    assert [cause.detail for group in found.groups for cause in group.causes] == [
+        "assert f(3) == f(3)",
+        "assert (f(2) == 3, 'no')",
+    ]

@@ -84,7 +84,7 @@ def f(x):
 
 def test_answers_that_are_taken_back_stretch_no_case(sandbox):
     outcome = sandbox.submit(TAKE_BACK, calls(20, 0.2)).result(60)
-    assert outcome.verdict is Verdict.TIMED_OUT
+    assert outcome.verdict is Verdict.EXCEPTION  # no answer counts, and no limit was reached either
 
 
 def test_answers_ahead_of_time_stretch_no_case(sandbox):
@@ -119,7 +119,7 @@ def test_a_crowded_machine_ends_no_program_that_computes(num_programs):
     program = f"import time\nwhile time.process_time() < {used}: pass\nprint('done')"
     with one_core(), Sandbox(num_workers=8) as sandbox:
         check = StdioTests((("", "done"),), timeout_seconds=limit)
-        outcomes = sandbox.judge_many([(program, check)] * num_programs, deadline_seconds=300)
+        outcomes = sandbox.judge_many([(program, check)] * num_programs)
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * num_programs
 
 
@@ -128,7 +128,7 @@ def test_a_crowded_machine_ends_no_graded_test_that_computes():
     program = f"import time\ndef f(x):\n    while time.process_time() < {used}: pass\n    return x"
     check = AssertTests("for i in (1, 2):\n    assert f(i) == i", timeout_seconds=limit)
     with one_core(), Sandbox(num_workers=8) as sandbox:
-        outcomes = sandbox.judge_many([(program, check)] * 8, deadline_seconds=300)
+        outcomes = sandbox.judge_many([(program, check)] * 8)
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * 8
 
 

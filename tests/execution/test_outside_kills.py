@@ -1,5 +1,6 @@
 """What was killed from outside says nothing about a program; no program ends the supervisor for long."""
 
+import contextlib
 import importlib
 import os
 import signal
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests, Verdict
+from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution import sandbox as sandbox_module
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT = "import time\ntime.sleep(0.4)\n"
@@ -41,21 +43,26 @@ class Killer(threading.Thread):
     """Kills a sandbox's programs, at most so many."""
 
     def __init__(self, sandbox, most):
-        super().__init__()
-        self.root, self.most, self.killed = sandbox._workers[0]._process.pid, most, set()
+        super().__init__(daemon=True)
+        self.sandbox, self.most, self.killed = sandbox, most, set()
         self.is_over = threading.Event()
 
     def run(self):
         while not self.is_over.wait(0.02) and len(self.killed) < self.most:
-            for pid in programs_below(self.root, 1):
-                # The zygote itself has none below it between two jobs.
-                if pid in self.killed or "zygote" not in Path(f"/proc/{pid}/comm").read_text():
-                    continue
-                if int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]) == self.root:
-                    continue
-                self.killed.add(pid)
-                os.kill(pid, signal.SIGKILL)
-                break
+            worker = self.sandbox._workers[0]  # replaced where a program runs alone
+            with contextlib.suppress(OSError):
+                self.kill_one(worker and worker.pid)
+
+    def kill_one(self, root):
+        for pid in programs_below(root, 1) if root else ():
+            # The zygote itself has none below it between two jobs.
+            if pid in self.killed or "zygote" not in Path(f"/proc/{pid}/comm").read_text():
+                continue
+            if int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]) == root:
+                continue
+            self.killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+            return
 
 
 @pytest.mark.parametrize("tier", [0, 2])
@@ -72,15 +79,16 @@ def test_a_program_that_is_killed_once_is_run_again(tier, kind):
     assert outcome.verdict is Verdict.PASSED, outcome
 
 
-def test_a_program_that_is_killed_each_time_is_an_infrastructure_failure():
+def test_a_machine_that_kills_every_program_stops_the_run(monkeypatch):
+    monkeypatch.setattr(sandbox_module, "_PAUSES", (0.01, 0.02))
+    monkeypatch.setattr(sandbox_module, "_GOOD_PYTHON", WAIT + "print('good') or {num_bytes}")
     with Sandbox(num_workers=1, tier=0) as sandbox:
         killer = Killer(sandbox, 100)
         killer.start()
-        outcome = sandbox.submit(*KINDS["stdio"]).result(60)
+        with pytest.raises(SandboxError, match="machine"):
+            sandbox.submit(*KINDS["stdio"]).result(60)
         killer.is_over.set()
         killer.join()
-    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
-    assert "killed from outside" in outcome.stderr
 
 
 KILLS_ITSELF = {
@@ -106,13 +114,18 @@ def test_no_program_can_make_its_end_look_like_ours(tier, way):
 
 HELD = """
 import sys
-from lit_rl.execution import Sandbox, StdioTests
+from lit_rl.execution import Sandbox, SandboxError, StdioTests
+from lit_rl.execution import sandbox as sandbox_module
+sandbox_module._PAUSES = (0.1, 0.2)
 sandbox = Sandbox(1, 512 << 20, tier=1, temporary_folder=sys.argv[1]).start()
 held = bytearray(260 << 20)
 held[::4096] = b"1" * len(held[::4096])
 program = "x = bytearray(300 << 20)\\nx[::4096] = b'1' * len(x[::4096])\\nprint(1)"
 for source in (program, "print(1)"):
-    print(sandbox.submit(source, StdioTests((("", "1"),))).result(100).verdict)
+    try:
+        print(sandbox.submit(source, StdioTests((("", "1"),))).result(100).verdict)
+    except SandboxError:
+        print("machine")
 sandbox.close()
 """
 
@@ -143,7 +156,7 @@ def test_memory_that_the_trainer_takes_is_not_the_programs_fault(small_group, tm
     done = subprocess.run(
         [sys.executable, "-c", join + HELD, tmp_path], env=environment, capture_output=True, text=True, timeout=200
     )
-    assert done.stdout.split() == ["infrastructure_failure", "passed"], done.stderr
+    assert done.stdout.split() == ["machine", "passed"], done.stderr
 
 
 @pytest.mark.parametrize("tier", [0, 1, 2])
@@ -157,6 +170,7 @@ def test_memory_that_a_program_takes_is_its_own_fault(tier):
 READERS = """
 from dataclasses import dataclass
 from typing import ClassVar
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import Check
 from lit_rl.execution.judging import own_limits
 from lit_rl.execution.judging.child_files import Child
@@ -174,6 +188,8 @@ def judge(client, program, check):
     own_limits._CPU_SECONDS, own_limits._GRACE_SECONDS = 0.3, 0.3
     if check.way == "our memory":
         raise MemoryError
+    if check.way == "faulty":
+        raise FaultyCheck("no program can be judged")
     with Child({"mode": "stdio", "source": program}) as child:
         client.run([child], 1.0)
         if check.way == "memory":
@@ -182,6 +198,8 @@ def judge(client, program, check):
             pass
         if check.way == "one operation":
             sum(range(10**12))
+    if check.way == "raises":
+        raise KeyError("a word of the program")
     return Outcome(Verdict.PASSED)
 """
 
@@ -205,6 +223,29 @@ def test_what_a_program_wrote_takes_neither_memory_nor_time_without_end(tmp_path
     assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * 4
     # Else a program could choose to have a row with large tests left out: by printing little.
     assert [outcome.verdict for outcome in silent] == [Verdict.OUTPUT_LIMIT] * 2
+
+
+def test_a_judge_that_raises_masks_no_row_unless_it_says_that_the_check_is_faulty(tmp_path, monkeypatch):
+    (tmp_path / "readers.py").write_text(READERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    readers = importlib.import_module("readers")
+    try:
+        with Sandbox(num_workers=1, memory_bytes=64 << 20) as sandbox:
+            raised, faulty = sandbox.judge_many([("pass", readers.Reads(way=way)) for way in ("raises", "faulty")])
+    finally:
+        del sys.modules["readers"]
+    assert (raised.verdict, "a word of the program" in raised.stderr) == (Verdict.EXCEPTION, True)
+    assert (faulty.verdict, faulty.stderr) == (Verdict.INFRASTRUCTURE_FAILURE, "no program can be judged")
+
+
+def test_a_check_that_is_defined_in_the_script_that_runs_is_refused_when_it_is_built(tmp_path):
+    source = READERS + "\ntry:\n    Reads()\nexcept ValueError as error:\n    print(error)\n"
+    (tmp_path / "script.py").write_text(source.replace("readers:judge", "__main__:judge"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.count("\n") == 1 and "Reads" in done.stdout and "__main__" in done.stdout, done.stderr
 
 
 def test_the_supervisor_goes_before_the_trainer_when_memory_runs_out_and_after_programs():

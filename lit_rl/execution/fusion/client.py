@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from lit_rl.execution.check_base import Check
+from lit_rl.execution.check_base import Check, FaultyCheck
 from lit_rl.execution.fusion.judges import judge_for
 from lit_rl.execution.fusion.protocol import RemoteRun, ServerFailure, post, read_run
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.worker import SandboxError
+
+_log = logging.getLogger(__name__)
+
+_MOST_STRIKES = 3
+_GOOD_SECONDS = 10.0
 
 
 class SandboxFusionClient(ProgramRunner):
@@ -22,7 +28,8 @@ class SandboxFusionClient(ProgramRunner):
 
     Only the program, its input and the arguments of calls are sent; expected values stay here and outputs
     are compared here, so a server without isolation between programs cannot leak them, and an exit status
-    is never taken for a pass. Whatever fails on the server or on the way to it is an infrastructure failure.
+    is never taken for a pass. A request that fails is sent again; if a known good program fails too, the server is at
+    fault, and ``submit``'s future raises ``SandboxError``; if that one passes each time, the program has failed.
 
     Not judged here, and refused by ``submit``: tests that do more than compare results of literal calls, or ask
     for ``in_place`` or ``allow_objects`` (they need an exchange in both directions), C (the server knows C++ only),
@@ -79,19 +86,14 @@ class SandboxFusionClient(ProgramRunner):
         future.add_done_callback(lambda _: self._pending.release())
         return future
 
-    def judge_many(self, programs: Iterable[tuple[str, Check]], deadline_seconds: float | None = None) -> list[Outcome]:
-        """Judge all; one outcome each, in order. Those not judged by the deadline are infrastructure failures."""
-        deadline = None if deadline_seconds is None else time.monotonic() + deadline_seconds
-        futures = [self.submit(program, check) for program, check in programs]
-        outcomes = []
-        for future in futures:
-            try:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                outcomes.append(future.result(left))
-            except TimeoutError:
-                future.cancel()
-                outcomes.append(_failure(f"not judged within the batch's {deadline_seconds} seconds"))
-        return outcomes
+    def judge_many(self, programs: Iterable[tuple[str, Check]]) -> list[Outcome]:
+        """Judge all; one outcome each, in order.
+
+        Raises:
+            SandboxError: if the server fails to run a known good program.
+            ValueError: for a check that cannot be judged by a server.
+        """
+        return [future.result() for future in [self.submit(program, check) for program, check in programs]]
 
     def close(self) -> None:
         """Stop retrying, wait for requests in flight, end the threads."""
@@ -108,13 +110,41 @@ class SandboxFusionClient(ProgramRunner):
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
+        """Judge; if the server fails, find out with a known good program whether the server or the program is at fault.
+
+        Raises:
+            SandboxError: if the server fails on the known good program too.
+        """
+        for attempt in range(_MOST_STRIKES):
+            try:
+                return judge()
+            except ServerFailure as error:
+                failure = str(error)
+            except FaultyCheck as fault:
+                return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(fault))
+            except Exception as error:  # in reading what came back
+                failure = f"{type(error).__name__}: {error}"
+            self._require_working_server(failure)
+            _log.warning("a program was lost on the server (%s), tried %d times", failure, attempt + 1)
+        message = f"lost {_MOST_STRIKES} times while the server ran a known good program: {failure}"
+        return Outcome(Verdict.EXCEPTION, stderr=message)
+
+    def _require_working_server(self, failure: str) -> None:
         try:
-            return judge()
-        except Exception as error:  # ours or the server's, never the program's
-            return _failure(f"{type(error).__name__}: {error}")
+            works = self._run("print('good')", "python", "", _GOOD_SECONDS).stdout == "good\n"
+        except ServerFailure as error:
+            works, failure = False, str(error)
+        if not works:
+            raise SandboxError(
+                f"the server at {self.url} fails to run a known good program: {failure}; mend it and resume"
+            )
 
     def _run(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """Run code on the server; retry while the server is what fails."""
+        """Run code on the server; retry while the server is what fails.
+
+        Raises:
+            ServerFailure: if it fails each time.
+        """
         wall = seconds * self._wall_factor
         request = {
             "code": code,
@@ -144,7 +174,3 @@ def _concurrency(given: int | None) -> int:
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
     return int(value)
-
-
-def _failure(message: str) -> Outcome:
-    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

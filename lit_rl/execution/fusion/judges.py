@@ -17,6 +17,7 @@ from lit_rl.execution.judging.stdio import over_cases
 from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.wire.program_messages import Description
 
 Run = Callable[[str, str, str, float], RemoteRun]
 """Runs code on the server: called with code, language, stdin and CPU seconds."""
@@ -24,6 +25,14 @@ Run = Callable[[str, str, str, float], RemoteRun]
 RemoteJudge = Callable[[Run, str], Outcome]
 
 _TAIL = 4096
+_COMPILE_SECONDS = 10.0
+_COMPILE_ONLY = """
+import sys
+try:
+    compile(sys.stdin.read().removeprefix("\\ufeff"), "<program>", "exec")
+except BaseException:
+    sys.exit(1)
+"""
 _LANGUAGES = {"python": "python", "cpp": "cpp"}
 
 
@@ -45,12 +54,10 @@ def _stdio(check: StdioTests) -> RemoteJudge:
         raise ValueError(f"the server cannot run {check.language}: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
+    if longest > LONGEST_ANSWER:  # the right answer would come back as a time-out
+        raise ValueError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
-        if longest > LONGEST_ANSWER:
-            # The right answer would come back as a time-out.
-            message = f"the server cannot return the expected {longest} bytes of output: use the local Sandbox"
-            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)
         return over_cases(check, lambda stdin, expected: _case(run, program, check, stdin, expected))
 
     return judge
@@ -59,6 +66,8 @@ def _stdio(check: StdioTests) -> RemoteJudge:
 def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
     ran = run(program, _LANGUAGES[check.language], stdin, check.timeout_seconds)
     verdict = ran.verdict
+    if verdict is Verdict.SYNTAX_ERROR and check.language == "python" and not _is_no_python(run, program):
+        verdict = Verdict.EXCEPTION
     if verdict is None:
         same = same_output(ran.stdout.encode("utf-8", "surrogatepass"), expected, check)
         verdict = Verdict.PASSED if same else Verdict.WRONG_ANSWER
@@ -109,7 +118,19 @@ def _answers(
     ended = ran.verdict
     if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > LONGEST_ANSWER + 1000:
         ended = Verdict.OUTPUT_LIMIT
-    return Answers(content, len(calls), ended), ran
+    return Answers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
+
+
+def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:
+    """The verdict on a program that says it ended with this exception: its own word, for a server measures nothing."""
+    if error.get("stage") == "compile":
+        return Verdict.SYNTAX_ERROR if _is_no_python(run, program) else Verdict.EXCEPTION
+    return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] else Verdict.EXCEPTION
+
+
+def _is_no_python(run: Run, program: str) -> bool:
+    """Whether a source does not compile, in a run that does nothing else."""
+    return run(_COMPILE_ONLY, "python", program, _COMPILE_SECONDS).verdict is Verdict.EXCEPTION
 
 
 def _outcome(answers: Answers, cases: Sequence[Verdict], made: Sequence[Sequence[int]], ran: RemoteRun) -> Outcome:

@@ -3,6 +3,9 @@
 The program sends plain data only, so nothing of it ever runs here: no ``__eq__``, no patched builtin, no
 frame to search. One line with a secret of this job reaches the supervisor after the last test ran, and the exit
 status says the same; if the program's process ended before, in any way, the tests have not passed.
+
+Before the first program, the tests are rehearsed without any (:func:`rehearse`), up to their first use of a name that
+the program provides. What fails there is the tests' fault for every program; every later error is the program's.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ import json
 import marshal
 import os
 from collections.abc import Iterator
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
-from lit_rl.execution.grading.memory import has_grown, peak_bytes
-from lit_rl.execution.grading.names import FaultOfTests, namespace_of
+from lit_rl.execution.grading.guard import guard
+from lit_rl.execution.grading.names import PASSED, namespace_of
+from lit_rl.execution.grading.rehearsal import require_import, unprovided_namespace
 from lit_rl.execution.grading.test_functions import run_test
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
 from lit_rl.execution.wire.channel import Channel
@@ -24,10 +28,11 @@ from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
 from lit_rl.execution.zygote.randomness import draw_anew
 
-PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
 RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
-STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "fault": 45, "error": 46}
-"""Exit status of the grader for each kind of result."""
+STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, "faulty": 47}
+"""Exit status of the grader for each kind of result; ``faulty`` is that of a rehearsal alone."""
+
+_SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 def grade(job: dict[str, Any], channel: Channel) -> int:
@@ -36,110 +41,128 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     Returns:
         The exit status that belongs to the result.
     """
-    result = os.dup(RESULT)
-    os.dup2(2, RESULT)
+    result = _take_stdout()
     program = TestsSide(channel, job["in_place"], job["allow_objects"])
     counts: dict[int, int] = {}
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
-    found = result_of_tests(job, program, counts)
+    code = marshal.loads(job["code"])
+    guard(code, job["texts"], lambda: program.is_used, program.disbelieve)
+    found = result_of_tests(job, code, program, counts)
     if program.ended:  # whatever the tests made of it
         found = {"kind": "ended", "error": program.last_error, "line": found.get("line")}
-    elif program.fault is not None:
-        found = {"kind": "fault", "message": program.fault}
+    elif program.is_disbelieved and found["kind"] == "passed":
+        found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
     if "error" in found:
         found["error"] = bounded_description(found["error"])
-    _write(result, json.dumps(found | {"num_passed": sum(counts.values()), "secret": job["secret"]}).encode() + b"\n")
+    _write(result, found | {"num_passed": sum(counts.values()), "secret": job["secret"]})
     return STATUSES[found["kind"]]
 
 
-def _write(descriptor: int, line: bytes) -> None:
-    view = memoryview(line)
+def rehearse(job: dict[str, Any], channel: Channel) -> int:
+    """Run the tests of ``job`` without a program, up to their first use of one, which ends this process.
+
+    Returns:
+        The exit status of tests that fail, or end, before they use a program; why goes to the supervisor.
+    """
+    result = _take_stdout()
+    draw_anew(job["seed"])
+    code = marshal.loads(job["code"])
+    progress, passes = _Progress(), False
+    try:
+        guard(code, job["texts"], lambda: False, lambda: None)
+        for module, names, progress.line in job["imports"]:
+            require_import(module, names)
+        progress.line = None
+        progress.run(job, code, unprovided_namespace(job))
+        message = "the tests neither used the program nor asserted anything of it"
+    except BaseException as error:
+        line = _line(error) or progress.line
+        message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
+        passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
+    _write(result, {"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]})
+    return STATUSES["faulty"]
+
+
+def _take_stdout() -> int:
+    """A descriptor of standard output for the result alone; the tests print to standard error from now on."""
+    result = os.dup(RESULT)
+    os.dup2(2, RESULT)
+    return result
+
+
+def _write(descriptor: int, result: dict[str, Any]) -> None:
+    view = memoryview(json.dumps(result).encode() + b"\n")
     while view:
         view = view[os.write(descriptor, view) :]
 
 
-def result_of_tests(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
+class _Progress:
+    """Runs tests and knows where they are: ``line`` is that of the definition that is being run."""
+
+    line: int | None = None
+
+    def run(self, job: dict[str, Any], code: CodeType, namespace: dict[str, Any]) -> None:
+        """Run the definitions and asserts of the tests, then their function ``check``, test functions and classes."""
+        exec(code, namespace)
+        check = namespace.get("check")
+        if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
+            self.line = job["check_line"]
+            check(namespace["candidate"])
+        for kind, name, defined_at in job["runs"]:
+            self.line = defined_at
+            run_test(kind, name, namespace)
+
+
+def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
     """Run the tests and describe the result. Fills ``counts`` with how often each assert held, by its number."""
 
     def passed(number: int) -> None:
         counts[number] = counts.get(number, 0) + 1
 
-    wanted = frozenset((*job["names"], *job["modules"]))
-    peak = peak_bytes()
     kinds: dict[str, Any] = {}
-    line = None  # of the definition that is run
+    progress = _Progress()
     try:
-        kinds = program.hello(wanted)
+        kinds = program.hello(frozenset((*job["names"], *job["modules"])))
         namespace = namespace_of(job, kinds, program)
-        namespace[PASSED] = passed
-        exec(marshal.loads(job["code"]), namespace)
-        check = namespace.get("check")
-        if job["entry_point"] is not None and callable(check) and not job["calls_check"]:
-            line = job["check_line"]
-            check(namespace["candidate"])
-        for kind, name, defined_at in job["runs"]:
-            line = defined_at
-            run_test(kind, name, namespace)
+        progress.run(job, code, namespace | {PASSED: passed})
     except ProgramEnded as error:
         return {"kind": "ended", "error": program.last_error, "line": _line(error)}
-    except FaultOfTests as fault:
-        return {"kind": "fault", "message": str(fault)}
     except BaseException as error:
-        found = _of_error(error, job, program, kinds, line)
-        if isinstance(error, MemoryError):  # here, because the traceback keeps what the tests held
-            found["grown"] = has_grown(peak)
-        return found
-    return _of_counts(job, program, counts)
-
-
-def _of_counts(job: dict[str, Any], program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
-    """Result of tests that ran to the end: a pass if every required assert ran."""
+        return {"line": progress.line, **_of_error(error, program, job["names"], kinds)}
     if not set(job["required"]) <= counts.keys():
         return {"kind": "failed", "message": "AssertionError: an assert of the tests did not run"}
-    if counts:
-        return {"kind": "passed"}
-    if program.is_used:
+    if not counts:
         return {"kind": "failed", "message": "AssertionError: no assert of the tests ran"}
-    return {"kind": "fault", "message": "the tests neither used the program nor asserted anything"}
+    return {"kind": "passed"}
 
 
 def _of_error(
-    error: BaseException, job: dict[str, Any], program: TestsSide, kinds: dict[str, Any], line: int | None
+    error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """Whose error it is: the program's, a test's that failed, or perhaps of the tests themselves.
+    """What ended the tests: the program's own exception, an assert that failed, or an error that a value caused.
 
     Args:
-        error: what ended the tests.
-        job: the grader's.
+        error: the exception.
         program: the connection.
-        kinds: what the program said about the names that the tests use.
-        line: of the definition that was run; errors outside the tests' lines are reported there.
+        names: names that mean the program's.
+        kinds: what the program said about them.
     """
+    line = _line(error)
+    found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):
         if any(cause is raised for raised in program.errors):
-            return {"kind": "raised", "error": program.description_of(cause), "line": _line(error)}
-    message = f"{type(error).__name__}: {text_of(error)}"[:500]
+            return {**found, "kind": "raised", "message": "", "error": program.description_of(cause)}
     if isinstance(error, AssertionError):
-        actual = value_text(program.last_result)
-        return {"kind": "failed", "message": message, "line": _line(error), "actual": actual}
-    if isinstance(error, NameError) and error.name in job["names"] and error.name not in kinds:
-        # Whether the tests forgot to define it cannot be known: a name that is missing is the program's to define.
+        return {**found, "kind": "failed", "actual": value_text(program.last_result)}
+    if isinstance(error, NameError) and error.name in names and error.name not in kinds:
+        # A name that the tests use and do not define is the program's to define.
         message = f"NameError: the tests use {error.name}, which neither they nor the program define"
-        missing = {"types": ["NameError"], "message": "", "line": None}
-        return {"kind": "raised", "message": message, "error": missing, "line": _line(error)}
-    asked = program.is_used or _is_of_the_folder(error)
-    line = _line(error) or line
-    return {"kind": "error", "message": message, "line": line, "asked": asked, "using": program.is_using}
+        return {**found, "kind": "raised", "message": message, "error": {"types": ["NameError"]}}
+    return {**found, "kind": "error"}
 
 
-def _is_of_the_folder(error: BaseException) -> bool:
-    """Whether the error may come from what the program left in the working folder before the tests began."""
-    if not isinstance(error, OSError) or error.errno == errno.ENOENT:
-        return False
-    if error.filename is None:
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    path = os.path.abspath(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else ""
-    return path.startswith(os.getcwd())
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {text_of(error)}"[:500]
 
 
 def _behind(error: BaseException | None) -> Iterator[BaseException]:

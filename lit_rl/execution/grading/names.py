@@ -6,15 +6,13 @@ from importlib import import_module
 from typing import Any
 
 from lit_rl.execution.grading.tests_side import TestsSide
+from lit_rl.execution.wire.held import StopOfProgram
 from lit_rl.execution.wire.link import BadMessage
-from lit_rl.execution.wire.proxies import Proxy, ProxyClass
 
+PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
+STOPPED = "__lit_rl_stopped__"  # the tests expect it where they expect StopIteration
 # Modules whose import has side effects.
 _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
-
-
-class FaultOfTests(Exception):
-    """The tests cannot judge this program or any other."""
 
 
 def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
@@ -26,14 +24,14 @@ def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide)
         program: the connection.
 
     Raises:
-        FaultOfTests: if a module that the tests use is missing.
+        ImportError: if a module that the tests use is missing.
     """
-    namespace: dict[str, Any] = {"__name__": "__main__"}
+    namespace: dict[str, Any] = {"__name__": "__main__", STOPPED: StopOfProgram}
     for name in job["names"]:
         if name in kinds:
             _bind(namespace, name, kinds, program)
     for name, (module, attributes) in job["modules"].items():
-        found = _module(name, module, attributes)
+        found = module_meant(name, module, attributes)
         if found is not None:
             namespace[name] = found
         elif name in kinds:
@@ -58,11 +56,8 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
             namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
             namespace[name] = _imported(str(kind[1]))
-            program.is_used = True
         elif kind[0] == "value":
-            namespace[name] = value = program.value(kind[1])
-            # Calling a stand-in marks the program as used; with anything else the tests may fail before that.
-            program.is_used |= not (isinstance(value, Proxy | ProxyClass) and callable(value))
+            namespace[name] = program.value(kind[1])
         else:
             raise BadMessage("a name of unknown kind")
     except (BadMessage, ValueError, TypeError, LookupError) as error:
@@ -71,7 +66,7 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
         del kinds[name]  # a module of the program's that is not ours: the tests cannot mean it
 
 
-def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
+def module_meant(name: str, module: str, attributes: tuple[str, ...]) -> Any:
     """The module or function that tests mean by a name; ``None`` if it lacks what they use of it."""
     if not attributes:
         module, _, function = module.rpartition(".")
@@ -79,7 +74,7 @@ def _module(name: str, module: str, attributes: tuple[str, ...]) -> Any:
     try:
         found = import_module(module)
     except ImportError as error:
-        raise FaultOfTests(
+        raise ImportError(
             f"the tests use {name} without importing it, and {module} cannot be imported here ({error}): name the "
             "package in the sandbox's packages, or add the import to the tests"
         ) from None

@@ -6,37 +6,24 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, NoReturn
 
 from lit_rl.execution.wire import held
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.held import ARITHMETIC, OPERATIONS, ORDER
-from lit_rl.execution.wire.link import BadMessage, CannotCross, Link, encode
+from lit_rl.execution.wire.link import BadMessage, Link, encode
 from lit_rl.execution.wire.operations import operate_on
 from lit_rl.execution.wire.proxies import Proxy
 
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
-_NOT_BELIEVED = "a value computed by an object of the program from a value of the tests"
-_NUMERIC = frozenset(
-    f"__{name}__"
-    for name in [
-        "abs",
-        "neg",
-        "pos",
-        "invert",
-        "bool",
-        "int",
-        "float",
-        "complex",
-        "index",
-        "round",
-        "trunc",
-        "floor",
-        "ceil",
-    ]
-)
+_NOT_BELIEVED = "an object of the program saw a value of the tests: what it answers now is no evidence"
+# What an object answers by its own code, called by the tests with whatever they like.
+_BELIEVED = frozenset(("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy"))
+_NUMBERS = "abs neg pos invert bool int float complex index round trunc floor ceil"
+_NUMERIC = ARITHMETIC | {f"__{name}__" for name in _NUMBERS.split()}
 _DESCRIPTORS = (property, classmethod, staticmethod)
+_SUBTRACTING = ("__sub__", "__rsub__")
 _WITHOUT_ORDER = OPERATIONS - ORDER
 _NAMED = ("getattr", "setattr", "delattr", "method")
 # Builtin functions that act on any object they are given: the program has its own.
@@ -52,9 +39,10 @@ class TestsSide(Link):
     """Requests to the program's process, and answers to what it asks of the tests' objects.
 
     Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
-    work, with one exception: a number, text or other plain value that came out of an operator to which the tests
-    brought a plain value is refused, for an object can make ``abs(result - expected)`` small whatever was
-    expected. It is trusted where the tests themselves name the object's class.
+    work, with one exception: once an operator has brought a plain value of the tests to an object, no plain value is
+    believed that an object answers by an operator or attribute, for it can make ``abs(result - expected)`` small, or
+    repeat what it saw, whatever was expected. Objects of classes that the tests name, and results of functions and
+    methods, stay believed.
 
     Args:
         channel: to the program's process.
@@ -62,8 +50,8 @@ class TestsSide(Link):
         allow_objects: see :class:`lit_rl.execution.checks.AssertTests`.
 
     Attributes:
-        is_used: whether anything of the program has reached the tests.
-        is_using: whether the program has used an object of the tests.
+        is_used: whether the tests have used the program.
+        is_disbelieved: whether something that the tests looked at is no evidence, so that they have not passed.
         last_result: result of the last request that had one.
     """
 
@@ -74,13 +62,13 @@ class TestsSide(Link):
         self._in_place = in_place
         self._allow_objects = allow_objects
         self._lock = threading.RLock()
-        self._doubtful: set[int] = set()
+        self._knows_tests = False  # whether an object saw a value of the tests through an operator
+        self._doubtful: set[int] = set()  # objects that an operator made of such a value
         self._derived: set[type] = set()
         self.named: set[type] = set()
         self.ended = False
-        self.is_used = self.is_using = False
+        self.is_used = self.is_disbelieved = False
         self.last_result: Any = None
-        self.fault: str | None = None
         self.errors: list[BaseException] = []
         self._descriptions: list[Any] = []
         self.last_error: dict[str, Any] | None = None
@@ -116,18 +104,14 @@ class TestsSide(Link):
                 result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
                 raise self._end([]) from None
-        if target in self._doubtful and not self._is_named(self._standins.get(target)):
-            self._doubt(result)
+        if self._knows_tests and isinstance(target, int):
+            self._require_evidence(target, operation, result)
         self.last_result = result
         return result
 
-    def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The tests' arguments, encoded; one that cannot cross is the tests' fault."""
-        try:
-            return super().crossing(args, kwargs)
-        except CannotCross as error:
-            self.fault = str(error)
-            raise
+    def disbelieve(self) -> None:
+        """Have the tests fail, whatever they make of it."""
+        self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
         """The next message of the program.
@@ -180,6 +164,9 @@ class TestsSide(Link):
     def _end(self, message: list[Any]) -> ProgramEnded:
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
+            with contextlib.suppress(ChannelClosed):
+                while True:  # until its process has ended, whose exit status is the evidence
+                    self.channel.receive()
         self.ended = True
         return ProgramEnded()
 
@@ -223,28 +210,36 @@ class TestsSide(Link):
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
             return self._leave(standin, *args)
+        brings = operation in ARITHMETIC and not all(isinstance(value, Proxy) for value in args)
+        if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
+            return super().operate(standin, operation, args, kwargs)
+        self._knows_tests = True
         result = super().operate(standin, operation, args, kwargs)
-        if operation in ARITHMETIC and result is not NotImplemented and not self._allow_objects:
-            self._believe(standin, operation, args, result)
-        elif standin._number_ in self._doubtful and operation in _NUMERIC:
-            self._doubt(result)
+        if isinstance(result, Proxy):
+            self._doubtful.add(result._number_)
+        elif result is not NotImplemented:
+            self._refuse()
         return result
 
-    def _believe(self, standin: Any, operation: str, args: tuple[Any, ...], result: Any) -> None:
-        if all(isinstance(value, Proxy) and value._number_ not in self._doubtful for value in args):
-            return
-        if self._is_named(standin) and operation not in ("__sub__", "__rsub__"):
-            return
-        self._doubt(result)
+    def _require_evidence(self, target: int, operation: str, result: Any) -> None:
+        """Refuse a plain answer of an object that may know what is expected.
 
-    def _doubt(self, result: Any) -> None:
-        """Believe no plain value that is derived from this one, in whatever way."""
-        if not isinstance(result, Proxy):
-            raise TypeError(_NOT_BELIEVED)
-        self._doubtful.add(result._number_)
+        Raises:
+            TypeError: for such an answer.
+        """
+        is_named = self._is_named(self._standins.get(target))
+        is_doubtful = target in self._doubtful and (operation in _NUMERIC or not is_named)
+        if isinstance(result, Proxy):
+            self._doubtful.update([result._number_] if is_doubtful else [])
+        elif result is not NotImplemented and (is_doubtful or not (is_named or operation in _BELIEVED)):
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        self.disbelieve()  # the tests have not passed, even if they catch the error
+        raise TypeError(_NOT_BELIEVED)
 
     def _is_named(self, standin: Any) -> bool:
-        return any(isinstance(standin, kind) for kind in self.named)
+        return any(isinstance(standin, kind) or standin is kind for kind in self.named)
 
     def _leave(self, standin: Any, kind: Any, error: Any, trace: Any) -> bool:
         """End of a ``with`` block; a failed assert is never swallowed."""
@@ -255,7 +250,6 @@ class TestsSide(Link):
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Use an object that the tests gave the program, on its behalf, without letting it look inside."""
-        self.is_using = True
         if isinstance(target, str) or operation not in OPERATIONS | _PLAIN_OPERATIONS:
             raise BadMessage(operation)
         if isinstance(target, _CALLABLE_ONLY) and operation not in ("__call__", "__repr__", "__str__"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.judging.assert_plan import AssertPlan, Expectation
-from lit_rl.execution.judging.verdicts import description_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import description_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.program_messages import Description, Lines
@@ -24,12 +24,17 @@ class Answers:
         content: what the program's process wrote: one line for its start, one per call; an object is an exception.
         num_calls: calls that were to be made; lines after theirs are not read.
         ended: the verdict that the end of the process alone decides, if it does.
+        judge_error: gives the verdict on a program that describes an exception, which is its own word.
     """
 
-    def __init__(self, content: bytes, num_calls: int, ended: Verdict | None) -> None:
+    def __init__(
+        self, content: bytes, num_calls: int, ended: Verdict | None, judge_error: Callable[[Description], Verdict]
+    ) -> None:
         self._lines = Lines(content, num_calls + 1)
         self._ended = ended
+        self._judge_error = judge_error
         self.start_error = description_of(self._lines[0]) if self._lines else None
+        self._of_start: Verdict | None = None
 
     def value(self, index: int) -> Any:
         """What a call returned; an object equal to nothing if it cannot be read."""
@@ -60,12 +65,20 @@ class Answers:
         """Why the value of a call is missing, or ``None`` if it is there."""
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
+        if self.start_error:
+            return self._verdict_of_start(self.start_error)
         error = self.error(index)
         if error:
-            return verdict_of_error(error)
+            return self._judge_error({**error, "stage": "run"})
         if index >= 0 and index + 1 in self._lines:
             return None
         return self._ended or Verdict.EXCEPTION
+
+    def _verdict_of_start(self, error: Description) -> Verdict:
+        """The verdict on a program that ended before the first call, found out once for all calls."""
+        if self._of_start is None:
+            self._of_start = self._judge_error(error)
+        return self._of_start
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""

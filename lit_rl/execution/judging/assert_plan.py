@@ -19,6 +19,7 @@ from types import CodeType
 from typing import Any, Protocol
 
 from lit_rl.execution.judging.careful_builtins import CAREFUL
+from lit_rl.execution.judging.evidence import truth_of
 from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
 from lit_rl.execution.judging.literal_expressions import PURE, NotLiteral, Template, template_of, value_of
 from lit_rl.execution.judging.literal_loops import rounds, targets
@@ -250,6 +251,8 @@ class _Planner:
             raise NotLiteral
 
     def _assertion(self, statement: ast.Assert) -> None:
+        if truth_of(statement.test):
+            raise NotLiteral  # it always holds, which is no evidence
         template = self._templates.get(id(statement))
         if template is None:
             template = template_of(statement.test, self._resolve, self._values)

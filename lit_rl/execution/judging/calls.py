@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.judging.answers import Answers, calls_of_asserts
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.child_files import Child, read_whole
 from lit_rl.execution.judging.failed_cases import failed_assert, failed_call
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
+from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
 
@@ -29,7 +30,7 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
     """
     with _child(program, plan.calls) as child:
         report = client.run([child], check.timeout_seconds)
-        answers = _answers(client, child, report, len(plan.calls))
+        answers = _answers(client, program, child, report, len(plan.calls))
         cases = answers.of_plan(plan)
         if answers.failed_over_an_object(plan, cases):
             return None
@@ -44,7 +45,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
         report = client.run([child], check.timeout_seconds, max(1, len(calls)), answers=child.channel)
-        answers = _answers(client, child, report, len(calls))
+        answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
         return _telling(outcome, lambda: failed_call(answers, cases, calls, check))
@@ -85,11 +86,17 @@ def _marshals(value: Any) -> bool:
 
 
 def _refuse(value: Any) -> list[Any]:
-    raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
+    raise FaultyCheck(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
-def _answers(client: ZygoteClient, child: Child, report: JobReport, num_calls: int) -> Answers:
-    return Answers(read_whole(child.channel), num_calls, how_it_ended(client, child, report))
+def _answers(client: ZygoteClient, program: str, child: Child, report: JobReport, num_calls: int) -> Answers:
+    status = report.children[0].status
+    return Answers(
+        read_whole(child.channel),
+        num_calls,
+        how_it_ended(client, child, report),
+        lambda error: verdict_of_error(client, program, error, status),
+    )
 
 
 def _outcome(

@@ -15,7 +15,7 @@ import subprocess
 from collections import OrderedDict
 from functools import lru_cache
 
-from lit_rl.execution.check_base import Language
+from lit_rl.execution.check_base import FaultyCheck, Language
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import LIBRARY_FOLDERS
 from lit_rl.execution.judging.child_files import TAIL_BYTES, Child, read_tail, read_whole
@@ -77,7 +77,8 @@ class Compiler:
         """The compiled program, from the cache if its source was compiled before.
 
         Raises:
-            CompilerFailed: if compiling failed through no fault of the source; that is not cached.
+            CompilerFailed: if a known good program does not compile now either; that is not cached.
+            FaultyCheck: if the compiler is not installed.
         """
         key = hashlib.sha256(f"{language}\0{source}".encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
@@ -133,7 +134,7 @@ class Compiler:
     def _client(self, language: Language) -> ZygoteClient:
         tools = [path for name in _DRIVERS for path in toolchain(name)]
         if not toolchain(language):
-            raise CompilerFailed(f"no program in {language} can be judged here: install {_DRIVERS[language]}")
+            raise FaultyCheck(f"no program in {language} can be judged here: install {_DRIVERS[language]}")
         if self._zygote is None:
             self._zygote = start_zygote(
                 self._settings._replace(

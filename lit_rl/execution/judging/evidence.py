@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 PASSED = "__lit_rl_passed__"
+STOPPED = "__lit_rl_stopped__"
+"""Name of the exception class that stands for a ``StopIteration`` of the program."""
+
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 
 _ANSWERING = ("abs", "all", "any", "bool", "isinstance", "len", "print", "repr", "set", "sorted", "str", "type")
@@ -34,13 +38,19 @@ class Evidence(ast.NodeTransformer):
         return node
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        """An assert."""
-        return [node, self._note(node)]
+        """An assert; one that always holds is no evidence."""
+        return [node] if truth_of(node.test) else [node, self._note(node)]
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        """A handler of ``StopIteration`` also gets what stands for one that left the program."""
+        node.type = _with_stopped(node.type)
+        return self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt | list[ast.stmt]:
         """A call such as ``self.assertEqual(a, b)``. A runner's ``main`` is dropped: the grader runs the tests."""
         if _is_runner(node):
             return ast.copy_location(ast.Pass(), node)
+        _expect_stopped(node.value)
         return [node, self._note(node)] if _name_called(node.value).startswith("assert") else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
@@ -57,6 +67,8 @@ class Evidence(ast.NodeTransformer):
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         """A block: its content is required, unless it is expected to raise."""
+        for item in node.items:
+            _expect_stopped(item.context_expr)
         expects = any(_name_called(item.context_expr) in _EXPECTING for item in node.items)
         if expects or _raises(node.body):
             self._guard(node)
@@ -111,11 +123,59 @@ def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
     for node in statements(tree):
         called = _name_called(node.value) if isinstance(node, ast.Expr) else ""
         asserts = called.startswith("assert") and called not in idle
-        if isinstance(node, ast.Assert | ast.Raise) or asserts:
+        if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
             return True
         if isinstance(node, ast.With) and any(_name_called(item.context_expr) in _EXPECTING for item in node.items):
             return True
     return False
+
+
+def truth_of(node: ast.expr) -> bool | None:
+    """The truth value that an expression has whatever its names mean; ``None`` if it depends on them.
+
+    ``assert (f(1) == 2, "message")`` holds for every program, for a tuple of two items is true.
+    """
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, ast.Lambda | ast.GeneratorExp):
+        return True
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return _is_filled(node.elts, [item for item in node.elts if not isinstance(item, ast.Starred)])
+    if isinstance(node, ast.Dict):
+        return _is_filled(node.keys, [key for key in node.keys if key is not None])
+    if isinstance(node, ast.JoinedStr):
+        return True if any(isinstance(part, ast.Constant) and part.value for part in node.values) else None
+    if isinstance(node, ast.NamedExpr):
+        return truth_of(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = truth_of(node.operand)
+        return None if inner is None else not inner
+    if isinstance(node, ast.IfExp):
+        first, second = truth_of(node.body), truth_of(node.orelse)
+        return first if first == second else None
+    if isinstance(node, ast.BoolOp):
+        deciding = isinstance(node.op, ast.Or)
+        parts = [truth_of(part) for part in node.values]
+        return deciding if deciding in parts else (None if None in parts else not deciding)
+    return _truth_of_constants(node) if isinstance(node, ast.Compare) else None
+
+
+def _is_filled(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
+    """Whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
+    return bool(certain) if certain or not items else None
+
+
+def _truth_of_constants(node: ast.Compare) -> bool | None:
+    """The truth of a comparison between constants, such as ``1 == 1``."""
+    parts = (node.left, *node.comparators)
+    if not all(isinstance(part, ast.Constant) for part in parts):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about ``is`` with a literal
+            return bool(eval(compile(ast.Expression(node), "<test>", "eval"), {"__builtins__": {}}))
+    except Exception:
+        return None
 
 
 def idle_helpers(tree: ast.Module) -> frozenset[str]:
@@ -140,6 +200,21 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
                 yield node
             if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
                 yield from statements(node)
+
+
+def _expect_stopped(call: ast.expr) -> None:
+    """Have ``raises(StopIteration)`` and the like accept what stands for one that left the program."""
+    if isinstance(call, ast.Call) and _name_called(call) in _EXPECTING and call.args:
+        call.args[0] = _with_stopped(call.args[0]) or call.args[0]
+
+
+def _with_stopped(expected: ast.expr | None) -> ast.expr | None:
+    """The exception classes that an expression names, with ``STOPPED`` where ``StopIteration`` is among them."""
+    classes = expected.elts if isinstance(expected, ast.Tuple) else [expected]
+    if expected is None or not any(isinstance(part, ast.Name) and part.id == "StopIteration" for part in classes):
+        return expected
+    parts = [*classes, ast.Name(STOPPED, ast.Load())]
+    return ast.copy_location(ast.Tuple([part for part in parts if part is not None], ast.Load()), expected)
 
 
 def _number_noted(statement: ast.stmt) -> int | None:

@@ -4,60 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import socket
 from dataclasses import replace
 from typing import Any
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
+from lit_rl.execution.grading.rehearsal import REHEARSED
 from lit_rl.execution.judging.child_files import Child, read_whole
 from lit_rl.execution.judging.failed_statements import failed_statement
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.prepared_tests import FaultyTests, PreparedTests, lines_of_the_tests, prepare_tests
+from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import Description, read_result
 
 _SECRET_BYTES = 16
+_MOST_REHEARSED = 1024
+# Why tests fail without a program, ``None`` if they do not: by test and entry point.
+_rehearsed: dict[tuple[str, str | None], str | None] = {}
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
-    """Two processes: the program serves its functions, a grader runs the tests over them."""
-    try:
-        prepared = prepare_tests(check.test, check.entry_point)
-    except FaultyTests as fault:
-        return _failure(str(fault))
-    secret = os.urandom(_SECRET_BYTES).hex()
-    outcome, broken = _run(client, program, check, prepared, secret)
-    if broken is None:
-        return outcome
-    # Program or tests may be at fault, so the tests run once more, up to their first use of an empty program.
-    alone, also_broken = _run(client, "", check, prepared, secret)
-    theirs = also_broken is not None or alone.verdict is Verdict.INFRASTRUCTURE_FAILURE
-    return _failure(f"{broken}, and does so with an empty program") if theirs else outcome
+    """Two processes: the program serves its functions, a grader runs the tests over them.
 
-
-def _run(
-    client: ZygoteClient, program: str, check: AssertTests, prepared: PreparedTests, secret: str
-) -> tuple[Outcome, str | None]:
-    """The outcome of a program, and how the grader ended if it did so without a result."""
-    options = {"in_place": check.in_place, "allow_objects": check.allow_objects}
-    # The seed is the same for the same test, and derived from what the program's process never sees.
-    digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
-    tests = {
-        "mode": "grade",
-        "entry_point": check.entry_point,
-        "secret": secret,
-        "seed": int.from_bytes(digest),
-        **prepared._asdict(),
-        **options,
-    }
+    Raises:
+        FaultyCheck: if the tests fail without any program.
+    """
+    prepared = prepare_tests(check.test, check.entry_point)
+    require_rehearsed(client, check, prepared)
+    tests = _job("grade", check, prepared)
     theirs, ours = socket.socketpair()
     with (
         Child(tests, channel=ours.detach()) as grader,
-        Child({"mode": "serve", "source": program, **options}, channel=theirs.detach()) as served,
+        Child({"mode": "serve", "source": program, "in_place": check.in_place}, channel=theirs.detach()) as served,
     ):
         client.start([grader, served], check.timeout_seconds)
         # Otherwise neither process would notice that the other is gone.
@@ -65,10 +47,64 @@ def _run(
         served.close_channel()
         report = client.finish()
         assert report is not None
-        ended = how_it_ended(client, served, report, 1)
-        result = result_of(read_whole(grader.stdout), report.children[0].status, secret)
-        grading = _Grading(client, check, served, report, ended)
-        return grading.outcome(result), grading.broken
+        result = result_of(read_whole(grader.stdout), report.children[0].status, tests["secret"])
+        return _Grading(client, program, check, served, report).outcome(result)
+
+
+def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
+    """Run tests once without a program, up to the first use of one; each worker remembers what came of it.
+
+    What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
+    what a shortage of time, memory or disk explains is not remembered.
+
+    Raises:
+        FaultyCheck: if they fail there.
+    """
+    key = check.test, check.entry_point
+    if key not in _rehearsed:
+        fault, lasts = _rehearse(client, check, prepared)
+        if fault is not None:
+            lasts = lasts and _rehearse(client, check, prepared) == (fault, lasts)
+            if not lasts:
+                raise FaultyCheck(fault)
+        _rehearsed[key] = fault
+        if len(_rehearsed) > _MOST_REHEARSED:
+            del _rehearsed[next(iter(_rehearsed))]
+    fault = _rehearsed[key]
+    if fault is not None:
+        raise FaultyCheck(fault)
+
+
+def _rehearse(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> tuple[str | None, bool]:
+    """The fault of tests that fail without a program, and whether it will last."""
+    job = _job("rehearse", check, prepared)
+    with Child(job) as grader:
+        report = client.run([grader], check.timeout_seconds)
+        status = report.children[0].status
+        result = result_of(read_whole(grader.stdout), status, job["secret"])
+        limit = how_it_ended(client, grader, report)
+    if result is not None:
+        return str(result["message"]), not result["passes"]
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == REHEARSED and limit is Verdict.EXCEPTION:
+        return None, True
+    if limit in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+        return f"the tests end as {limit} before they use the program", False
+    how = f"signal {status & 0x7F}" if status & 0x7F else f"status {status >> 8}"
+    return f"the tests end with {how} before they use the program", True
+
+
+def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, Any]:
+    """The grader's job. Its random seed is that of the test, which the program's process never sees."""
+    digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
+    return {
+        "mode": mode,
+        "entry_point": check.entry_point,
+        "secret": os.urandom(_SECRET_BYTES).hex(),
+        "seed": int.from_bytes(digest),
+        "in_place": check.in_place,
+        "allow_objects": check.allow_objects,
+        **prepared._asdict(),
+    }
 
 
 def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
@@ -93,62 +129,37 @@ class _Grading:
     """Turns the end of both processes into an outcome."""
 
     def __init__(
-        self, client: ZygoteClient, check: AssertTests, served: Child, report: JobReport, ended: Verdict | None
+        self, client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport
     ) -> None:
         self._client = client
+        self._program = program
         self._check = check
         self._served = served
         self._report = report
-        self._ended = ended
-        self.broken: str | None = None
+        self._ended = how_it_ended(client, served, report, 1)
 
     def outcome(self, result: dict[str, Any] | None) -> Outcome:
         """The outcome of a limit that was reached, else of what the grader reported."""
         if self._report.timed_out or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._made(self._ended or Verdict.TIMED_OUT, None, result)
-        if result is None:
-            return self._without_result()
-        kind, error = result["kind"], result.get("error")
+        if result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
+            return self._made(Verdict.EXCEPTION, ended_early(self._report.children[0].status), None)
+        kind, error = result["kind"], result["error"]
         if kind == "passed":
-            return self._made(Verdict.PASSED, None, result) if result["num_passed"] > 0 else _failure("nothing ran")
-        if kind == "fault":
-            return _failure(str(result["message"]))
-        if kind == "error":
-            return self._of_error(result)
-        if kind == "failed":
-            return self._made(Verdict.WRONG_ANSWER, _error_of(result), result)
-        if error is not None:
-            outcome = self._made(verdict_of_error(error), error, result)
-            return replace(outcome, stderr=outcome.stderr + str(result["message"]))
-        verdict = self._ended or Verdict.EXCEPTION
-        return self._made(verdict, ended_early(self._report.children[1].status), result)
+            return self._made(Verdict.PASSED if result["num_passed"] > 0 else Verdict.WRONG_ANSWER, None, result)
+        if kind in ("failed", "error"):
+            error = _error_of(result)
+            short = kind == "error" and error["types"] == ["MemoryError"]
+            return self._made(Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER, error, result)
+        if error is None:
+            return self._made(self._ended or Verdict.EXCEPTION, ended_early(self._status), result)
+        outcome = self._made(verdict_of_error(self._client, self._program, error, self._status), error, result)
+        return replace(outcome, stderr=outcome.stderr + str(result["message"]))
 
-    def _of_error(self, result: dict[str, Any]) -> Outcome:
-        """An exception in test code that the program did not raise: of a wrong value, or of the tests."""
-        error, line = _error_of(result), result["line"]
-        own = line in lines_of_the_tests(self._check.test, self._check.entry_point)
-        if error["types"] == ["MemoryError"]:
-            # ``range(10**12)`` takes few bytes to send, but ``list(f(1))`` of it takes all there are. Without a line,
-            # it was the program's list of its names that took them.
-            if (result["grown"] and (result["asked"] or line is None)) or (
-                result["asked"] and (result["using"] or not own)
-            ):
-                return self._made(Verdict.OUT_OF_MEMORY, error, result)
-            return _failure(f"the tests ran out of memory in line {line}")
-        if own or line is None or not result["asked"]:
-            where = f" in line {line} of the tests" if line else " in the tests"
-            return _failure(f"{result['message']}{where}")
-        return self._made(Verdict.WRONG_ANSWER, error, result)
-
-    def _without_result(self) -> Outcome:
-        """The grader ended without a result, for example killed because its group ran out of memory."""
-        status = self._report.children[0].status
-        if status & 0x7F == signal.SIGXCPU:
-            return self._made(Verdict.TIMED_OUT, None, None)
-        how = f"signal {status & 0x7F}" if status & 0x7F else f"status {status >> 8}"
-        self.broken = f"the tests' process ends with {how}"
-        verdict = Verdict.OUT_OF_MEMORY if status & 0x7F == signal.SIGKILL else Verdict.EXCEPTION
-        return self._made(verdict, None, None)
+    @property
+    def _status(self) -> int:
+        """Exit status of the program's process."""
+        return self._report.children[1].status
 
     def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
         num_passed = int(result["num_passed"]) if result else 0
@@ -164,7 +175,3 @@ def _error_of(result: dict[str, Any]) -> Description:
     """The exception of the tests that a result names."""
     name, _, text = str(result["message"]).partition(": ")
     return {"types": [name], "message": text, "line": None}
-
-
-def _failure(message: str) -> Outcome:
-    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

@@ -102,7 +102,7 @@ def run_hosted(
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _seconds(wall_limit(timeout_seconds)))
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
+        session = _Session(client, program, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
         report = session.serve()
         return session.result(client, child, report)
 
@@ -110,8 +110,8 @@ def run_hosted(
 class _Session:
     """Answers calls until the program's process ends."""
 
-    def __init__(self, client: ZygoteClient, host: Host, channel: Channel, max_calls: int) -> None:
-        self._client, self._host, self._channel = client, host, channel
+    def __init__(self, client: ZygoteClient, program: str, host: Host, channel: Channel, max_calls: int) -> None:
+        self._client, self._program, self._host, self._channel = client, program, host, channel
         self._max_calls = max_calls
         self._num_calls = self._num_bytes = 0
         self._stopped = self._ended = False
@@ -185,7 +185,7 @@ class _Session:
         if self._stopped and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
-            verdict = verdict_of_error(self._error)
+            verdict = verdict_of_error(client, self._program, self._error, report.children[0].status)
         elif verdict is None:
             verdict = Verdict.PASSED if self._ended else Verdict.EXCEPTION
         error = self._error

@@ -33,6 +33,7 @@ from lit_rl.execution.zygote.zygote import (
 )
 
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
+_OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
 _numbers = itertools.count(1)
 
 
@@ -250,8 +251,8 @@ class ZygoteClient:
         self._job = None
         self.on_report()
         children = tuple(Spent(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
-        cause = OUT_OF_CPU if job.watch.answers_were_changed() else parts[0][1]
-        return JobReport(self._explained(cause, job, children), parts[0][2], children)
+        job.watch.void_changed_answers()
+        return JobReport(self._explained(parts[0][1], job, children), parts[0][2], children)
 
     def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
         """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
@@ -259,11 +260,14 @@ class ZygoteClient:
         Raises:
             KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
         """
-        killed = [spent for spent in children if spent.status & 0x7F == signal.SIGKILL and not spent.was_stopped]
-        if not killed or cause != FINISHED or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
+        ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
+        if not ended or cause != FINISHED:
             return cause
         if sum(spent.cpu_seconds for spent in children) >= job.cpu_seconds:
             return OUT_OF_CPU  # by the kernel's limit, which backs up ours
+        killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
+        if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
+            return cause
         if self.group_is_full():
             return GROUP_IS_FULL
         raise KilledFromOutside

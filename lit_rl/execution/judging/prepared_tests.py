@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, statements
 from lit_rl.execution.judging.names_in_tests import foreign_modules, program_names
-from lit_rl.execution.judging.own_lines import own_lines
 
+Import = tuple[str, tuple[str, ...], int]
 Runs = tuple[tuple[str, str, int], ...]
-
-
-class FaultyTests(ValueError):
-    """Tests that cannot judge any program: a fault of the problem, never of a program."""
 
 
 class PreparedTests(NamedTuple):
@@ -24,6 +21,8 @@ class PreparedTests(NamedTuple):
 
     Args:
         code: the compiled tests, packed; what can fail is followed by a call that counts it.
+        imports: modules that the tests need, wherever they import them, each with the names taken from it and the line.
+        texts: texts of the tests that may be source code which they run themselves.
         names: names that mean the program's.
         modules: names that mean modules though the tests do not import them, each with its module and the
             attributes that are used.
@@ -34,6 +33,8 @@ class PreparedTests(NamedTuple):
     """
 
     code: bytes
+    imports: tuple[Import, ...]
+    texts: tuple[str, ...]
     names: tuple[str, ...]
     modules: dict[str, tuple[str, tuple[str, ...]]]
     calls_check: bool
@@ -47,29 +48,33 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
     """Compile the tests for a grader.
 
     Raises:
-        FaultyTests: if they are not Python, assert nothing, or never use the program.
+        FaultyCheck: if they are not Python, assert nothing that can fail, or never use the program.
     """
     try:
         tree = ast.parse(test)
         names = program_names(test, tree, entry_point)
         modules = foreign_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
-        calls_check = any(_is_call_of_check(node) for node in statements(tree))
+        imports, texts = tuple(_imports(tree)), _texts(tree)
+        calls_check = any(_is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
         _require_asserts(tree, names, entry_point, calls_check, runs)
-        functions = {name for kind, name, _ in runs if kind == "function"}
+        called = {name for kind, name, _ in runs if kind == "function"}
+        called |= {"check"} if entry_point is not None or calls_check else set()
         evidence = Evidence()
         counted = evidence.visit(tree)
-        for node in tree.body:
-            if isinstance(node, ast.FunctionDef) and (node.name in functions or node.name == "check"):
-                evidence.require(node)
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        for name in called & functions.keys():
+            evidence.require(functions[name])
         code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
-    except FaultyTests:
+    except FaultyCheck:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise FaultyTests(f"the test code of this problem does not compile: {error}") from None
+        raise FaultyCheck(f"the test code of this problem does not compile: {error}") from None
     return PreparedTests(
         marshal.dumps(code),
+        imports,
+        texts,
         tuple(sorted(names)),
         modules,
         calls_check,
@@ -77,17 +82,6 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         tuple(evidence.required),
         runs,
     )
-
-
-@lru_cache(maxsize=64)
-def lines_of_the_tests(test: str, entry_point: str | None) -> frozenset[int]:
-    """Lines of tests that no value of the program can reach: an error there is the tests' own."""
-    tree = ast.parse(test)
-    names = set(program_names(test, tree, entry_point))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "check" and node.args.args:
-            names.add(node.args.args[0].arg)
-    return frozenset(own_lines(tree, names))
 
 
 def _require_asserts(
@@ -99,11 +93,11 @@ def _require_asserts(
 ) -> None:
     idle = idle_helpers(tree)
     if not can_fail(tree, idle):
-        raise FaultyTests("the tests of this problem assert nothing: every program would pass them")
+        raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
     if not names:
-        raise FaultyTests("the tests of this problem use no function of the program")
+        raise FaultyCheck("the tests of this problem use no function of the program")
     if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, entry_point, calls_check, runs)):
-        raise FaultyTests(
+        raise FaultyCheck(
             "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
             "entry_point if they are in check(candidate), or name the functions test_..."
         )
@@ -136,6 +130,35 @@ def _is_test_function(node: ast.stmt) -> bool:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return node.name.startswith("test") and can_fail(node)
+
+
+def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Statements that run with the module itself: those of functions and classes run only if something calls them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            yield from _statements_that_run(node)
+
+
+def _imports(tree: ast.AST) -> Iterator[Import]:
+    """Modules that the tests import, with the names that they take and the line; those in a ``try`` may be missing."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((item.name, (), node.lineno) for item in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
+        elif not isinstance(node, ast.Try | ast.expr):
+            yield from _imports(node)
+
+
+def _texts(tree: ast.Module) -> tuple[str, ...]:
+    """Texts that the tests may run as code; none if they name nothing that runs any."""
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if not named & {"eval", "exec", "compile", "timeit", "get_type_hints"}:
+        return ()
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return tuple(dict.fromkeys(text for text in constants if isinstance(text, str)))
 
 
 def _used_names(tree: ast.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""From a check to its judge, and from a program to an outcome. Runs in the supervisor."""
+"""From a check to its judge. Runs in the supervisor."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.outcome import Outcome
 
 Judge = Callable[[ZygoteClient, str, Check], Outcome]
-
-
-def judge(client: ZygoteClient, program: str, check: Check) -> Outcome:
-    """What happens when ``program`` is run against ``check``.
-
-    Raises:
-        TypeError: for a check that is not judged by running a program.
-    """
-    return judge_of(type(check))(client, program.removeprefix("\ufeff"), check)
 
 
 def judge_of(kind: type[Check]) -> Judge:

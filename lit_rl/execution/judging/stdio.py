@@ -11,7 +11,6 @@ from typing import Any
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.judging.child_files import Child, memfd, read_whole
 from lit_rl.execution.judging.comparing import Expected, same_output
-from lit_rl.execution.judging.compiled import CompilerFailed
 from lit_rl.execution.judging.failed_cases import failed_output
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import (
@@ -32,10 +31,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     if check.language != "python":
         if client.compiler is None:
             raise RuntimeError("this worker has no compiler")
-        try:
-            compiled = client.compiler.compile(program, check.language)
-        except CompilerFailed as error:
-            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(error))
+        compiled = client.compiler.compile(program, check.language)
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary
@@ -75,9 +71,10 @@ def _case(
         ended = how_it_ended(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
+            status = report.children[0].status
             told = None if binary is not None else description_of(read_whole(child.channel)[:65536])
-            error = told or ended_early(report.children[0].status)
-            ended = verdict_of_error(error)
+            error = told or ended_early(status)
+            ended = verdict_of_error(client, program, error, status)
         if ended is None:
             same = same_output(read_whole(child.stdout), expected, check)
             ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER

@@ -16,11 +16,12 @@ import time
 import traceback
 from typing import NamedTuple
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, go_before_the_trainer
-from lit_rl.execution.judging.registry import judge
+from lit_rl.execution.judging.registry import judge_of
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.shortages import remedy
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
@@ -53,8 +54,8 @@ class Settings(NamedTuple):
     import_paths: tuple[str, ...] = ()
 
 
-# Number of a task and its outcome; without one the program was killed from outside and is to be run again.
-Answer = tuple[int, Outcome | None]
+# Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
+Answer = tuple[int, Outcome | str]
 _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
 
 
@@ -130,26 +131,35 @@ class Supervisor:
         finally:
             self._zygote.close()
 
-    def _judge(self, task: Task) -> Outcome | None:
+    def _judge(self, task: Task) -> Outcome | str:
         try:
-            return judge(self._client, task.program, unpack(task.check))
+            return self._judge_check(task.program, task.check)
         except (ZygoteLost, SystemExit):
             raise
+        except FaultyCheck as fault:
+            reason: Outcome | str = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(fault))
         except KilledFromOutside:
-            self._client.abandon()
-            return None
+            reason = "a process of the program was killed from outside"
         except (MemoryError, ReadsTooLong) as error:
+            # Before any program ran, only the tests can have taken it.
             by_program = self._limits.has_content
-            self._limits.end_judgement()
-            self._client.abandon()
-            if by_program:
-                return Outcome(Verdict.OUTPUT_LIMIT, stderr=f"what the program wrote cannot be read: {error!r}")
-            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr="the tests take more memory than there is")
+            verdict = Verdict.OUTPUT_LIMIT if by_program else Verdict.INFRASTRUCTURE_FAILURE
+            what = "what the program wrote cannot be read" if by_program else "the tests take more than there is"
+            reason = Outcome(verdict, stderr=f"{what}: {error!r}")
         except Exception:
-            # A fault of ours. It must never look like a fault of the program, nor affect the next one.
-            self._limits.end_judgement()
-            self._client.abandon()
-            return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=traceback.format_exc()[-2000:])
+            # It must neither look like a fault of the program at once, nor be one that a program may choose.
+            reason = f"its judge raised {traceback.format_exc()[-2000:]}"
+        self._limits.end_judgement()
+        self._client.abandon()
+        return reason
+
+    def _judge_check(self, program: str, packed: bytes) -> Outcome:
+        try:
+            check = unpack(packed)
+            judge = judge_of(type(check))
+        except Exception as error:
+            raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
+        return judge(self._client, program.removeprefix("\ufeff"), check)
 
 
 def main() -> None:

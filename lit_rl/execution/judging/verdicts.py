@@ -9,10 +9,13 @@ from dataclasses import replace
 from lit_rl.execution.judging.child_files import Child, read_tail
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.printable import printable_name
 from lit_rl.execution.wire.program_messages import Description, read_description
 from lit_rl.execution.zygote.zygote import DISK_FULL, GROUP_IS_FULL
+
+_PARSE_SECONDS = 10.0
 
 
 def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
@@ -26,8 +29,6 @@ def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: i
     if report.cause == DISK_FULL:
         return Verdict.OUTPUT_LIMIT
     if report.timed_out:
-        return Verdict.TIMED_OUT
-    if spent.status & 0x7F == signal.SIGXCPU:
         return Verdict.TIMED_OUT
     return Verdict.EXCEPTION if spent.status and not (index and spent.status == signal.SIGKILL) else None
 
@@ -52,13 +53,29 @@ def description_of(line: bytes) -> Description | None:
         return None
 
 
-def verdict_of_error(error: Description) -> Verdict:
-    """The verdict on a program that ended with this exception."""
+def verdict_of_error(client: ZygoteClient, program: str, error: Description, status: int) -> Verdict:
+    """The verdict on a program that says it ended with this exception.
+
+    The description is the program's own word, so it decides nothing without evidence from outside: a source is no
+    Python if it does not compile in a process that runs nothing else, and memory was short if the exit status says so.
+
+    Args:
+        client: compiles the source once more if it is said not to compile.
+        program: the source.
+        error: what the process said.
+        status: how the process ended, as ``waitpid`` gives it.
+    """
     if error.get("stage") == "compile":
-        return Verdict.SYNTAX_ERROR
-    if "MemoryError" in error["types"]:
-        return Verdict.OUT_OF_MEMORY
-    return Verdict.EXCEPTION
+        return Verdict.SYNTAX_ERROR if is_no_python(client, program) else Verdict.EXCEPTION
+    exited = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] and exited == OUT_OF_MEMORY else Verdict.EXCEPTION
+
+
+def is_no_python(client: ZygoteClient, program: str) -> bool:
+    """Whether a source does not compile, found out by a process that only compiles it."""
+    with Child({"mode": "parse", "source": program}) as child:
+        status = client.run([child], _PARSE_SECONDS).children[0].status
+    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == NOT_PYTHON
 
 
 def outcome_of(

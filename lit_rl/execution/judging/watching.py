@@ -75,15 +75,10 @@ class Watch:
             return OUT_OF_CPU
         return OUT_OF_WALL if slept - self._case_began[1] > wall_limit(self._case_seconds) else None
 
-    def answers_were_changed(self) -> bool:
-        """Whether counted answers were changed later, which makes the clocks of the cases meaningless.
-
-        No answer of such a job is worth anything, so all are removed.
-        """
-        if self._answers is None or not self._answers.were_changed():
-            return False
-        self._answers.remove()
-        return True
+    def void_changed_answers(self) -> None:
+        """Remove all answers if counted ones were changed later: that makes the clocks of the cases meaningless."""
+        if self._answers is not None and self._answers.were_changed():
+            self._answers.remove()
 
 
 class _AnswerCount:

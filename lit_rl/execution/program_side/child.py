@@ -26,6 +26,9 @@ from lit_rl.execution.wire.channel import Channel
 
 FILE_NAME = "<program>"
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
+NOT_PYTHON, OUT_OF_MEMORY = 71, 72
+"""Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
+
 PROGRAM = 40  # a compiled program's; above what the program itself can open, see ``_compiled``
 
 Namespace = dict[str, Any]
@@ -70,8 +73,9 @@ def _calls(job: dict[str, Any]) -> int:
         namespace = execute(job, "program")
     except BaseException as error:
         _line(json.dumps(describe(error)))
-        return 1
+        return status_of(error)
     _line("{}")
+    status = 0
     for call in job["calls"]:
         try:
             # Packed one by one: no call sees what an earlier one did to its arguments.
@@ -80,6 +84,21 @@ def _calls(job: dict[str, Any]) -> int:
             _line(plain.dumps(values[0] if job.get("in_place") else result))
         except BaseException as error:
             _line(json.dumps(describe(error)))
+            status = OUT_OF_MEMORY if isinstance(error, MemoryError) else status
+    return status
+
+
+def status_of(error: BaseException) -> int:
+    """The exit status of a process that an exception ended."""
+    return OUT_OF_MEMORY if isinstance(error, MemoryError) else 1
+
+
+def _parse(job: dict[str, Any]) -> int:
+    """Compile the source and run none of it: what this process says of it, no program can have made it say."""
+    try:
+        compile(job["source"], FILE_NAME, "exec", 0, True)
+    except BaseException:
+        return NOT_PYTHON
     return 0
 
 
@@ -109,7 +128,7 @@ def _host(job: dict[str, Any]) -> int:
             find(namespace, job["entry_point"])()
     except BaseException as error:
         channel.send(json.dumps(["end", describe(error)]))
-        return 1
+        return status_of(error)
     channel.send('["end",null]')
     return 0
 
@@ -145,6 +164,7 @@ _MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "stdio": _stdio,
     "calls": _calls,
     "host": _host,
+    "parse": _parse,
     "compiled": _compiled,
     "compile": _compile,
 }
@@ -271,7 +291,7 @@ def _exit_status(error: BaseException) -> int:
         print(error.code, file=sys.stderr)
         return 1
     leave_traceback(error)
-    return 1
+    return status_of(error)
 
 
 def leave_traceback(error: BaseException) -> None:

@@ -60,8 +60,8 @@ class Server(Link):
         return child.describe(error)
 
     def must_leave(self, error: BaseException) -> bool:
-        """An interrupt ends the program."""
-        return isinstance(error, KeyboardInterrupt) or super().must_leave(error)
+        """An interrupt or a lack of memory ends the program."""
+        return isinstance(error, KeyboardInterrupt | MemoryError) or super().must_leave(error)
 
     def _derived(self, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> type:
         """A class that the tests derive from the program's: its methods are theirs."""
@@ -83,7 +83,7 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
     except BaseException as error:
         channel.send(encode(["failed", child.describe(error), []]))
         child.leave_traceback(error)
-        return 1
+        return child.status_of(error)
     server = Server(channel, namespace, job["in_place"])
     try:
         server.send(["names", server.names(json.loads(channel.receive()))])
@@ -91,6 +91,6 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
             server.answer(server.receive())
     except ChannelClosed:
         return 0
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, MemoryError) as error:
         channel.send(encode(["end", child.describe(error), []]))
-        os._exit(1)
+        os._exit(child.status_of(error))

@@ -27,6 +27,10 @@ _STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.proces
 _OURS = ("__main__", "program", "tests")
 
 
+class StopOfProgram(RuntimeError):
+    """Stands for a ``StopIteration`` that left the program: the real one would quietly end a loop of the tests."""
+
+
 class Held:
     """Numbers of objects of this process, and what the other has still to be told about them.
 

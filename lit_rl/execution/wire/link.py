@@ -17,7 +17,7 @@ from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import parse
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.error_attributes import attributes_of, set_attributes
-from lit_rl.execution.wire.held import OPERATIONS, Held, steers
+from lit_rl.execution.wire.held import OPERATIONS, Held, StopOfProgram, steers
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
 _NEVER_CROSS = (ModuleType, FrameType, CodeType, TracebackType)
@@ -320,7 +320,8 @@ class Link(ABC):
         if not isinstance(error, BaseException):
             raise BadMessage("no exception")
         if steers(type(error)):
-            return RuntimeError(f"{type(error).__name__} left a function")  # as when one leaves a generator
+            kind = StopOfProgram if isinstance(error, StopIteration) else RuntimeError
+            return kind(f"{type(error).__name__} left a function")
         return error
 
     def _new_error(self, description: dict[str, Any]) -> BaseException:

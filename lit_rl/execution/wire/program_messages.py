@@ -26,8 +26,8 @@ _LAST_LINE = 10**9
 # Asserts that held are counted up to this number.
 _MOST_PASSED = 100_000
 _RESULT: dict[str, Any] = {
-    "kind": "", "secret": "", "message": "", "error": None, "line": None, "asked": False, "num_passed": 0,
-    "using": False, "grown": False, "actual": "",
+    "kind": "", "secret": "", "message": "", "error": None, "line": None, "num_passed": 0, "actual": "",
+    "passes": False,
 }  # fmt: skip
 
 
@@ -78,9 +78,8 @@ def read_result(line: bytes) -> dict[str, Any]:
 
     Returns:
         ``kind``, ``secret``, ``message`` (of a test that failed), ``error`` (of the program, or ``None``),
-        ``line`` (of the tests, or ``None``), ``asked`` (whether anything of the program had reached them),
-        ``using`` (whether it used an object of theirs), ``num_passed``, ``actual`` (what it answered last, for a
-        reader), and of a grader out of memory ``grown``.
+        ``line`` (of the tests, or ``None``), ``num_passed``, ``actual`` (what it answered last, for a reader), and of
+        a rehearsal ``passes`` (whether a shortage of the machine made it fail, which may pass).
 
     Raises:
         NotPlain: if the line is not one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Protocol
 
-from lit_rl.execution.wire.held import OPERATIONS, is_plain_method, known_exception
+from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram, is_plain_method, known_exception
 
 # Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
 # reads memory addresses from some.
@@ -141,7 +141,7 @@ def new_exception_class(link: Connection, name: str, bases: tuple[type, ...], kn
     try:
         found = known_exception(known) if known else None
     except LookupError:
-        return RuntimeError
+        return StopOfProgram if known == "builtins:StopIteration" else RuntimeError
     if found is not None:
         return found
     parents = tuple(base for base in bases if issubclass(base, Exception)) or (Exception,)

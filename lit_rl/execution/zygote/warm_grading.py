@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 from collections import deque
 from collections.abc import Callable
 
@@ -49,15 +48,15 @@ class _Line(Channel):
 
 def warm_grading() -> None:
     """Judge a small program by small tests a few times."""
-    code = marshal.dumps(compile(_TESTS, "<test>", "exec"))
-    job = {"code": code, "names": ("f",), "modules": {}, "calls_check": False}
+    code = compile(_TESTS, "<test>", "exec")
+    job = {"names": ("f",), "modules": {}, "calls_check": False}
     job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
     for _ in range(_TIMES):
         draw_anew(0)
         ours, theirs = _Line(), _Line()
         ours.other, theirs.other = theirs, ours
         ours.answer = _answers(Server(theirs, child.execute({"source": _PROGRAM}, "program"), in_place=False), theirs)
-        result = result_of_tests(job, TestsSide(ours, in_place=False, allow_objects=False), {})
+        result = result_of_tests(job, code, TestsSide(ours, in_place=False, allow_objects=False), {})
         if result["kind"] != "passed":
             raise RuntimeError(f"the sample of a graded test gave {result}")
 

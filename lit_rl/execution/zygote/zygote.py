@@ -29,7 +29,7 @@ from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEA
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES
 from lit_rl.execution.confinement.visible_files import import_folders
-from lit_rl.execution.grading.grader import grade
+from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.interpreter import complete_interpreter
 from lit_rl.execution.program_side.serve import serve
@@ -400,5 +400,6 @@ def _load(settings: dict[str, Any]) -> None:
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
     child.add_mode("grade", grade)
+    child.add_mode("rehearse", rehearse)
     child.add_mode("serve", serve)
     warm_up()

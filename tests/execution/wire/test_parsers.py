@@ -116,7 +116,7 @@ def test_what_is_valid_is_read_by_some_parser(line):
 @given(content=st.lists(ANY_LINE, max_size=5).map(b"\n".join), end=st.sampled_from([b"", b"\n"]))
 def test_answers_of_any_content_are_verdicts_of_the_program(content, end):
     check = CallTests((((1,), object), ((2,), [1, (2.5, "a")])), "f")
-    cases = Answers(content + end, 2, None).of_calls(check)
+    cases = Answers(content + end, 2, None, lambda error: Verdict.EXCEPTION).of_calls(check)
     assert len(cases) == 2 and Verdict.INFRASTRUCTURE_FAILURE not in cases
 
 
@@ -131,7 +131,7 @@ def test_printable_text_holds_nothing_that_steers_a_terminal(text):
 
 LIMITED = """
 import resource, sys
-from lit_rl.execution import CallTests
+from lit_rl.execution import CallTests, Verdict
 from lit_rl.execution.judging.answers import Answers
 from lit_rl.execution.wire import program_messages
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
@@ -139,7 +139,7 @@ LIST = b'["l"%s]'
 content = b"{}\\n" + eval(sys.argv[1]) + b"\\n"
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 check = CallTests(tuple(((i,), i) for i in range(100)), "f")
-verdicts = Answers(content, 100, None).of_calls(check)
+verdicts = Answers(content, 100, None, lambda error: Verdict.EXCEPTION).of_calls(check)
 assert "passed" not in verdicts, verdicts
 line = content.split(b"\\n", 2)[1]
 for read in (program_messages.read_description, program_messages.read_hosted, program_messages.read_result):
