@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 # On top of the 30 MiB or so that the process takes by itself.
@@ -19,7 +20,7 @@ _CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
 
 
 class ReadsTooLong(BaseException):
-    """Reading what a program wrote takes too much time. Not an ``Exception``: no handler on the way catches it."""
+    """Work that a program caused takes too much time. Not an ``Exception``: no handler on the way catches it."""
 
 
 class OwnLimits:
@@ -59,6 +60,27 @@ class OwnLimits:
         if self._is_bounded:
             self._is_bounded = False
             _limit_memory(resource.RLIM_INFINITY)
+
+
+@contextlib.contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Raise ``ReadsTooLong`` once the block has taken this many CPU seconds; the limits around it wait meanwhile."""
+    is_inside = True
+
+    def expire(*_: Any) -> None:
+        if is_inside:
+            raise ReadsTooLong
+
+    before = signal.signal(signal.SIGVTALRM, expire)
+    left, _ = signal.setitimer(signal.ITIMER_VIRTUAL, max(seconds, 1e-3))
+    left_to_kernel, _ = signal.setitimer(signal.ITIMER_PROF, seconds + _GRACE_SECONDS)
+    try:
+        yield
+    finally:
+        is_inside = False
+        signal.setitimer(signal.ITIMER_PROF, left_to_kernel)
+        signal.setitimer(signal.ITIMER_VIRTUAL, left)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _raise(*_: Any) -> None:

@@ -37,6 +37,7 @@ class Watch:
         self._case_seconds, self._num_cases = case_seconds, num_cases
         self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
         self._num_answers = 0
+        self._charged = 0.0
         self._clocks: _Clocks | None = None
         self._case_began = (0.0, 0.0)
 
@@ -59,6 +60,10 @@ class Watch:
         if self._clocks is not None:
             self._clocks.resume()
 
+    def charge(self, seconds: float) -> None:
+        """Add CPU seconds that the supervisor spent for the program."""
+        self._charged += seconds
+
     def look(self) -> int | None:
         """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
@@ -71,7 +76,7 @@ class Watch:
             self._num_answers = self._answers.count()
             self._case_began = self._clocks.read()
             return None
-        if cpu - self._case_began[0] > self._case_seconds:
+        if self._charged + cpu - self._case_began[0] > self._case_seconds:
             return OUT_OF_CPU
         return OUT_OF_WALL if slept - self._case_began[1] > wall_limit(self._case_seconds) else None
 
