@@ -134,8 +134,8 @@ class _Clocks:
         self._pids = list(pids)
         self._cpu_of: dict[int, float] = {}
         self._paused: float | None = None
-        # Until this window: seconds slept, those of the window before, seconds credited, and what may yet be.
-        self._slept = self._slept_last = self._credited = self._claimed = 0.0
+        # Until this window: seconds slept, those of them in the window before, and seconds credited.
+        self._slept = self._slept_last = self._credited = 0.0
         self._covered = 0.0  # seconds of this window in which a thread may have waited
         self._began = self._read_at = time.monotonic()
         self._cpu = self._first_cpu = self._cpu_now()
@@ -154,8 +154,7 @@ class _Clocks:
         if now - self._began >= _WINDOW_SECONDS:
             self._slept, self._slept_last = slept, min(asleep, asleep + self._slept_last - credit)
             self._credited += credit
-            self._claimed, self._covered = min(0.0, claimed), 0.0
-            self._began, self._cpu, self._waited_before = now, cpu, self._waited
+            self._began, self._cpu, self._waited_before, self._covered = now, cpu, self._waited, 0.0
         return cpu, slept
 
     def _waits(self, passed: float, ran: float) -> tuple[float, float]:
@@ -170,7 +169,7 @@ class _Clocks:
         self._waited = {**self._waited, **alive}
         waits = _increase(self._waited_before, self._waited)
         others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
-        return self._claimed + sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
+        return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
 
     def pause(self) -> None:
         self._paused = time.monotonic()
