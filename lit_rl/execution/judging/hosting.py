@@ -202,7 +202,7 @@ class _Session:
             value = self._host.call(*call)
             return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
-            return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
+            return json.dumps(["error", {"types": _type_names(error), "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """How the run ended: a program that ended without its last message did not return."""
@@ -221,7 +221,8 @@ class _Session:
         return HostedRun(verdict, outcome, message, self._num_calls)
 
 
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """The text of a host's exception, as the program gets it."""
     return printable(str(error)[:LONGEST_MESSAGE])
 
 

@@ -108,8 +108,10 @@ def _host(job: dict[str, Any]) -> int:
         if job["entry_point"]:
             find(namespace, job["entry_point"])()
     except BaseException as error:
-        channel.send(json.dumps(["end", describe(error)]))
-        return 1
+        status = _exit_status(error) if isinstance(error, SystemExit) else 1
+        if status:
+            channel.send(json.dumps(["end", describe(error)]))
+            return status
     channel.send('["end",null]')
     return 0
 
