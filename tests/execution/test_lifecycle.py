@@ -243,11 +243,17 @@ def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number):
 
 HOLDING = """
 import json, sys
-from lit_rl.execution import InventedWorlds, Sandbox
+from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Sandbox
 programs = json.loads(sys.argv[2])
+slow = "(a+)+$"  # the world, or the check, that has such a pattern needs hours for the programs' texts
+state = {"locations": ["a"], "objects": {"a": [slow]}, "agents": {}, "robot_location": "a"}
+given = RobotWorlds((RobotTest(state, False, ["exists", "trace", ["Say", slow]]),), timeout_seconds=60)
 with Sandbox(num_workers=len(programs), temporary_folder=sys.argv[1]) as sandbox:
-    check = InventedWorlds(num_worlds=9, timeout_seconds=60)
-    futures = [sandbox.submit("def task_program():\\n    " + program, check) for program in programs]
+    invented = InventedWorlds(num_worlds=9, timeout_seconds=60)
+    futures = [
+        sandbox.submit("def task_program():\\n    " + program, given if "aaaa" in program else invented)
+        for program in programs
+    ]
     while not all(future.running() for future in futures): pass
     print("started", flush=True)
     futures[0].result()
@@ -270,8 +276,8 @@ def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judge
     trainer.kill()
     trainer.wait(20)
     trainer.stdout.close()
-    assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 5.0)
-    assert eventually(lambda: os.listdir(tmp_path) == [], 5.0)
+    assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 3.0)
+    assert eventually(lambda: os.listdir(tmp_path) == [], 3.0)
 
 
 def test_a_thread_that_submits_may_end_before_its_program():
