@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 DEFINITION = "def task_program():\n"
 FENCE = "```"
-_LONGEST_EXPLORED = 100_000  # characters; a tree takes hundreds of times the memory of its source
+_LONGEST_EXPLORED = 20_000  # characters; a tree takes hundreds of times the memory of its source
 
 _DOUBLE_QUOTED = re.compile(r'".*?"')
 _PYTHON_FENCE = re.compile(r"```(?:python|py)[ \t]*\r?\n")

@@ -1,6 +1,12 @@
 """Programs that call an object which lives outside their process."""
 
 import os
+import re
+import resource
+import socket
+import sys
+import threading
+import time
 
 import pytest
 
@@ -155,3 +161,103 @@ def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):
     result, trace = run(client, "go_to('a')\ngo_to('x' * (4 << 20))")
     assert result.verdict is Verdict.EXCEPTION
     assert trace == [["go_to", "a"]]
+
+
+# --- a supervisor that never waits for a program -----------------------------------------------------------
+
+URGENT = "import socket, threading\ns = socket.socket(fileno=4)\ns.send(b'x', socket.MSG_OOB)\n"
+UNREAD = 'import os\nfor _ in range(9_000): os.write(4, b\'["call","ask",["t"],["d"]]\\n\')\n'
+STALLING = {
+    "urgent, then waits": URGENT + "threading.Event().wait()",
+    "urgent, then works": URGENT + "while True: pass",
+    "urgent, again and again": URGENT + "while True: s.send(b'x', socket.MSG_OOB)",
+    "urgent in a call": URGENT.replace("b'x'", "b'[\"call\",'") + "threading.Event().wait()",
+    "urgent before a call": URGENT + "go_to('a')\nthreading.Event().wait()",
+    "urgent after a call": "go_to('a')\n" + URGENT + "threading.Event().wait()",
+    "half a call": "import os, threading\nos.write(4, b'[\"call\",')\nthreading.Event().wait()",
+    "reads no answer and waits": UNREAD + "import threading\nthreading.Event().wait()",
+    "reads no answer and works": UNREAD + "while True: pass",
+    "sends its own end of the channel": (
+        "import array, socket, threading\ns = socket.socket(fileno=4)\n"
+        "s.sendmsg([b'['], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [4]))])\n"
+        "threading.Event().wait()"
+    ),
+    "reads nothing any more": "import socket\nsocket.socket(fileno=4).shutdown(0)\nwhile True: go_to('a')",
+    "writes nothing any more": (
+        "import socket, threading\nsocket.socket(fileno=4).shutdown(1)\nthreading.Event().wait()"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", STALLING.values(), ids=STALLING)
+def test_no_program_makes_the_supervisor_wait_or_spin(client, body):
+    """The wall limit of these is 2.5 s; a supervisor that waits for one of them hangs, one that spins takes as much."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    result, _ = run(client, body)
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    assert result.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT)
+    assert spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime < 1.0
+    assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("body", STALLING.values(), ids=STALLING)
+def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(body):
+    """The program may take minutes."""
+    zygote = start_zygote(ZygoteSettings(256 << 20, 1 << 20))
+    reader, writer = socket.socketpair()
+    own = ZygoteClient(zygote.control, zygote.settings, reader.fileno(), reader.fileno())
+    hang_up = threading.Timer(0.3, writer.close)
+    try:
+        hang_up.start()
+        began = time.monotonic()
+        try:
+            result, _ = run(own, body, timeout_seconds=30.0)
+        except SystemExit:
+            assert time.monotonic() - began < 10
+        else:
+            assert result.verdict is Verdict.EXCEPTION  # ended as soon as it sent what no honest program does
+    finally:
+        hang_up.join()
+        reader.close()
+        zygote.close()
+
+
+# --- the host's time is the program's ----------------------------------------------------------------------
+
+
+def spend(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+class Slow(World):
+    def call(self, name, args, kwargs):
+        super().call(name, args, kwargs)
+        if args[0] == "for ever":
+            while True:
+                pass
+        if args[0] == "in one search":
+            re.search("(a+)+$", "a" * 60 + "!")
+        spend(0.01)
+
+
+@pytest.mark.parametrize(
+    "body", ["go_to('for ever')", "go_to('in one search')", "while True: go_to('a')", "for _ in range(500): go_to('a')"]
+)
+def test_the_hosts_cpu_seconds_count_as_the_programs(client, monkeypatch, body):
+    monkeypatch.setattr(sys.modules[__name__], "World", Slow)
+    used = time.process_time()
+    result, trace = run(client, body)
+    assert result.verdict is Verdict.TIMED_OUT and 1 <= len(trace) < 500
+    assert time.process_time() - used < 2.0
+    assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
+
+
+def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch):
+    """Neither reaches the limit alone."""
+    monkeypatch.setattr(sys.modules[__name__], "World", Slow)
+    work = "import time\nfor i in range(35):\n    go_to('a')\n    while time.process_time() < 0.01 * i: pass"
+    result, trace = run(client, work, timeout_seconds=0.5)
+    assert result.verdict is Verdict.TIMED_OUT and len(trace) < 35
+    assert run(client, work, timeout_seconds=10.0)[0].verdict is Verdict.PASSED

@@ -2,6 +2,7 @@
 
 import copy
 import importlib.util
+import json
 import os
 import pickle
 import signal
@@ -245,6 +246,45 @@ def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number):
     trainer.stdout.close()
     assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)])
     assert eventually(lambda: os.listdir(tmp_path) == [])
+
+
+HOLDING = """
+import json, sys
+from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Sandbox
+programs = json.loads(sys.argv[2])
+slow = "(a+)+$"  # the world, or the check, that has such a pattern needs hours for the programs' texts
+state = {"locations": ["a"], "objects": {"a": [slow]}, "agents": {}, "robot_location": "a"}
+given = RobotWorlds((RobotTest(state, False, ["exists", "trace", ["Say", slow]]),), timeout_seconds=60)
+with Sandbox(num_workers=len(programs), temporary_folder=sys.argv[1]) as sandbox:
+    invented = InventedWorlds(num_worlds=9, timeout_seconds=60)
+    futures = [
+        sandbox.submit("def task_program():\\n    " + program, given if "aaaa" in program else invented)
+        for program in programs
+    ]
+    while not all(future.running() for future in futures): pass
+    print("started", flush=True)
+    futures[0].result()
+"""
+URGENT = "import socket, threading; s = socket.socket(fileno=4); s.send(b'x', socket.MSG_OOB); "
+HOLDS = [
+    URGENT + "threading.Event().wait()",
+    URGENT.replace("b'x'", "b'['") + "say('a'); threading.Event().wait()",
+    'import os\n    while True: os.write(4, b\'["call","get_all_rooms",["t"],["d"]]\\n\')',
+]
+
+
+def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judges(tmp_path):
+    """Judges and zygotes were there 22 s later."""
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    command = [sys.executable, "-c", HOLDING, str(tmp_path), json.dumps(HOLDS)]
+    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    assert trainer.stdout.readline() == b"started\n"
+    time.sleep(0.5)
+    trainer.kill()
+    trainer.wait(20)
+    trainer.stdout.close()
+    assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 3.0)
+    assert eventually(lambda: os.listdir(tmp_path) == [], 3.0)
 
 
 def test_a_thread_that_submits_may_end_before_its_program():

@@ -254,3 +254,30 @@ def test_the_supervisor_goes_before_the_trainer_when_memory_runs_out_and_after_p
         (zygote,) = Path(f"/proc/{judge}/task/{judge}/children").read_text().split()
         ours, judges, zygotes = (int(Path(f"/proc/{p}/oom_score_adj").read_text()) for p in ("self", judge, zygote))
     assert ours < judges < zygotes
+
+
+SOCKET = "import os, socket, threading\ns = socket.socket(fileno=4)\n"
+URGENT = "s.send(b'x', socket.MSG_OOB)"
+TO_THE_GRADER = {
+    "before it is asked": f"{SOCKET}{URGENT}\nthreading.Event().wait()",
+    "and waits": f"{SOCKET}def f(x):\n    {URGENT}\n    threading.Event().wait()",
+    "and works": f"{SOCKET}def f(x):\n    {URGENT}\n    while True: pass",
+    "and ends": f"{SOCKET}def f(x):\n    {URGENT}\n    os._exit(3)",
+    "again and again": f"{SOCKET}def f(x):\n    while True: {URGENT}",
+    "from a thread": f"{SOCKET}def g():\n    while True: {URGENT}\nthreading.Thread(target=g).start()\nf = abs",
+    "after half an answer": f"{SOCKET}def f(x):\n    s.send(b'[')\n    {URGENT}\n    threading.Event().wait()",
+    "before it hangs up": f"{SOCKET}def f(x):\n    {URGENT}\n    s.shutdown(2)\n    threading.Event().wait()",
+}
+
+
+@pytest.mark.parametrize("tier", [0, 1])
+def test_urgent_bytes_to_the_grader_mask_no_row(tier):
+    """The grader may wait for the program: the job's limits end both."""
+    loop = AssertTests("def check(c):\n    for i in range(9):\n        assert c(i) == i + 1\n", "f", 0.3)
+    right = ("def f(x): return x + 1", loop)
+    with Sandbox(num_workers=1, tier=tier) as sandbox:
+        outcomes = sandbox.judge_many([item for source in TO_THE_GRADER.values() for item in ((source, loop), right)])
+    verdicts = {name: outcome.verdict for name, outcome in zip(TO_THE_GRADER, outcomes[::2], strict=True)}
+    failed = {Verdict.TIMED_OUT, Verdict.EXCEPTION, Verdict.WRONG_ANSWER}
+    assert not {name: verdict for name, verdict in verdicts.items() if verdict not in failed}
+    assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * len(TO_THE_GRADER)

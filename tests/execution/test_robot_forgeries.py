@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.robot_worlds import SAID_HI, judge, program, worlds
+from support.robot_worlds import SAID_HI, STATE, judge, program, worlds
 
-from lit_rl.execution import InventedWorlds, Verdict
+from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
 from lit_rl.execution.sandbox import Sandbox
 
 
@@ -139,3 +139,34 @@ def test_an_exceptions_name_and_message_are_fit_for_a_log(sandbox):
     outcome = judge(sandbox, program(f"raise type({name}, (Exception,), {{}})('c' + chr(27) + 'd')"))
     assert outcome.exception_type == "a\ufffd\ufffd" + "b" * 97
     assert "\x1b" not in outcome.stderr and outcome.robot_verdict == "python_error"
+
+
+# --- programs that take the judge's time -------------------------------------------------------------------
+
+SLOW_LABEL = {**STATE, "objects": {"start_loc": ["a.*a.*b"]}}
+LOOKS = program("for number in range(10_000): is_in_room('a' * 4000 + str(number))")
+
+
+def test_time_that_the_world_takes_over_a_programs_texts_is_the_programs(sandbox):
+    """Each look takes the world a second or more; ten thousand would take hours."""
+    outcome = judge(sandbox, LOOKS, RobotWorlds((RobotTest(SLOW_LABEL, False, True),), 0.5))
+    assert (outcome.verdict, outcome.robot_verdict, len(outcome.traces[0])) == (Verdict.TIMED_OUT, "python_error", 1)
+    assert judge(sandbox, program("is_in_room('aab')")).robot_verdict == "success"
+
+
+def test_time_that_a_check_takes_over_a_programs_texts_is_bounded(sandbox):
+    slow = ["exists", "trace", ["Say", "a.*a.*b"]]
+    source = program("for number in range(200): say('a' * 4000 + str(number))")
+    outcome = judge(sandbox, source, worlds(slow, SAID_HI))
+    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.TIMED_OUT, "python_error")
+    assert outcome.cases == (Verdict.TIMED_OUT,)
+
+
+@pytest.mark.parametrize(
+    "option", ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]
+)
+def test_options_of_any_size_harm_only_their_program(sandbox, option):
+    source = program(
+        "go_to('hall')", f"try: ask('ann', 'tea?', [{option}, 'yes'])", "except Exception: pass", "say('hi')"
+    )
+    assert judge(sandbox, source, worlds(SAID_HI)).robot_verdict == "success"

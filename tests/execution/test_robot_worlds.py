@@ -104,9 +104,22 @@ def test_everything_else_is_a_python_error(sandbox, lines, verdict):
     assert (outcome.robot_verdict, outcome.verdict) == ("python_error", verdict)
 
 
-def test_an_exception_of_the_program_that_names_the_robot_is_a_robot_error(sandbox):
-    assert judge(sandbox, program("raise ValueError('Robot lost')")).robot_verdict == "robot_execution_error"
-    assert judge(sandbox, program("raise ValueError('Robot\\nlost')")).robot_verdict == "python_error"
+def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
+    """What an exception says is the program's own word."""
+    assert judge(sandbox, program("raise ValueError('Robot lost')")).robot_verdict == "python_error"
+    refused = ("try: go_to('moon')", "except Exception as e: raise {}")
+    verdicts = {
+        "": "robot_execution_error",
+        "e": "robot_execution_error",
+        "ValueError(e)": "robot_execution_error",
+        "ValueError('Robot lost') from e": "robot_execution_error",
+        "ValueError('Robot\\nlost')": "python_error",
+        "ValueError": "python_error",
+        "SystemExit(1)": "python_error",
+    }
+    for raised, verdict in verdicts.items():
+        source = program(refused[0], refused[1].format(raised))
+        assert judge(sandbox, source).robot_verdict == verdict, raised
 
 
 def test_a_program_may_catch_what_the_world_refuses(sandbox):
@@ -119,6 +132,35 @@ def test_a_program_may_catch_what_the_world_refuses(sandbox):
 def test_leaving_with_status_zero_is_an_end_like_any_other(sandbox):
     assert judge(sandbox, program('say("hi")', "sys.exit()"), worlds(SAID_HI)).robot_verdict == "success"
     assert judge(sandbox, program("import sys", "sys.exit(0)"), worlds(SAID_HI)).robot_verdict == "completion_error"
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"),
+    [
+        ("exit()", "success"),
+        ("sys.exit(None)", "success"),
+        ("sys.exit(False)", "success"),
+        ("raise SystemExit", "success"),
+        ("sys.exit(3)", "python_error"),
+        ("sys.exit('0')", "python_error"),
+        ("sys.exit('')", "python_error"),
+        ("sys.exit([])", "python_error"),
+        ("sys.exit(True)", "python_error"),
+        ("os._exit(0)", "python_error"),
+        ("os._exit(3)", "python_error"),
+        ("os.close(4)", "python_error"),
+        ("raise type('SystemExit', (Exception,), {})", "python_error"),
+        ("raise type('SystemExit', (Exception,), {})('0')", "python_error"),
+        ('os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(0)', "python_error"),
+        ('os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(1)', "python_error"),
+        ("os.write(4, b'[\"end\",null]\\n'); os._exit(3)", "python_error"),
+        ("signal.raise_signal(15)", "python_error"),
+    ],
+)
+def test_a_program_has_returned_only_if_its_process_ended_with_status_zero(sandbox, left, verdict):
+    source = program("import os, signal", 'say("hi")', left)
+    assert judge(sandbox, source, worlds(SAID_HI)).robot_verdict == verdict
+    assert judge(sandbox, source, InventedWorlds(3)).robot_verdict == verdict
 
 
 def test_options_that_are_no_text_make_a_check_that_reads_them_a_python_error(sandbox):
@@ -209,6 +251,43 @@ def test_a_program_that_ignores_what_it_sees_is_refused(sandbox):
     outcome = invented(sandbox, 'is_in_room("cup")', 'pick("cup")')
     assert outcome.robot_verdict == "robot_execution_error" and "RobotPickError" in outcome.stderr
     assert outcome.line == 3
+
+
+CAUGHT = {
+    "passed over": "pass",
+    "then returned": "return",
+    "then left": "sys.exit(0)",
+    "then left otherwise": "__import__('os')._exit(0)",
+    "then another error": "1 / 0",
+    "then waits for ever": "any(iter(int, 1))",
+    "then the end of the process": "__import__('os')._exit(3)",
+    "then an end that is forged": "__import__('os').write(4, b'[\"end\",null]\\n')",
+}
+
+
+@pytest.mark.parametrize("then", CAUGHT.values(), ids=CAUGHT)
+@pytest.mark.parametrize("call", ["pick('cup')", "ask('cup', 'ok?', ['yes'])", "place('plate')"])
+def test_a_contradiction_counts_also_if_the_program_catches_it(sandbox, call, then):
+    """``place`` contradicts an empty hand; a cup that was asked for is a person, and cannot be picked up."""
+    outcome = invented(
+        sandbox, "try:", "    is_in_room('cup')", f"    {call}", "    pick('cup')", f"except BaseException: {then}"
+    )
+    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.EXCEPTION, "robot_execution_error")
+
+
+def test_a_contradiction_that_was_caught_is_told(sandbox):
+    outcome = invented(sandbox, "try: place('cup')", "except Exception: pass", "say('done')")
+    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.EXCEPTION, "robot_execution_error")
+    assert outcome.exception_type == "RobotError" and "RobotPlaceError: not holding 'cup'" in outcome.stderr
+    assert outcome.cases == (Verdict.EXCEPTION,)
+
+
+def test_a_contradiction_in_a_thread_or_in_a_hook_counts(sandbox):
+    for lines in (
+        ["import threading", "t = threading.Thread(target=place, args=('cup',))", "t.start()", "t.join()"],
+        ["class A:", "    def __del__(self): place('cup')", "A()"],
+    ):
+        assert invented(sandbox, *lines).robot_verdict == "robot_execution_error"
 
 
 def test_a_python_error_on_a_branch_that_names_a_room_is_found(sandbox):

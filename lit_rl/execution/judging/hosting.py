@@ -23,21 +23,22 @@ types, or ``plain.Opaque`` for objects of the program's.
 from __future__ import annotations
 
 import json
+import select
 import socket
-import struct
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from lit_rl.execution.check_base import wall_limit
 from lit_rl.execution.judging.child_files import Child
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
+from lit_rl.execution.judging.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
-from lit_rl.execution.zygote.zygote import OUT_OF_WALL
+from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
 _LONGEST_CALL = 1 << 20
 _MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
@@ -85,7 +86,7 @@ def run_hosted(
         program: source.
         host: answers the calls.
         entry_point: called after the program's source ran; empty to call nothing.
-        timeout_seconds: CPU seconds of the program (the host's are not counted).
+        timeout_seconds: CPU seconds of the program and the host together.
         max_calls: the program is killed at the call after this many; the verdict is ``timed_out``.
         no_sleep: make ``time.sleep`` return at once.
     """
@@ -98,56 +99,90 @@ def run_hosted(
         "no_sleep": no_sleep,
     }
     with ours, Child(job, channel=theirs.detach()) as child:
-        # A program that calls and never reads an answer would block us as we write.
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _seconds(wall_limit(timeout_seconds)))
+        ours.setblocking(False)
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, program, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
+        session = _Session(client, program, host, Channel(ours.fileno(), _LONGEST_CALL), timeout_seconds, max_calls)
         report = session.serve()
         return session.result(client, child, report)
 
 
 class _Session:
-    """Answers calls until the program's process ends."""
+    """Answers calls until the program's process ends; never waits for the program alone.
 
-    def __init__(self, client: ZygoteClient, program: str, host: Host, channel: Channel, max_calls: int) -> None:
+    While an answer is not sent to its end, nothing is read: a program that takes none has itself to wait.
+    """
+
+    def __init__(
+        self, client: ZygoteClient, program: str, host: Host, channel: Channel, seconds: float, max_calls: int
+    ) -> None:
         self._client, self._program, self._host, self._channel = client, program, host, channel
-        self._max_calls = max_calls
+        self._seconds_left, self._max_calls = seconds, max_calls
         self._num_calls = self._num_bytes = 0
-        self._stopped = self._ended = False
+        self._line: bytes | None = None
+        self._listening = True
+        self._is_over = self._ended = False
         self._error: Description | None = None
 
     def serve(self) -> JobReport:
         """Answer calls until the zygote reports the end of the job."""
-        listening = True
         while True:
-            report = self._client.finish(self._channel if listening else None)
+            events = select.POLLIN if self._line is None and not self._channel.unsent else select.POLLOUT
+            report = self._client.finish(self._channel.descriptor if self._listening else None, events)
             if report is not None:
-                self._drain(listening)
+                while self._listening and self._step():  # what the program sent before it ended
+                    pass
                 return report
-            listening = self._read()
+            if not self._step():
+                self._refuse_more()  # the channel was ready: only an urgent byte cannot be read
 
-    def _drain(self, listening: bool) -> None:
-        """Read what the program sent before it ended."""
-        while listening:
-            listening = self._read()
-
-    def _read(self) -> bool:
-        """Answer the calls that have arrived; return whether more can come."""
+    def _step(self) -> bool:
+        """Do what the channel is ready for, at the program's expense; return whether there was anything."""
+        began = time.thread_time()
         try:
-            self._channel.fill()
-            while (line := self._channel.take_line()) is not None:
-                self._take(line)
+            with cpu_limit(self._seconds_left):
+                return self._exchange()
         except (LineTooLong, plain.NotPlain):
-            # No honest program sends that, and this one may run on to its wall limit.
-            self._client.stop()
-            return False
+            self._refuse_more()
         except ChannelClosed:
-            return False
-        return not self._stopped
+            self._listening = False
+        except ReadsTooLong:
+            self._seconds_left = 0.0
+        finally:
+            self._charge(time.thread_time() - began)
+        return True
+
+    def _exchange(self) -> bool:
+        if self._channel.unsent:
+            self._channel.flush()
+            return True
+        if self._line is None:
+            if not self._channel.fill():
+                return False
+            self._line = self._channel.take_line()
+        if self._line is not None:
+            self._take(self._line)
+            self._line = self._channel.take_line()
+        return True
+
+    def _charge(self, seconds: float) -> None:
+        self._client.charge(seconds)
+        self._seconds_left -= seconds
+        if self._seconds_left <= 0:
+            self._end(OUT_OF_CPU)
+
+    def _end(self, cause: int) -> None:
+        """End the program at a limit."""
+        self._is_over, self._listening = True, False
+        self._client.stop(cause)
+
+    def _refuse_more(self) -> None:
+        """End a program that sent what no honest one does; it might run to its wall limit."""
+        self._listening = False
+        self._client.stop()
 
     def _take(self, line: bytes) -> None:
-        if self._stopped or self._ended:
+        if self._ended:
             return
         self._num_bytes += len(line)
         if self._num_bytes > _MOST_BYTES:
@@ -158,17 +193,9 @@ class _Session:
             return
         self._num_calls += 1
         if self._num_calls > self._max_calls:
-            self._stopped = True
-            self._client.stop()
-            return
-        self._send(self._answer(message))
-
-    def _send(self, answer: str) -> None:
-        try:
-            self._channel.send(answer)
-        except ChannelClosed:  # it reads nothing, or has ended
-            self._client.stop(OUT_OF_WALL)
-            raise
+            self._end(STOPPED)
+        else:
+            self._channel.send(self._answer(message))
 
     def _answer(self, call: HostedCall) -> str:
         if call.name not in self._host.functions:
@@ -177,12 +204,12 @@ class _Session:
             value = self._host.call(*call)
             return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
-            return json.dumps(["error", {"types": _type_names(error), "message": _message(error)}])
+            return json.dumps(["error", {"types": _type_names(error), "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """How the run ended: a program that ended without its last message did not return."""
         verdict = how_it_ended(client, child, report)
-        if self._stopped and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+        if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
             verdict = verdict_of_error(client, self._program, self._error, report.children[0].status)
@@ -196,12 +223,8 @@ class _Session:
         return HostedRun(verdict, outcome, message, self._num_calls)
 
 
-def _seconds(seconds: float) -> bytes:
-    """A time as the C library's ``timeval``."""
-    return struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
-
-
-def _message(error: Exception) -> str:
+def message_of(error: Exception) -> str:
+    """The text of a host's exception, as the program gets it."""
     return printable(str(error)[:LONGEST_MESSAGE])
 
 

@@ -17,7 +17,6 @@ from lit_rl.execution.judging.child_files import Child
 from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.judging.watching import Watch
 from lit_rl.execution.spawning import ZygoteSettings
-from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
@@ -139,8 +138,8 @@ class ZygoteClient:
         except OSError as error:
             raise ZygoteLost(str(error)) from None
 
-    def finish(self, channel: Channel | None = None) -> JobReport | None:
-        """Wait for the report of the running job, or until there is something to read in ``channel`` (``None``).
+    def finish(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
+        """Wait for the report of the running job, or until one of these events of a descriptor (``None``).
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
@@ -150,12 +149,12 @@ class ZygoteClient:
         assert job is not None
         job.watch.come_back()
         if channel is not None:
-            self._poll.register(channel.descriptor, select.POLLIN)
+            self._poll.register(channel, events)
         try:
             return self._wait(job, channel)
         finally:
             if channel is not None:
-                self._poll.unregister(channel.descriptor)
+                self._poll.unregister(channel)
             job.watch.leave()
 
     def run(
@@ -171,6 +170,11 @@ class ZygoteClient:
         report = self.finish()
         assert report is not None
         return report
+
+    def charge(self, seconds: float) -> None:
+        """Count CPU seconds that this process spent for the running program as its own."""
+        if self._job is not None:
+            self._job.watch.charge(seconds)
 
     def stop(self, cause: int = STOPPED) -> None:
         """Have the running job killed; its report follows."""
@@ -200,7 +204,7 @@ class ZygoteClient:
             self._poll.register(self.control, select.POLLIN)
             self.is_worn = False
 
-    def _wait(self, job: _Job, channel: Channel | None) -> JobReport | None:
+    def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
         while True:
             ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
             if ready & self._hang_up:
@@ -210,7 +214,7 @@ class ZygoteClient:
                 if report is not None:
                     return report
             self._look(job)
-            if channel is not None and channel.descriptor in ready:
+            if channel is not None and channel in ready:
                 return None
 
     def _look(self, job: _Job) -> None:

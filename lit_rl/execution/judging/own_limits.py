@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import select
 import signal
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # On top of the 30 MiB or so that the process takes by itself.
 _MEMORY_BYTES = 240 << 20
 _USUAL_OUTPUT_BYTES = 16 << 20
 _CPU_SECONDS, _GRACE_SECONDS = 10.0, 5.0
+_TICK_SECONDS = 0.1
+_hang_ups = select.poll()  # of the trainer
 
 
 class ReadsTooLong(BaseException):
-    """Reading what a program wrote takes too much time. Not an ``Exception``: no handler on the way catches it."""
+    """Work that a program caused takes too much time. Not an ``Exception``: no handler on the way catches it."""
 
 
 class OwnLimits:
@@ -35,7 +40,6 @@ class OwnLimits:
     def __init__(self, output_bytes: int) -> None:
         self._memory_bytes = _MEMORY_BYTES + 4 * max(0, output_bytes - _USUAL_OUTPUT_BYTES)
         self.has_content = self._is_bounded = False
-        signal.signal(signal.SIGVTALRM, _raise)
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
 
     def on_content(self) -> None:
@@ -44,7 +48,8 @@ class OwnLimits:
         if not self._is_bounded:
             self._is_bounded = True
             _limit_memory(_address_space() + self._memory_bytes)
-        signal.setitimer(signal.ITIMER_VIRTUAL, _CPU_SECONDS)
+        signal.signal(signal.SIGVTALRM, _tick(_CPU_SECONDS))
+        signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_SECONDS, _TICK_SECONDS)
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
     def end_judgement(self) -> None:
@@ -61,8 +66,46 @@ class OwnLimits:
             _limit_memory(resource.RLIM_INFINITY)
 
 
-def _raise(*_: Any) -> None:
-    raise ReadsTooLong
+def end_with(trainer: int, trainer_process: int) -> None:
+    """End long work at once, by ``SystemExit``, when the trainer hangs up.
+
+    Args:
+        trainer: socket to the trainer.
+        trainer_process: descriptor that becomes readable when the trainer's process ends.
+    """
+    _hang_ups.register(trainer, select.POLLRDHUP)
+    _hang_ups.register(trainer_process, select.POLLIN)
+
+
+@contextlib.contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Raise ``ReadsTooLong`` once the block has taken this many CPU seconds; the timers around it wait meanwhile."""
+    is_inside = True
+    tick = _tick(seconds)
+    before = signal.signal(signal.SIGVTALRM, lambda *_: tick() if is_inside else None)
+    first = max(1e-3, min(seconds, _TICK_SECONDS))
+    outer = signal.setitimer(signal.ITIMER_VIRTUAL, first, _TICK_SECONDS)
+    outer_of_kernel = signal.setitimer(signal.ITIMER_PROF, seconds + _GRACE_SECONDS)
+    try:
+        yield
+    finally:
+        is_inside = False
+        signal.setitimer(signal.ITIMER_PROF, *outer_of_kernel)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *outer)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _tick(seconds: float) -> Callable[..., None]:
+    """A signal handler that ends what takes more than this many CPU seconds from now, or is not wanted any more."""
+    until = time.process_time() + seconds
+
+    def tick(*_: Any) -> None:
+        if _hang_ups.poll(0):
+            raise SystemExit(0)
+        if time.process_time() >= until:
+            raise ReadsTooLong
+
+    return tick
 
 
 def _address_space() -> int:

@@ -2,7 +2,8 @@
 
 Verdicts of a program, the tests run in order:
 
-1. an exception whose last line contains ``Robot``: ``robot_execution_error``, and no further test;
+1. the world refused a call, and an exception whose last line contains ``Robot`` ended the program:
+   ``robot_execution_error``, and no further test;
 2. any other exception, a time-out where none is expected, or a check that cannot be evaluated on the trace:
    ``python_error``, and no further test;
 3. a check that is false is remembered, and the next test is run;
@@ -17,15 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import InventedWorlds, RobotTest, RobotWorlds
-from lit_rl.execution.judging.hosting import HostedRun, run_hosted
+from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
 from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.judging.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 from lit_rl.simulators.robosim import InventedWorld
 from lit_rl.simulators.robot_program import RobotProgram, explore_memberships, prepare
-from lit_rl.simulators.service_robot import FUNCTIONS, Event, ServiceRobot
-from lit_rl.simulators.trace_checks import fraction_of_conjuncts, holds
+from lit_rl.simulators.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
+from lit_rl.simulators.trace_checks import fraction_of_conjuncts, holds, validate
 
 RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]
 
@@ -34,6 +37,7 @@ ENTRY_POINT = "task_program"
 MAX_CALLS = 10_000
 """A program that calls the robot more often than this is taken to wait for ever."""
 
+_CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever texts the program put there
 _PREAMBLE = "import sys, time\n"
 _SCALARS = frozenset((bool, float, int, str, type(None)))
 _BREAK_OFF = ("robot_execution_error", "python_error")
@@ -45,12 +49,16 @@ class RobotHost:
 
     Args:
         world: the world; its trace is read afterwards.
+
+    Attributes:
+        refused: the first error of a call, whether or not the program caught it.
     """
 
     functions: tuple[str, ...] = FUNCTIONS
 
     def __init__(self, world: ServiceRobot | InventedWorld) -> None:
         self._calls = {name: getattr(world, name) for name in FUNCTIONS}
+        self.refused: RobotError | None = None
         self._signatures = {name: inspect.signature(call) for name, call in self._calls.items()}
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -59,7 +67,11 @@ class RobotHost:
             bound = self._signatures[name].bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{name}(): {error}") from None
-        return self._calls[name](*bound.args, **bound.kwargs)
+        try:
+            return self._calls[name](*bound.args, **bound.kwargs)
+        except RobotError as error:
+            self.refused = self.refused or error
+            raise
 
 
 @dataclass(frozen=True)
@@ -87,10 +99,11 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
         was not started.
 
     Raises:
-        ValueError: a world or a check is malformed.
+        FaultyCheck: a world or a formula is malformed.
     """
     if not program.strip():
         return _NO_PROGRAM
+    _require_sound(check)
     prepared = prepare(program)
     tested: list[_Tested] = []
     for test in check.tests:
@@ -101,8 +114,18 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
     return _outcome(tested, prepared, {"conjuncts": conjuncts})
 
 
+def _require_sound(check: RobotWorlds) -> None:
+    """Build each world and read each formula once before the program runs: no program has a say in whether they hold."""
+    for test in check.tests:
+        try:
+            ServiceRobot(test.state)
+            validate(test.check)
+        except ValueError as error:
+            raise FaultyCheck(str(error)) from error
+
+
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
-    """Run the program in worlds that are made up as it goes; the first contradiction fails it.
+    """Run the program in worlds that are made up as it goes; the first contradiction fails it, even if it is caught.
 
     One time-out is forgiven, since a loop may wait for something that chance withholds; the second one fails it.
     """
@@ -115,56 +138,69 @@ def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWor
         rng = random.Random(f"{check.seed}/{index}")
         source = explore_memberships(prepared.source, rng)
         world = InventedWorld(rng.randrange(2**32))
-        run = _run(client, source, world, check.timeout_seconds)
+        run, refused = _run(client, source, world, check.timeout_seconds)
         num_timed_out += run.verdict is Verdict.TIMED_OUT
-        if _returned(run) or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
+        if refused is not None:
+            run = _ended_by(refused, run)
+        elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
             tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
             continue
-        tested.append(_Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0))
+        tested.append(_Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0))
         # The lines of a rewritten program are not those of the one that was given.
         return _outcome(tested, prepared if source == prepared.source else None, {})
     return _outcome(tested, prepared, {})
 
 
-def _run(client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float) -> HostedRun:
-    return run_hosted(
+def _run(
+    client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float
+) -> tuple[HostedRun, RobotError | None]:
+    """A run, and the first call that the world refused."""
+    host = RobotHost(world)
+    run = run_hosted(
         client,
         _PREAMBLE + source,
-        RobotHost(world),
+        host,
         entry_point=ENTRY_POINT,
         timeout_seconds=seconds,
         max_calls=MAX_CALLS,
         no_sleep=True,
     )
+    return run, host.refused
+
+
+def _ended_by(refused: RobotError, run: HostedRun) -> HostedRun:
+    """The run as the world saw it: the refused call ended it, whatever the program made of that."""
+    message = message_of(refused)
+    line = run.outcome.line if run.message == message else None
+    outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
+    return run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
 
 
 def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
     world = ServiceRobot(test.state)
-    run = _run(client, source, world, seconds)
+    run, refused = _run(client, source, world, seconds)
     expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
-    if not (_returned(run) or expected_timeout):
-        return _Tested(run.verdict, _kind_of_error(run), run, world.trace, 0.0)
+    if not (run.verdict is Verdict.PASSED or expected_timeout):
+        return _Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0)
     try:
-        true = holds(test.check, world.trace)
+        with cpu_limit(_CHECK_SECONDS):
+            true = holds(test.check, world.trace)
+            share = 1.0 if true else fraction_of_conjuncts(test.check, world.trace)
+    except ReadsTooLong:
+        return _Tested(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
     except TypeError:  # the program offered options that are not text, and the check reads options
         return _Tested(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
-    share = fraction_of_conjuncts(test.check, world.trace)
     if true:
         return _Tested(Verdict.PASSED, "success", run, world.trace, share)
     return _Tested(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
 
 
-def _returned(run: HostedRun) -> bool:
-    """Whether the program ended as a program should: it returned, or left by ``exit()`` with status 0."""
-    if run.verdict is Verdict.PASSED:
-        return True
-    left = run.verdict is Verdict.EXCEPTION and run.outcome.exception_type == "SystemExit"
-    return left and run.message in ("", "0", "None", "False")
+def _kind_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
+    """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
 
-
-def _kind_of_error(run: HostedRun) -> RobotVerdict:
-    """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``."""
-    if run.verdict is not Verdict.EXCEPTION:
+    That line is the program's own word, which counts only if the world did refuse a call.
+    """
+    if run.verdict is not Verdict.EXCEPTION or refused is None:
         return "python_error"
     lines = f"{run.outcome.exception_type}: {run.message}".strip().splitlines()
     return "robot_execution_error" if "Robot" in lines[-1] else "python_error"

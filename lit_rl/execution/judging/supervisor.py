@@ -20,7 +20,7 @@ from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
-from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, go_before_the_trainer
+from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, end_with, go_before_the_trainer
 from lit_rl.execution.judging.registry import judge_of
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.shortages import remedy
@@ -169,6 +169,7 @@ def main() -> None:
     go_before_the_trainer()
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
+    end_with(connection.fileno(), trainer)
     settings: Settings = receive_message(connection)
     sys.path += settings.import_paths  # after the standard library, which nothing may replace here
     try:

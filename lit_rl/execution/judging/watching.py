@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lit_rl.execution.check_base import WALL_SLACK_SECONDS, wall_limit
@@ -20,6 +20,7 @@ from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 # Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.
 _MOST_WAITING = 100.0
+_WINDOW_SECONDS = 1.0
 _MOST_PROCESSES, _MOST_THREADS = 64, 64
 _CHUNK = 1 << 20
 
@@ -37,6 +38,7 @@ class Watch:
         self._case_seconds, self._num_cases = case_seconds, num_cases
         self._answers = _AnswerCount(answers) if answers is not None and num_cases > 1 else None
         self._num_answers = 0
+        self._charged = 0.0
         self._clocks: _Clocks | None = None
         self._case_began = (0.0, 0.0)
 
@@ -59,6 +61,10 @@ class Watch:
         if self._clocks is not None:
             self._clocks.resume()
 
+    def charge(self, seconds: float) -> None:
+        """Add CPU seconds that the supervisor spent for the program."""
+        self._charged += seconds
+
     def look(self) -> int | None:
         """The limit that the job has exceeded, or ``None``."""
         if self._clocks is None:
@@ -71,7 +77,7 @@ class Watch:
             self._num_answers = self._answers.count()
             self._case_began = self._clocks.read()
             return None
-        if cpu - self._case_began[0] > self._case_seconds:
+        if self._charged + cpu - self._case_began[0] > self._case_seconds:
             return OUT_OF_CPU
         return OUT_OF_WALL if slept - self._case_began[1] > wall_limit(self._case_seconds) else None
 
@@ -114,43 +120,82 @@ class _AnswerCount:
 
 
 class _Clocks:
-    """CPU seconds of processes, and the seconds in which they neither ran nor waited for a core."""
+    """CPU seconds of processes, and the seconds in which they neither ran nor waited for a core.
+
+    Read in windows of a second or so: the kernel tells of a wait when it is over.
+    """
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = list(pids)
-        self._cpu: dict[int, float] = {}
-        self._waited: dict[str, float] = {}
-        self._began = time.monotonic()
+        self._cpu_of: dict[int, float] = {}
         self._paused: float | None = None
-        self._first = (0.0, 0.0)
-        self._first = self._read_now()
+        # Until this window: seconds slept, those of them in the window before, and seconds credited.
+        self._slept = self._slept_last = self._credited = 0.0
+        self._covered = 0.0  # seconds of this window in which a thread may have waited
+        self._began = self._read_at = time.monotonic()
+        self._cpu = self._first_cpu = self._cpu_now()
+        self._waited = self._waited_before = self._waited_now()
 
     def read(self) -> tuple[float, float]:
         """CPU seconds in all, and seconds slept since the watch began."""
-        cpu, waited = self._read_now()
-        until = time.monotonic() if self._paused is None else self._paused
-        ran, waited = cpu - self._first[0], waited - self._first[1]
-        believed = min(waited, WALL_SLACK_SECONDS + _MOST_WAITING * cpu)
-        return cpu, until - self._began - ran - believed
+        now, cpu = time.monotonic(), self._cpu_now()
+        ran = cpu - self._cpu
+        claimed, longest = self._waits(now - self._read_at, ran)
+        self._read_at = now
+        asleep = max(0.0, now - self._began - ran)
+        most = WALL_SLACK_SECONDS + _MOST_WAITING * (cpu - self._first_cpu) - self._credited
+        credit = max(0.0, min(asleep + self._slept_last, most, max(longest, min(claimed, self._covered))))
+        slept = self._slept + asleep - credit
+        if now - self._began >= _WINDOW_SECONDS:
+            self._slept, self._slept_last = slept, min(asleep, asleep + self._slept_last - credit)
+            self._credited += credit
+            self._began, self._cpu, self._waited_before, self._covered = now, cpu, self._waited, 0.0
+        return cpu, slept
+
+    def _waits(self, passed: float, ran: float) -> tuple[float, float]:
+        """Seconds of this window in which threads waited for other programs, at most; the longest that one waited.
+
+        Time counts once, however many threads waited. While one of the job's own threads ran, the others may have
+        waited for it: that is deducted, lest threads that wake together buy time with it.
+        """
+        alive = self._waited_now()
+        told = _increase(self._waited, alive)
+        self._covered += min(sum(told.values()), passed + max(told.values(), default=0.0))
+        self._waited = {**self._waited, **alive}
+        waits = _increase(self._waited_before, self._waited)
+        others = max(0, sum(seconds > 0 or thread in alive for thread, seconds in waits.items()) - 1)
+        return sum(waits.values()) - others * ran, max(waits.values(), default=0.0)
 
     def pause(self) -> None:
         self._paused = time.monotonic()
 
     def resume(self) -> None:
         if self._paused is not None:
-            self._began += time.monotonic() - self._paused
+            paused = time.monotonic() - self._paused
+            self._began, self._read_at = self._began + paused, self._read_at + paused
             self._paused = None
 
-    def _read_now(self) -> tuple[float, float]:
-        """CPU and waiting seconds of all processes; one that has ended keeps its last values."""
+    def _cpu_now(self) -> float:
+        """CPU seconds of all processes; one that has ended keeps its last value."""
         for pid in _with_descendants(self._pids):
             with contextlib.suppress(OSError):
-                self._cpu[pid] = time.clock_gettime(~pid << 3 | 2)
-            with contextlib.suppress(OSError, ValueError, IndexError):  # no such file on some kernels
+                self._cpu_of[pid] = time.clock_gettime(~pid << 3 | 2)
+        return sum(self._cpu_of.values())
+
+    def _waited_now(self) -> dict[str, float]:
+        """Seconds that each thread has waited for a core since it began; none where the kernel does not tell."""
+        waited = {}
+        for pid in self._cpu_of:
+            with contextlib.suppress(OSError, ValueError, IndexError):
                 for thread in os.listdir(f"/proc/{pid}/task")[:_MOST_THREADS]:
                     told = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes()
-                    self._waited[thread] = int(told.split()[1]) / 1e9
-        return sum(self._cpu.values()), sum(self._waited.values())
+                    waited[thread] = int(told.split()[1]) / 1e9
+        return waited
+
+
+def _increase(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
+    """How much more each one has now; a number that was given to another thread meanwhile begins anew."""
+    return {thread: max(0.0, total - before.get(thread, 0.0)) for thread, total in now.items()}
 
 
 def _with_descendants(pids: Sequence[int]) -> list[int]:

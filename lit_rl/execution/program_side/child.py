@@ -127,8 +127,10 @@ def _host(job: dict[str, Any]) -> int:
         if job["entry_point"]:
             find(namespace, job["entry_point"])()
     except BaseException as error:
-        channel.send(json.dumps(["end", describe(error)]))
-        return status_of(error)
+        status = _exit_status(error) if isinstance(error, SystemExit) else status_of(error)
+        if status:
+            channel.send(json.dumps(["end", describe(error)]))
+            return status
     channel.send('["end",null]')
     return 0
 

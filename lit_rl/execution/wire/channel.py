@@ -19,7 +19,7 @@ class LineTooLong(ChannelClosed):
 
 
 class Channel:
-    """Blocking lines over one stream-socket descriptor.
+    """Lines over one stream-socket descriptor. Only where it is non-blocking may something stay unsent or unread.
 
     Args:
         descriptor: the socket's file descriptor; closed by the caller.
@@ -31,22 +31,29 @@ class Channel:
         self._longest = longest
         self._buffer = bytearray()
         self._searched = 0  # bytes of it that hold no end of a line
+        self.unsent = memoryview(b"")
 
     def send(self, text: str) -> None:
-        """Write one line.
+        """Write one line; the next one must wait until nothing of this one is ``unsent``.
 
         Raises:
             ChannelClosed: if the other end hung up.
         """
-        view = memoryview(text.encode("utf-8") + b"\n")
+        self.unsent = memoryview(text.encode("utf-8") + b"\n")
+        self.flush()
+
+    def flush(self) -> None:
+        """Write on at a line that is unsent; same errors as ``send``."""
         try:
-            while view:
-                view = view[os.write(self.descriptor, view) :]
+            while self.unsent:
+                self.unsent = self.unsent[os.write(self.descriptor, self.unsent) :]
+        except BlockingIOError:
+            return
         except OSError as error:
             raise ChannelClosed(str(error)) from None
 
     def receive(self) -> bytes:
-        """The next line, without its end. Blocks.
+        """The next line, without its end.
 
         Raises:
             ChannelClosed: at the end of the stream, or if a line is longer than allowed.
@@ -57,10 +64,12 @@ class Channel:
                 return line
             self.fill()
 
-    def fill(self) -> None:
-        """Read what is there (at least one byte) into the buffer; same errors as ``receive``."""
+    def fill(self) -> bool:
+        """Read what has come into the buffer; return whether anything had. Same errors as ``receive``."""
         try:
             chunk = os.read(self.descriptor, 1 << 16)
+        except BlockingIOError:
+            return False
         except OSError as error:
             raise ChannelClosed(str(error)) from None
         if not chunk:
@@ -68,6 +77,7 @@ class Channel:
         self._buffer += chunk
         if len(self._buffer) > self._longest:
             raise LineTooLong(f"a line of more than {self._longest} bytes")
+        return True
 
     def take_line(self) -> bytes | None:
         """A whole line if the buffer holds one."""
