@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import marshal
 import math
 from collections.abc import Sequence
 from typing import Any
+
+from lit_rl.execution.wire import plain
+
+# Whatever marshal writes in fewer bytes is within all limits; most values are.
+_SURELY_CARRIED = 200
 
 
 def require_seconds(owner: object, *names: str) -> None:
@@ -50,6 +57,32 @@ def require_items(owner: object, name: str) -> None:
         raise ValueError(f"{_field(owner, name)} must be a tuple, got {type(value).__name__}")
     if not value:
         raise ValueError(f"{_field(owner, name)} is empty, so every program would pass: give at least one")
+
+
+def require_carried(value: Any, where: str) -> None:
+    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
+
+    Args:
+        value: of a check.
+        where: what it is, for the message.
+    """
+    is_known = True
+    try:
+        if len(marshal.dumps(value)) < _SURELY_CARRIED:
+            return
+    except ValueError:
+        is_known = False  # or it is nested too deep
+    try:
+        # A copy, because an iterator is used up when it is written.
+        text = plain.dumps(value if is_known else copy.deepcopy(value))
+        if not is_known:
+            plain.loads(text)
+    except plain.NotCarried as error:
+        raise ValueError(f"{where} cannot be carried: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
+    except TypeError:
+        return  # no copy can be made of it: it is not plain data, and equals no answer
 
 
 def shown(value: object) -> str:

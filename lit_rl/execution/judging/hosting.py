@@ -34,12 +34,12 @@ from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import LONGEST_CALL, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
 from lit_rl.execution.zygote.zygote import OUT_OF_WALL
 
-_LONGEST_CALL = 1 << 20
 _MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
 
 
@@ -102,7 +102,7 @@ def run_hosted(
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _seconds(wall_limit(timeout_seconds)))
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, host, Channel(ours.fileno(), _LONGEST_CALL), max_calls)
+        session = _Session(client, host, Channel(ours.fileno(), LONGEST_CALL), max_calls)
         report = session.serve()
         return session.result(client, child, report)
 
@@ -116,6 +116,7 @@ class _Session:
         self._num_calls = self._num_bytes = 0
         self._stopped = self._ended = False
         self._error: Description | None = None
+        self._refused: plain.NotCarried | None = None
 
     def serve(self) -> JobReport:
         """Answer calls until the zygote reports the end of the job."""
@@ -138,8 +139,9 @@ class _Session:
             self._channel.fill()
             while (line := self._channel.take_line()) is not None:
                 self._take(line)
-        except (LineTooLong, plain.NotPlain):
-            # No honest program sends that, and this one may run on to its wall limit.
+        except (LineTooLong, plain.NotPlain) as error:
+            # An argument that cannot be carried, or what no honest program sends: this one may run to its wall limit.
+            self._refused = error if isinstance(error, plain.NotCarried) else None
             self._client.stop()
             return False
         except ChannelClosed:
@@ -184,6 +186,8 @@ class _Session:
         verdict = how_it_ended(client, child, report)
         if self._stopped and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
+        elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            verdict, self._error = Verdict.WRONG_ANSWER, not_carried(self._refused)
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
             verdict = verdict_of_error(self._error)
         elif verdict is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from lit_rl.execution.judging.child_files import Child, read_tail
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name
 from lit_rl.execution.wire.program_messages import Description, read_description
 from lit_rl.execution.zygote.zygote import DISK_FULL, GROUP_IS_FULL
@@ -56,6 +56,8 @@ def verdict_of_error(error: Description) -> Verdict:
     """The verdict on a program that ended with this exception."""
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR
+    if NOT_CARRIED in error["types"]:
+        return Verdict.WRONG_ANSWER
     if "MemoryError" in error["types"]:
         return Verdict.OUT_OF_MEMORY
     return Verdict.EXCEPTION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
 from lit_rl.execution.wire.neutral_values import Array
 from lit_rl.execution.wire.printable import printable_name
 
@@ -42,7 +42,7 @@ def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """A NumPy array if this process has loaded numpy, else a stand-in for one."""
     name = _dtype_name(dtype)
     if "U" in dtype and int(dtype[2:]) * len(items) > _MOST_CHARACTERS:
-        raise NotPlain("an array of texts with more elements than can be held")
+        raise NotCarried("an array of texts with more elements than can be held")
     axes = _shape(shape, items)
     numpy = _numpy()
     if numpy is not None:
