@@ -10,8 +10,9 @@ from typing import Any
 
 from lit_rl.execution.wire import plain
 
-# Whatever marshal writes in fewer bytes is within all limits; most values are.
-_SURELY_CARRIED = 200
+# Whatever marshal writes in fewer bytes is within all limits, as most values are; or within those of size.
+_SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
+_WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
 def require_seconds(owner: object, *names: str) -> None:
@@ -66,17 +67,19 @@ def require_carried(value: Any, where: str) -> None:
         value: of a check.
         where: what it is, for the message.
     """
-    is_known = True
     try:
-        if len(marshal.dumps(value)) < _SURELY_CARRIED:
-            return
+        num_bytes: float = len(marshal.dumps(value, _WITHOUT_REFERENCES))
     except ValueError:
-        is_known = False  # or it is nested too deep
+        num_bytes = math.inf  # of another type, or nested too deep
+    if num_bytes < _SURELY_CARRIED:
+        return
     try:
-        # A copy, because an iterator is used up when it is written.
-        text = plain.dumps(value if is_known else copy.deepcopy(value))
-        if not is_known:
-            plain.loads(text)
+        if num_bytes < _SURELY_SMALL:
+            plain.to_tree(value, plain.forget)
+        elif num_bytes < math.inf:
+            plain.dumps(value)
+        else:
+            plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
     except plain.NotCarried as error:
         raise ValueError(f"{where} cannot be carried: {error}") from None
     except RecursionError:

@@ -28,9 +28,10 @@ from lit_rl.execution.robot_checks import InventedWorlds, RobotCheck, RobotTest,
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
-# Tests without these hold no literal value that cannot be carried.
 _LONG_TEST = 1_500_000
-_MAY_BE_LARGE = re.compile(r"\*\s*\d[\d_]{5}|(?:[\[({][^\[\](){}\n]{0,9}){99}")
+_DEEP = 100
+_LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
+_DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
 
 __all__ = [
     "COMPILE_SECONDS",
@@ -77,7 +78,7 @@ class AssertTests(Check):
     def __post_init__(self) -> None:
         require_seconds(self, "timeout_seconds")
         require_switch(self, "in_place", "allow_objects")
-        if len(self.test) > _LONG_TEST or _MAY_BE_LARGE.search(self.test):
+        if _may_hold_large(self.test):
             self._require_carried_values()
 
     def _require_carried_values(self) -> None:
@@ -267,6 +268,13 @@ def _is_text(text: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _may_hold_large(test: str) -> bool:
+    """Whether a test may hold a literal value that cannot be carried; quick for the many that do not."""
+    if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
+        return True
+    return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None
 
 
 def _count_asserts(test: str) -> int:

@@ -27,8 +27,8 @@ from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.set_order import Kind, build, recipe
 
 __all__ = [
-    "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "from_tree", "loads", "opaque", "or_reason",
-    "reason", "to_tree",
+    "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "forget", "from_tree", "loads", "opaque",
+    "or_reason", "reason", "to_tree",
 ]  # fmt: skip
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
@@ -63,7 +63,7 @@ def dumps(value: Any, hold: Hold | None = None) -> str:
     Raises:
         NotCarried: if the value is beyond what ``loads`` reads.
     """
-    return readable(_ENCODE(to_tree(value, hold or _forget)))
+    return readable(_ENCODE(to_tree(value, hold or forget)))
 
 
 def or_reason(value: Any) -> str:
@@ -293,5 +293,6 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def _forget(value: Any) -> list[Any]:
+def forget(value: Any) -> list[Any]:
+    """What crosses of an object that stays where it is and is not used: its type's name."""
     return ["o", 0, str(type(value).__name__)]
