@@ -153,6 +153,30 @@ def test_a_server_gives_the_same_reason():
                 assert said(outcome) == ("wrong_answer", "NotCarried", f"a value that cannot be carried: {reason}")
 
 
+def test_whatever_the_tests_take_from_the_program_has_the_same_reason(sandbox):
+    """Its globals, attributes, items, arguments of callbacks, and what it left in place."""
+    reason = f"a value that cannot be carried: {BEYOND}"
+    cases = {
+        "X = 1 << 32_000_001\ndef f(x): return 1": ("assert f(1) == 1\nassert [X] != [5]", reason),
+        "X = [0] * 3_000_000\ndef f(x): return 1": (
+            "assert f(1) == 1\nassert [X] != [5]",
+            "a value that cannot be carried: more values than can be held",
+        ),
+        "class A:\n    x = 1 << 32_000_001\ndef f(x): return A()": ("y = f(1)\nassert y.x != 5", reason),
+        "def f(x):\n    yield 1\n    yield 1 << 32_000_001": ("y = list(f(1))\nassert y != [5]", reason),
+        "def f(g): g(1 << 32_000_001)": ("y = []\nf(y.append)\nassert y != [5]", reason),
+    }
+    for program, (test, wanted) in cases.items():
+        outcome = sandbox.submit(program, AssertTests(test)).result()
+        assert said(outcome) == ("wrong_answer", "NotCarried", wanted), program
+    for check in (
+        AssertTests("y = []\nf(y)\nassert y != [5]", in_place=True),
+        CallTests(((([],), [5]),), "f", in_place=True),
+    ):
+        outcome = sandbox.submit("def f(x): x.append(1 << 32_000_001)", check).result()
+        assert said(outcome) == ("wrong_answer", "NotCarried", reason)
+
+
 def test_an_exception_while_a_generator_is_read_stays_the_programs_exception(sandbox):
     program = "def f(x):\n    yield from f(x)\n"
     for name in ("calls", "a graded assert"):

@@ -11,6 +11,7 @@ from typing import Any
 
 from lit_rl.execution.program_side import child
 from lit_rl.execution.wire import held, plain
+from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.link import Link, encode
 from lit_rl.execution.wire.operations import operate_on
@@ -38,11 +39,11 @@ class Server(Link):
             return plain.reason(error)
 
     def send(self, message: list[Any]) -> None:
-        """Send one message; in place of one that is too large, the reason."""
+        """Send one message; if it is too large, end with the reason."""
         try:
             super().send(message)
         except plain.NotCarried as error:
-            super().send(["value", plain.reason(error)])
+            super().send(["end", not_carried(error)])
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
         """What the tests use: modules by name, functions by kind, everything else as a value."""

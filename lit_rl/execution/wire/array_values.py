@@ -19,9 +19,10 @@ _MOST_CHARACTERS = 4 << 20  # of all texts of an array, each padded to the longe
 def ndarray_parts(value: Any) -> list[Any]:
     """An array as its type, its shape and its items, row by row."""
     value = _narrowed(value)
-    if value.dtype.kind not in _KINDS:
+    items = value.ravel().tolist()
+    if value.dtype.kind not in _KINDS or not _ITEMS.issuperset(map(type, items)):  # of a matrix, lists; masked, None
         return ["plain", value.tolist()]
-    return ["ndarray", value.dtype.str, list(value.shape), value.ravel().tolist()]
+    return ["ndarray", value.dtype.str, list(value.shape), items]
 
 
 def scalar_parts(value: Any) -> list[Any]:
