@@ -159,7 +159,12 @@ def comparing_test(
         compare: values as they are, as sets, or as yes and no.
     """
     return _TEMPLATE.format(
-        reference=reference, function=function, inputs=list(inputs), tolerance=tolerance, compare=compare
+        reference=reference,
+        function=function,
+        inputs=list(inputs),
+        tolerance=tolerance,
+        compare=compare,
+        numpy=NUMPY_STAND_IN,
     )
 
 
@@ -206,11 +211,7 @@ def as_truth(value):
     return value if isinstance(value, bool) else value is not None
 
 
-def close(value, expected):
-    if isinstance(expected, (list, tuple)):
-        return len(value) == len(expected) and all(map(close, value, expected))
-    return abs(value - expected) <= (tolerance or 1e-6) + 1e-7 * abs(expected)
-
+{numpy}
 
 def floats(value):
     values = value if isinstance(value, (list, tuple)) else [value]
@@ -222,5 +223,6 @@ def check(candidate):
         expected = {compare}(reference(*deepcopy(arguments)))
         value = {compare}(candidate(*deepcopy(arguments)))
         if value != expected:
-            assert (tolerance or floats(expected)) and close(value, expected), (arguments, value, expected)
+            close = np.allclose(value, expected, 1e-7, tolerance or 1e-6)
+            assert (tolerance or floats(expected)) and close, (arguments, value, expected)
 """

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import marshal
 import math
 from collections.abc import Sequence
 from typing import Any
+
+from lit_rl.execution.wire import plain
+
+# Whatever marshal writes in fewer bytes is within all limits, as most values are; or within those of size.
+_SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
+_WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
 def require_seconds(owner: object, *names: str) -> None:
@@ -50,6 +58,34 @@ def require_items(owner: object, name: str) -> None:
         raise ValueError(f"{_field(owner, name)} must be a tuple, got {type(value).__name__}")
     if not value:
         raise ValueError(f"{_field(owner, name)} is empty, so every program would pass: give at least one")
+
+
+def require_carried(value: Any, where: str) -> None:
+    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
+
+    Args:
+        value: of a check.
+        where: what it is, for the message.
+    """
+    try:
+        num_bytes: float = len(marshal.dumps(value, _WITHOUT_REFERENCES))
+    except ValueError:
+        num_bytes = math.inf  # of another type, or nested too deep
+    if num_bytes < _SURELY_CARRIED:
+        return
+    try:
+        if num_bytes < _SURELY_SMALL:
+            plain.to_tree(value, plain.forget)
+        elif num_bytes < math.inf:
+            plain.dumps(value)
+        else:
+            plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
+    except plain.NotCarried as error:
+        raise ValueError(f"{where} cannot be carried: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
+    except TypeError:
+        return  # no copy can be made of it: it is not plain data, and equals no answer
 
 
 def shown(value: object) -> str:

@@ -7,12 +7,14 @@ dataclasses of plain data: they pickle, compare and cross process and machine bo
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from lit_rl.execution.build_checks import BuildAndRun
 from lit_rl.execution.check_base import Check, Language, wall_limit
 from lit_rl.execution.check_values import (
+    require_carried,
     require_items,
     require_not_negative,
     require_one_of,
@@ -26,6 +28,10 @@ from lit_rl.execution.robot_checks import InventedWorlds, RobotCheck, RobotTest,
 Compare = Literal["lines", "decimals", "tokens"]
 COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
+_LONG_TEST = 1_500_000
+_DEEP = 100
+_LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
+_DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
 
 __all__ = [
     "COMPILE_SECONDS",
@@ -72,6 +78,16 @@ class AssertTests(Check):
     def __post_init__(self) -> None:
         require_seconds(self, "timeout_seconds")
         require_switch(self, "in_place", "allow_objects")
+        if _may_hold_large(self.test):
+            self._require_carried_values()
+
+    def _require_carried_values(self) -> None:
+        """Refuse literal asserts whose values cannot be carried."""
+        from lit_rl.execution.judging.assert_plan import plan_asserts  # rarely needed, and slow to import
+
+        plan = plan_asserts(self.test, self.entry_point)
+        for number, assertion in enumerate(plan.assertions if plan else (), 1):
+            require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
 
     @property
     def defines(self) -> str | None:
@@ -124,6 +140,8 @@ class CallTests(Check):
                 raise ValueError(
                     f"CallTests.cases[{index}] needs a tuple of arguments and the expected value, got {shown(case)}"
                 )
+            require_carried(case[0], f"CallTests.cases[{index}]: an argument")
+            require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
 
     @property
     def defines(self) -> str | None:
@@ -250,6 +268,13 @@ def _is_text(text: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _may_hold_large(test: str) -> bool:
+    """Whether a test may hold a literal value that cannot be carried; quick for the many that do not."""
+    if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
+        return True
+    return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None
 
 
 def _count_asserts(test: str) -> int:

@@ -267,3 +267,14 @@ def test_a_client_that_was_closed_can_be_opened_again():
     with pytest.raises(SandboxError, match="known good"):  # asked, and nobody was there
         client.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
     client.close()
+
+
+def test_a_check_whose_right_answers_are_too_long_for_a_server_is_refused():
+    long = CallTests((((1,), "x" * 60_000), ((2,), "y" * 60_000)), "f")
+    literal = AssertTests(f"assert f(1) == '{'x' * 60_000}'\nassert f(2) == '{'y' * 60_000}'")
+    with FusionServer() as server, client_of(server) as client:
+        for check in (long, literal):
+            with pytest.raises(ValueError, match="cannot return the expected 120006 bytes of answers"):
+                client.submit("def f(x): return 'xy'[x - 1] * 60_000\n", check)
+        short = CallTests((((1,), "x" * 60_000),), "f")
+        assert client.submit("def f(x): return 'x' * 60_000\n", short).result().passed

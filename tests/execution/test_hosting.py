@@ -159,7 +159,11 @@ def test_a_job_whose_report_nobody_took_is_not_the_next_jobs(client):
 def test_a_call_too_long_to_be_read_ends_the_program_at_once(client):
     """Else it would stand there, writing, until its wall limit: ``timed_out``."""
     result, trace = run(client, "go_to('a')\ngo_to('x' * (4 << 20))")
-    assert result.verdict is Verdict.EXCEPTION
+    assert result.verdict is Verdict.WRONG_ANSWER
+    assert (result.outcome.exception_type, result.message) == (
+        "NotCarried",
+        "a value that cannot be carried: more than 1048576 bytes",
+    )
     assert trace == [["go_to", "a"]]
 
 
@@ -261,3 +265,19 @@ def test_seconds_of_the_host_and_of_the_program_are_added_up(client, monkeypatch
     result, trace = run(client, work, timeout_seconds=0.5)
     assert result.verdict is Verdict.TIMED_OUT and len(trace) < 35
     assert run(client, work, timeout_seconds=10.0)[0].verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    "argument, reason",
+    [
+        ("1 << 32_000_001", "an int of more than 8000000 hexadecimal digits"),
+        ("range(10**7)", "a range of more than 1000000 items"),
+        ("Decimal('1e20000')", "a Decimal too large to compute with"),
+        ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
+    ],
+)
+def test_an_argument_that_cannot_be_carried_is_a_wrong_answer_with_a_reason(client, argument, reason):
+    program = f"from decimal import Decimal\ntry:\n    go_to({argument})\nexcept BaseException:\n    pass\n"
+    result, trace = run(client, program)
+    assert (result.verdict, result.message) == (Verdict.WRONG_ANSWER, f"a value that cannot be carried: {reason}")
+    assert result.outcome.exception_type == "NotCarried" and not trace

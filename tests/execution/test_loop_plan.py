@@ -132,7 +132,7 @@ PROGRAMS = {
     "floats beyond": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1 + 1e-5]", "wrong_answer"),
     "too few floats": ("as_is", LISTS, "def f(x): return [x / 2]", "wrong_answer"),
     "too many floats": ("as_is", LISTS, "def f(x): return [x / 2, x / 2 + 1, 0.0]", "wrong_answer"),
-    "set of floats": ("as_is", LISTS, "def f(x): return {x / 2, x / 2 + 1}", "passed"),
+    "set of floats": ("as_is", LISTS, "def f(x): return {x / 2, x / 2 + 1}", "wrong_answer"),
     "object that equals all": ("as_is", FLOATS, f"{OBJECT}def f(x): return A()", "wrong_answer"),
     "objects in a list": ("as_is", LISTS, f"{OBJECT}def f(x): return [A(), A()]", "wrong_answer"),
     "difference of nothing": (
@@ -152,14 +152,14 @@ PROGRAMS = {
         LISTS,
         "class A:\n    def __init__(s, x): s.x = x\n    def __len__(s): return 2\n"
         "    def __iter__(s): return iter([s.x / 2, s.x / 2 + 1])\ndef f(x): return A(x)",
-        "passed",
+        "wrong_answer",
     ),
     "objects like lists in a list": (
         "as_is",
         ([[1], [2]], [[[[1.5, 2.0]]], [[[2.5, 2.0]]]], 0.0001),
         "class A:\n    def __init__(s, x): s.x = x\n    def __len__(s): return 2\n"
         "    def __iter__(s): return iter([s.x + 0.5, 2.0])\ndef f(x): return [[A(x)]]",
-        "passed",
+        "wrong_answer",
     ),
     "variable within": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-7", "passed"),
     "variable beyond": ("in_a_variable", FLOATS, "def f(x): return [0.5, 2.0][x - 1] + 1e-5", "wrong_answer"),
@@ -286,7 +286,7 @@ def test_helpers_of_another_shape_are_left_to_a_grader():
         ("    return False\n", "    return True\n"),
         ("all(isinstance", "any(isinstance"),
         ("<= atol + rtol", "< atol + rtol"),
-        ("len(value) == len(expected) and ", ""),
+        (" or len(shapes) > 1", ""),
         ("float64 = ()", "float64 = (list,)"),
         ("def assertion(result, wanted, slack)", "def assertion(wanted, result, slack)"),
         ("def assertion(result, wanted, slack)", "def assertion(result, wanted, slack=0)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
@@ -16,6 +16,7 @@ from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.stdio import over_cases
 from lit_rl.execution.judging.verdicts import with_cause
 from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
 
@@ -78,6 +79,7 @@ def _case(run: Run, program: str, check: StdioTests, stdin: str, expected: Expec
 
 def _calls(check: CallTests) -> RemoteJudge:
     calls = calls_of(check)
+    _require_short(expected for _, expected in check.cases)
 
     def judge(run: Run, program: str) -> Outcome:
         seconds = check.timeout_seconds * max(1, len(calls))
@@ -95,6 +97,7 @@ def _asserts(check: AssertTests) -> RemoteJudge:
     if found is None:
         raise ValueError("these tests do more than compare results of literal calls: use the local Sandbox")
     plan: AssertPlan = found
+    _require_short(assertion.literal() for assertion in plan.assertions)
 
     def judge(run: Run, program: str) -> Outcome:
         answers, ran = _answers(run, program, plan.calls, check.timeout_seconds, in_place=False)
@@ -108,6 +111,13 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
     CallTests: _calls,
     AssertTests: _asserts,
 }
+
+
+def _require_short(expected: Iterable[Any]) -> None:
+    """Refuse a check whose right answers a server would cut off, so that every program would fail."""
+    num_bytes = sum(len(plain.dumps(value, plain.forget)) + 1 for value in expected)
+    if num_bytes > LONGEST_ANSWER:
+        raise ValueError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
 def _answers(

@@ -80,7 +80,7 @@ def _main():
                 else:
                     function = scope[head] if head in scope else eval(head, {{"__builtins__": {{}}}})
             result = function(*values, **_plain.from_tree(kwargs, None))
-            _say(_plain.dumps(values[0] if job["in_place"] else result))
+            _say(_plain.or_reason(values[0] if job["in_place"] else result))
         except BaseException as error:
             _tell(error, "run")
     os._exit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from lit_rl.execution.judging.assert_plan import AssertPlan, Expectation
 from lit_rl.execution.judging.verdicts import description_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.program_messages import Description, Lines
 from lit_rl.execution.wire.value_text import value_text
 
@@ -33,18 +35,35 @@ class Answers:
         self._lines = Lines(content, num_calls + 1)
         self._ended = ended
         self._judge_error = judge_error
+        self._refused: dict[int, plain.NotCarried] = {}
         self.start_error = description_of(self._lines[0]) if self._lines else None
         self._of_start: Verdict | None = None
 
-    def value(self, index: int) -> Any:
-        """What a call returned; an object equal to nothing if it cannot be read."""
+    def value(self, index: int, expected: Any = None) -> Any:
+        """What a call returned, to be compared with what is expected.
+
+        Raises:
+            NotPlain: if it cannot be carried, or is no value.
+        """
         try:
-            return plain.loads(self._lines[index + 1])
-        except plain.NotPlain:
-            return plain.Opaque("unreadable")
+            return plain.loads(self._lines[index + 1], beside_large=_may_hold_large(expected))
+        except plain.NotCarried as error:
+            self._refused[index] = error
+            raise
+
+    def compares_large(self, plan: AssertPlan) -> bool:
+        """Whether an assert compares long answers with each other: that can be slow, so a grader does it."""
+        compared = (assertion.calls for assertion in plan.assertions if len(assertion.calls) > 1)
+        return any(
+            len(self._lines.get(index + 1, b"")) > plain.DIGITS_BESIDE_OTHERS for calls in compared for index in calls
+        )
 
     def error(self, index: int) -> Description | None:
-        """The exception that a call raised, or that ended the program before any."""
+        """Why a call gave no value: its exception, one that ended the program before, or a value not carried."""
+        refused = self._refused.get(index)
+        return self._exception(index) or (None if refused is None else not_carried(refused))
+
+    def _exception(self, index: int) -> Description | None:
         line = self._lines.get(index + 1) if index >= 0 else None
         return self.start_error or (None if line is None else description_of(line))
 
@@ -53,7 +72,12 @@ class Answers:
         line = self._lines.get(index + 1) if index >= 0 else None
         if line is None or line.startswith(b"{"):
             return ""
-        return value_text(self.value(index)) if len(line) <= _LONGEST_SHOWN else f"<a value of {len(line)} bytes>"
+        if len(line) > _LONGEST_SHOWN:
+            return f"<a value of {len(line)} bytes>"
+        try:
+            return value_text(self.value(index))
+        except plain.NotPlain:
+            return ""
 
     @property
     def single_out_a_case(self) -> bool:
@@ -67,7 +91,7 @@ class Answers:
             return self._ended
         if self.start_error:
             return self._verdict_of_start(self.start_error)
-        error = self.error(index)
+        error = self._exception(index)
         if error:
             return self._judge_error({**error, "stage": "run"})
         if index >= 0 and index + 1 in self._lines:
@@ -92,7 +116,10 @@ class Answers:
         """Whether the first assert that failed compared what is not plain data."""
         for assertion, verdict in zip(plan.assertions, cases, strict=True):
             if verdict is Verdict.WRONG_ANSWER:
-                return any(_holds_object(self.value(index)) for index in assertion.calls)
+                try:
+                    return any(_holds_object(self.value(index)) for index in assertion.calls)
+                except plain.NotPlain:
+                    return False
             if verdict is not Verdict.PASSED:
                 return False
         return False
@@ -108,7 +135,7 @@ class Answers:
         return assertion.holds({index: self.value(index) for index in assertion.calls})
 
     def _case_holds(self, index: int, expected: Any, check: CallTests) -> bool:
-        return matches(self.value(index), expected, check)
+        return matches(self.value(index, expected), expected, check)
 
     def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it.
@@ -123,6 +150,14 @@ class Answers:
         if bad is None:
             return Verdict.PASSED, None
         return cases[bad], next(filter(None, map(self.error, calls[bad])), None)
+
+
+def _may_hold_large(expected: Any) -> bool:
+    """Whether an expected value takes as many bytes as an int that is slow to compare with some types."""
+    try:
+        return len(marshal.dumps(expected)) > plain.DIGITS_BESIDE_OTHERS // 2
+    except ValueError:  # not of a type that marshal knows
+        return False
 
 
 def _holds_object(value: Any) -> bool:

@@ -52,7 +52,7 @@ def _size(value: Any) -> int:
 
 
 def _careful_round(number: Any, ndigits: int | None = None) -> Any:
-    if ndigits is not None and abs(ndigits) > _MOST_PLACES:
+    if ndigits is not None and (abs(ndigits) > _MOST_PLACES or abs(ndigits) * _size(number) > _MOST_STEPS):
         raise NotPlain(f"rounding to {ndigits} places")
     return round(number, ndigits)
 

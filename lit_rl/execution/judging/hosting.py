@@ -35,12 +35,12 @@ from lit_rl.execution.judging.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import LONGEST_CALL, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE, Description, HostedCall, HostedEnd, read_hosted
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, STOPPED
 
-_LONGEST_CALL = 1 << 20
 _MOST_BYTES = 8 << 20  # of all calls of a run: ten thousand of 800 bytes, longer than any order to a robot
 
 
@@ -102,7 +102,7 @@ def run_hosted(
         ours.setblocking(False)
         client.start([child], timeout_seconds)
         child.close_channel()  # so that the end of the program is the end of the stream
-        session = _Session(client, program, host, Channel(ours.fileno(), _LONGEST_CALL), timeout_seconds, max_calls)
+        session = _Session(client, program, host, Channel(ours.fileno(), LONGEST_CALL), timeout_seconds, max_calls)
         report = session.serve()
         return session.result(client, child, report)
 
@@ -123,6 +123,7 @@ class _Session:
         self._listening = True
         self._is_over = self._ended = False
         self._error: Description | None = None
+        self._refused: plain.NotCarried | None = None
 
     def serve(self) -> JobReport:
         """Answer calls until the zygote reports the end of the job."""
@@ -142,7 +143,8 @@ class _Session:
         try:
             with cpu_limit(self._seconds_left):
                 return self._exchange()
-        except (LineTooLong, plain.NotPlain):
+        except (LineTooLong, plain.NotPlain) as error:
+            self._refused = error if isinstance(error, plain.NotCarried) else None
             self._refuse_more()
         except ChannelClosed:
             self._listening = False
@@ -211,6 +213,8 @@ class _Session:
         verdict = how_it_ended(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT
+        elif self._refused is not None and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            verdict, self._error = Verdict.WRONG_ANSWER, not_carried(self._refused)
         elif self._error is not None and verdict in (None, Verdict.EXCEPTION):
             verdict = verdict_of_error(client, self._program, self._error, report.children[0].status)
         elif verdict is None:

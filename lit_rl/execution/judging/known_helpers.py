@@ -18,20 +18,39 @@ class np:
     ndarray = float32 = float64 = ()
 
     @staticmethod
+    def shape(value):
+        if not isinstance(value, (list, tuple)):
+            return () if isinstance(value, (int, float, complex)) else None
+        shapes = {np.shape(item) for item in value}
+        return None if None in shapes or len(shapes) > 1 else (len(value), *shapes)
+
+    @staticmethod
     def allclose(value, expected, rtol, atol):
+        if np.shape(value) is None or np.shape(value) != np.shape(expected):
+            return False
         if isinstance(expected, (list, tuple)):
-            pairs = zip(value, expected)
-            return len(value) == len(expected) and all(np.allclose(v, e, rtol, atol) for v, e in pairs)
-        return value == expected or abs(value - expected) <= atol + rtol * abs(expected)
+            return all(np.allclose(v, e, rtol, atol) for v, e in zip(value, expected))
+        try:
+            expected = expected * 1.0
+            return abs(value - expected) <= atol + rtol * abs(expected) < float("inf") or value == expected
+        except OverflowError:
+            return False
 """
-"""All of numpy that these tests use. No value is an instance of (): plain data holds no numpy arrays."""
+"""All of numpy that these tests use: numbers and evenly nested lists of them, without broadcasting.
+
+No value is an instance of (): plain data holds no numpy arrays. Nothing is close to infinity but infinity itself, and
+no object of the program is shown the expected value.
+"""
 
 Compare = Callable[[Any, Any, float], bool]
 """Whether a value, the expected value and a tolerance pass a helper."""
 
 BUILTINS_OF_HELPERS = frozenset(
-    ("abs", "all", "bool", "enumerate", "float", "isinstance", "len", "list", "set", "staticmethod", "tuple", "zip")
-)
+    (
+        "abs", "all", "bool", "complex", "enumerate", "float", "int", "isinstance", "len", "list", "set",
+        "staticmethod", "tuple", "zip",
+    )
+)  # fmt: skip
 """Builtins that the helpers and their loops use: no helper is recognised if the program defines one of these."""
 
 NAMES_OF_HELPERS = frozenset(("assertion", "is_floats", "np"))
@@ -53,13 +72,8 @@ def _as_is(value: Any, expected: Any, atol: float) -> bool:
 
 
 def _as_sets(value: Any, expected: Any, atol: float) -> bool:
-    """The same, of the sets of both; whether floats are expected is decided before."""
-    if atol == 0 and _is_floats(expected):
-        atol = _ATOL_OF_FLOATS
-    value, expected = CAREFUL["set"](value), set(expected)
-    if value != expected and atol != 0:
-        return bool(_allclose(value, expected, _RTOL, atol))
-    return bool(value == expected)
+    """Equal as sets, whatever the tolerance: sets are never close."""
+    return bool(CAREFUL["set"](value) == set(expected))
 
 
 def _as_truth(value: Any, expected: Any, atol: float) -> bool:
@@ -73,12 +87,9 @@ def _is_floats(value: Any) -> bool:
     return isinstance(value, float)
 
 
-def _allclose(value: Any, expected: Any, rtol: float, atol: float) -> Any:
-    """What ``np.allclose`` of the stand-in answers."""
-    if isinstance(expected, list | tuple):
-        pairs = zip(value, expected, strict=False)
-        return len(value) == len(expected) and all(_allclose(one, other, rtol, atol) for one, other in pairs)
-    return value == expected or abs(value - expected) <= atol + rtol * abs(expected)
+_definitions: dict[str, Any] = {}
+exec(NUMPY_STAND_IN, _definitions)
+_allclose: Callable[[Any, Any, float, float], bool] = _definitions["np"].allclose
 
 
 def shape_of(definition: ast.FunctionDef | ast.ClassDef) -> str:
@@ -124,7 +135,7 @@ def _plain_annotation(node: Any) -> Any:
 
 
 _SHAPES: Mapping[str, str] = {
-    "4503e585f6dedada08966239ffa2edf6": "np",
+    "ce8e9e8c90df37558f6df49c1326d0bd": "np",
     "51c7aed20b8b31fc7540c037c88329ea": "is_floats",
 }
 # What a function called ``assertion`` compares, by its shape. With one of these, a loop over cases needs no grader.

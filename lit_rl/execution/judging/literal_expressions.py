@@ -19,6 +19,7 @@ _SIMPLE_NODES = (
     ast.cmpop, ast.boolop, ast.unaryop, ast.Subscript, ast.Slice,
 )  # fmt: skip
 _ARGUMENT_NODES = (*_SIMPLE_NODES, ast.BinOp, ast.operator)
+_LARGEST_EXPONENT = 4096
 _LINEAR_OPERATORS = (ast.Add, ast.Sub, ast.Div)
 
 
@@ -87,6 +88,8 @@ def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: 
         known = isinstance(part, ast.Name) and _is_value(part, called, resolve, values)
         if not (pure or known or isinstance(part, _ARGUMENT_NODES)):
             raise NotLiteral
+        if isinstance(part, ast.BinOp) and not _is_small_power(part):
+            raise NotLiteral
     try:
         code = compile(ast.Expression(node), "<test>", "eval")
         return eval(code, {"__builtins__": {}, **PURE, **values})
@@ -121,7 +124,7 @@ class _Results(ast.NodeTransformer):
             self.names.add(node.id)
             return node
         if isinstance(node, ast.BinOp):
-            if not isinstance(node.op, _LINEAR_OPERATORS) and not _constant(node):
+            if not isinstance(node.op, _LINEAR_OPERATORS) and not (_constant(node) and _is_small_power(node)):
                 raise NotLiteral
         elif not isinstance(node, (*_SIMPLE_NODES, ast.operator)):
             raise NotLiteral
@@ -141,6 +144,16 @@ class _Results(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in ("range", "bytes") and not _constant(node):
             raise NotLiteral
         return node
+
+
+def _is_small_power(node: ast.BinOp) -> bool:
+    """Whether an operation makes no int that is slow to compare with some results: a grader has limits of its own."""
+    if not isinstance(node.op, ast.Pow | ast.LShift):
+        return True
+    if not isinstance(node.left, ast.Constant | ast.UnaryOp):
+        return False
+    exponent = node.right.value if isinstance(node.right, ast.Constant) else None
+    return isinstance(node.right, ast.UnaryOp) or (isinstance(exponent, int | float) and exponent <= _LARGEST_EXPONENT)
 
 
 def _constant(node: ast.AST) -> bool:

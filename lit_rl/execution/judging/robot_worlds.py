@@ -115,7 +115,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
 
 
 def _require_sound(check: RobotWorlds) -> None:
-    """Build each world and read each formula once before the program runs: no program has a say in whether they hold."""
+    """Build each world and read each formula once before the program runs: no program has a say in that."""
     for test in check.tests:
         try:
             ServiceRobot(test.state)

@@ -10,7 +10,7 @@ from lit_rl.execution.judging.child_files import Child, read_tail
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name
 from lit_rl.execution.wire.program_messages import Description, read_description
 from lit_rl.execution.zygote.zygote import DISK_FULL, GROUP_IS_FULL
@@ -67,6 +67,8 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
     """
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR if is_no_python(client, program) else Verdict.EXCEPTION
+    if NOT_CARRIED in error["types"]:
+        return Verdict.WRONG_ANSWER
     exited = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] and exited == OUT_OF_MEMORY else Verdict.EXCEPTION
 

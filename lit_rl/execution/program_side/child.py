@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from lit_rl.execution.program_side.ending import finish, flush
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotCarried, readable
 from lit_rl.execution.wire.channel import Channel
 
 FILE_NAME = "<program>"
@@ -81,7 +82,7 @@ def _calls(job: dict[str, Any]) -> int:
             # Packed one by one: no call sees what an earlier one did to its arguments.
             name, values, kwargs = marshal.loads(call) if type(call) is bytes else _unpacked(call)
             result = find(namespace, name)(*values, **kwargs)
-            _line(plain.dumps(values[0] if job.get("in_place") else result))
+            _line(plain.or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
             _line(json.dumps(describe(error)))
             status = OUT_OF_MEMORY if isinstance(error, MemoryError) else status
@@ -114,7 +115,11 @@ def _host(job: dict[str, Any]) -> int:
 
     def bind(name: str) -> Callable[..., Any]:
         def function(*args: Any, **kwargs: Any) -> Any:
-            channel.send(f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]')
+            try:
+                call = readable(f'["call",{json.dumps(name)},{plain.dumps(args)},{plain.dumps(kwargs)}]', LONGEST_CALL)
+            except NotCarried as error:
+                call = json.dumps(["call", name, plain.reason(error), ["d"]])
+            channel.send(call)
             return answer_of(json.loads(channel.receive()), _no_object)
 
         function.__name__ = function.__qualname__ = name

@@ -10,7 +10,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from lit_rl.execution.program_side import child
-from lit_rl.execution.wire import held
+from lit_rl.execution.wire import held, plain
+from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.link import Link, encode
 from lit_rl.execution.wire.operations import operate_on
@@ -29,6 +30,20 @@ class Server(Link):
         super().__init__(channel, held.PROGRAM)
         self._namespace = namespace
         self._in_place = in_place
+
+    def tree(self, value: Any) -> Any:
+        """A value as it crosses; in place of one that cannot be carried, the reason."""
+        try:
+            return super().tree(value)
+        except plain.NotCarried as error:
+            return plain.reason(error)
+
+    def send(self, message: list[Any]) -> None:
+        """Send one message; if it is too large, end with the reason."""
+        try:
+            super().send(message)
+        except plain.NotCarried as error:
+            super().send(["end", not_carried(error)])
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
         """What the tests use: modules by name, functions by kind, everything else as a value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
 from lit_rl.execution.wire.neutral_values import Array
 from lit_rl.execution.wire.printable import printable_name
 
@@ -19,9 +19,10 @@ _MOST_CHARACTERS = 4 << 20  # of all texts of an array, each padded to the longe
 def ndarray_parts(value: Any) -> list[Any]:
     """An array as its type, its shape and its items, row by row."""
     value = _narrowed(value)
-    if value.dtype.kind not in _KINDS:
+    items = value.ravel().tolist()
+    if value.dtype.kind not in _KINDS or not _ITEMS.issuperset(map(type, items)):  # of a matrix, lists; masked, None
         return ["plain", value.tolist()]
-    return ["ndarray", value.dtype.str, list(value.shape), value.ravel().tolist()]
+    return ["ndarray", value.dtype.str, list(value.shape), items]
 
 
 def scalar_parts(value: Any) -> list[Any]:
@@ -42,7 +43,7 @@ def ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
     """A NumPy array if this process has loaded numpy, else a stand-in for one."""
     name = _dtype_name(dtype)
     if "U" in dtype and int(dtype[2:]) * len(items) > _MOST_CHARACTERS:
-        raise NotPlain("an array of texts with more elements than can be held")
+        raise NotCarried("an array of texts with more elements than can be held")
     axes = _shape(shape, items)
     numpy = _numpy()
     if numpy is not None:

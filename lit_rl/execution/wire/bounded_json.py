@@ -9,6 +9,9 @@ from typing import Any
 LONGEST = 16 << 20
 """Bytes of one text: the longest file that a program may write by default."""
 
+LONGEST_CALL = 1 << 20
+"""Bytes of a call of a function that lives in the supervisor."""
+
 MOST_UNITS = 2_000_000
 """What one text may need in memory once it is read, in units of about 64 bytes."""
 
@@ -18,8 +21,22 @@ _COSTS = ((",", 1), ("[", 3), ("{", 6))
 _STRINGS = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)', re.DOTALL)
 
 
+NOT_CARRIED = "NotCarried"
+"""Name, in place of an exception's, under which an outcome says that a value of the program cannot be carried."""
+
+
 class NotPlain(ValueError):
     """What arrived is not what an honest program's process would write: the program's fault."""
+
+
+class NotCarried(NotPlain):
+    """A value is larger, deeper or slower to handle than what is carried between processes."""
+
+
+def not_carried(error: NotCarried) -> dict[str, Any]:
+    """The description of a program that gave a value which cannot be carried: the same in every check."""
+    message = f"a value that cannot be carried: {error}"
+    return {"stage": "run", "types": [NOT_CARRIED], "message": message, "line": None}
 
 
 def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNITS) -> Any:
@@ -33,17 +50,37 @@ def parse(text: bytes | str, longest: int = LONGEST, most_units: int = MOST_UNIT
     Raises:
         NotPlain: if it is not JSON, or would take more memory or time than is allowed.
     """
-    if len(text) > longest:
-        raise NotPlain(f"{len(text)} bytes, but at most {longest} are allowed")
+    _require_length(text, longest)
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        if _units(decoded) > most_units and not _fits_without_strings(decoded, most_units):
-            raise NotPlain("more values than can be held")
+        _require_units(decoded, most_units)
         return json.loads(decoded)
     except NotPlain:
         raise
     except (ValueError, RecursionError, MemoryError) as error:
         raise NotPlain(f"not JSON: {type(error).__name__}: {str(error)[:100]}") from None
+
+
+def readable(text: str, longest: int = LONGEST) -> str:
+    """A text in ASCII, if ``parse`` reads as much on the other side.
+
+    Raises:
+        NotCarried: if it is longer, or needs more memory, than is allowed.
+    """
+    _require_length(text, longest)
+    if len(text) > MOST_UNITS // _COSTS[-1][1]:  # a shorter one cannot cost more
+        _require_units(text, MOST_UNITS)
+    return text
+
+
+def _require_length(text: bytes | str, longest: int) -> None:
+    if len(text) > longest:
+        raise NotCarried(f"more than {longest} bytes")
+
+
+def _require_units(text: str, most_units: int) -> None:
+    if _units(text) > most_units and not _fits_without_strings(text, most_units):
+        raise NotCarried("more values than can be held")
 
 
 def _fits_without_strings(text: str, most_units: int) -> bool:

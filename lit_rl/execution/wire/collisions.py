@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NotCarried
 
 _COLLISIONS = 64
 
@@ -15,7 +15,7 @@ def refuse_collisions(keys: Sequence[Any]) -> None:
     """Refuse keys of which many share a hash: a table of them would take quadratic time.
 
     Raises:
-        NotPlain: if more than a few dozen different keys collide.
+        NotCarried: if more than a few dozen different keys collide.
     """
     if len(keys) <= _COLLISIONS:
         return
@@ -31,7 +31,7 @@ def refuse_collisions(keys: Sequence[Any]) -> None:
         if value in crowded and firsts.setdefault(value, key) != key:
             differing[value] += 1
     if max(differing.values(), default=0) > _COLLISIONS:
-        raise NotPlain("keys of a set or dict that collide")
+        raise NotCarried("keys of a set or dict that collide")
 
 
 def checked_keys(items: list[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, ItemsView, ValuesView
 from typing import Any
 
 from lit_rl.execution.wire import array_values
-from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
 from lit_rl.execution.wire.collisions import checked_dict
 from lit_rl.execution.wire.neutral_values import Array, FieldTuple
 from lit_rl.execution.wire.printable import printable_name
@@ -112,10 +112,10 @@ def _decimal(text: str) -> Any:
     from decimal import Decimal
 
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
-        raise NotPlain(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
+        raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
     value = Decimal(text)
     if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
-        raise NotPlain("a Decimal too large to compute with")
+        raise NotCarried("a Decimal too large to compute with")
     return value
 
 
@@ -123,7 +123,7 @@ def _fraction(numerator: str, denominator: str) -> Any:
     from fractions import Fraction
 
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
-        raise NotPlain(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
+        raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
     return Fraction(int(numerator, 16), int(denominator, 16))
 
 

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import parse
+from lit_rl.execution.wire.bounded_json import NotCarried, not_carried, parse, readable
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.error_attributes import attributes_of, set_attributes
 from lit_rl.execution.wire.held import OPERATIONS, Held, StopOfProgram, steers
@@ -55,6 +55,7 @@ class Link(ABC):
         self._numbers: dict[int, int] = {}  # by ``id`` of the stand-in, which ``_standins`` keeps alive
         self._ahead: dict[int, tuple[int, list[Any]]] = {}
         self._late: dict[int, BaseException] = {}
+        self.last_error: dict[str, Any] | None = None
 
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -93,8 +94,12 @@ class Link(ABC):
     # --- sending -----------------------------------------------------------------------------------------
 
     def send(self, message: list[Any]) -> None:
-        """Send one message, with what the other side must know about the objects in it."""
-        self.channel.send(encode([*message, self.held.take_news()]))
+        """Send one message, with what the other side must know about the objects in it.
+
+        Raises:
+            NotCarried: if it is larger than the other side reads.
+        """
+        self.channel.send(readable(encode([*message, self.held.take_news()])))
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
@@ -145,8 +150,14 @@ class Link(ABC):
             for entry in message[-1]:
                 self._entries[entry[1]] = entry
         except (ValueError, TypeError, LookupError, RecursionError) as error:
+            self._note(error)
             raise BadMessage(str(error)) from None
         return message
+
+    def _note(self, error: Exception) -> None:
+        """Remember why a value of the other side cannot be read."""
+        if isinstance(error, NotCarried):
+            self.last_error = not_carried(error)
 
     def value(self, tree: Any) -> Any:
         """What a tree stands for, with stand-ins for objects of the other side."""
@@ -155,6 +166,7 @@ class Link(ABC):
         except (ChannelClosed, BadMessage):
             raise
         except Exception as error:
+            self._note(error)
             raise BadMessage(f"{type(error).__name__} in an answer") from None
 
     def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:

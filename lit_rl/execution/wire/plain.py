@@ -7,7 +7,8 @@ were chosen to collide is refused.
 Tags of builtin types: ``l`` list, ``t`` tuple, ``s`` set, ``f`` frozenset (``S``, ``F``: built in one step),
 ``d`` dict (keys, values in turn), ``b`` bytes, ``B`` bytearray, ``i`` large int (hexadecimal), ``c`` complex,
 ``r`` range, ``q`` deque, ``I`` iterator, ``T`` type, ``k`` keys of a dict, ``o`` anything else: the number its
-owner gave it. Types of the standard library and of numpy have words for tags: see ``library_values``.
+owner gave it, ``!`` the reason why a value cannot be carried. Types of the standard library and of numpy have words
+for tags: see ``library_values``.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, KeysView, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from lit_rl.execution.wire import library_values
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
 from lit_rl.execution.wire.collisions import checked_dict, checked_keys
 from lit_rl.execution.wire.neutral_values import Opaque
-from lit_rl.execution.wire.printable import printable_name
+from lit_rl.execution.wire.printable import printable, printable_name
 from lit_rl.execution.wire.set_order import Kind, build, recipe
 
-__all__ = ["Hold", "NotPlain", "Opaque", "Revive", "dumps", "from_tree", "loads", "opaque", "to_tree"]
+__all__ = [
+    "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "forget", "from_tree", "loads", "opaque",
+    "or_reason", "reason", "to_tree",
+]  # fmt: skip
 
 _ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _SMALL_INT = 1 << 63
@@ -34,8 +38,15 @@ _SIMPLE = frozenset((bool, float, str, type(None)))
 _LONGEST_RANGE = 1_000_000
 # Lists within lists; more could not be compared or printed within the interpreter's own limit.
 _DEEPEST = 100
-# Comparing such an int with a Decimal takes a tenth of a second, and that grows with the square.
-_HEX_DIGITS = 100_000
+TOO_DEEP = f"lists nested deeper than {_DEEPEST}"
+# All that is done to an int is linear, with two exceptions: comparing it with a Decimal takes 0.2 seconds at 100,000
+# digits and 20 at a million; comparing it with each of many fractions multiplies it each time.
+_HEX_DIGITS = 8_000_000
+DIGITS_BESIDE_OTHERS = 100_000
+_NOT_BESIDE_LARGE = ("Decimal", "Fraction")
+_TOO_LARGE = f"an int of more than {_HEX_DIGITS} hexadecimal digits"
+_RANGE_BITS = 4096
+_LONGEST_REASON = 200
 
 # Types are data where tests pass them as arguments.
 _TYPES = {
@@ -47,32 +58,66 @@ Revive = Callable[[list[Any]], Any]
 
 
 def dumps(value: Any, hold: Hold | None = None) -> str:
-    """``value`` as a JSON text; ``hold`` turns what is not plain data into its ``["o", ...]``."""
-    return _ENCODE(to_tree(value, hold or _forget))
+    """``value`` as a JSON text; ``hold`` turns what is not plain data into its ``["o", ...]``.
+
+    Raises:
+        NotCarried: if the value is beyond what ``loads`` reads.
+    """
+    return readable(_ENCODE(to_tree(value, hold or forget)))
 
 
-def loads(text: str | bytes, revive: Revive | None = None) -> Any:
-    """The value in a JSON text; ``revive`` turns ``["o", ...]`` into an object.
+def or_reason(value: Any) -> str:
+    """``value`` as a JSON text, or in its place the reason why it cannot be carried, which ``loads`` raises."""
+    try:
+        return dumps(value)
+    except NotCarried as error:
+        return _ENCODE(reason(error))
+
+
+def reason(error: NotCarried) -> list[Any]:
+    """The tree of a value that cannot be carried."""
+    return ["!", str(error)]
+
+
+def loads(text: str | bytes, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
+    """The value in a JSON text.
+
+    Args:
+        text: as it arrived.
+        revive: turns ``["o", ...]`` into an object.
+        beside_large: whether it is compared with what may hold large ints: no Decimal or Fraction is read then.
 
     Raises:
         NotPlain: if the text is not what ``dumps`` writes.
     """
-    return from_tree(parse(text), revive)
+    return from_tree(parse(text), revive, beside_large=beside_large)
 
 
-def to_tree(value: Any, hold: Hold) -> Any:
-    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds."""
+def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
+    """``value`` as a JSON tree. Subclasses of builtin types are reduced to what the builtin type holds.
+
+    Raises:
+        NotCarried: if it is nested deeper than ``depth``, or holds too large an int.
+    """
     kind = type(value)
     if value is None or kind is bool or kind is str or kind is float:
         return value
     if kind is int:
-        return value if -_SMALL_INT < value < _SMALL_INT else ["i", hex(value)]
+        return value if -_SMALL_INT < value < _SMALL_INT else ["i", _digits_of(value)]
+    if not depth:
+        raise NotCarried(TOO_DEEP)
     if kind is list or kind is tuple:
         tag = "l" if kind is list else "t"
-        return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, hold) for item in value]]
+        return [tag, *value] if _all_simple(value) else [tag, *[to_tree(item, hold, depth - 1) for item in value]]
     if kind is dict:
-        return ["d", *[to_tree(part, hold) for pair in value.items() for part in pair]]
-    return _less_common(value, hold)
+        return ["d", *[to_tree(part, hold, depth - 1) for pair in value.items() for part in pair]]
+    return _less_common(value, hold, depth)
+
+
+def _digits_of(value: int) -> str:
+    if value.bit_length() > 4 * _HEX_DIGITS:
+        raise NotCarried(_TOO_LARGE)
+    return hex(value)
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
@@ -83,54 +128,62 @@ def _all_simple(items: Sequence[Any]) -> bool:
     return kinds == {int} and min(items) > -_SMALL_INT and max(items) < _SMALL_INT
 
 
-def _less_common(value: Any, hold: Hold) -> Any:
+def _less_common(value: Any, hold: Hold, depth: int) -> Any:
     parts = library_values.parts_of(value)
     if parts is not None:
-        return [parts[0], *[to_tree(part, hold) for part in parts[1:]]]
+        return [parts[0], *[to_tree(part, hold, depth - 1) for part in parts[1:]]]
     for base, encode in _ENCODERS:
         if isinstance(value, base):
-            return encode(value, hold)
+            return encode(value, hold, depth)
     return hold(value)
 
 
-def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, Hold], list[Any]]:
-    return lambda value, hold: [tag, *[to_tree(item, hold) for item in iterate(value)]]
+def _items(tag: str, iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any, Hold, int], list[Any]]:
+    return lambda value, hold, depth: [tag, *[to_tree(item, hold, depth - 1) for item in iterate(value)]]
 
 
-def _set_tree(tag: str, value: Any, kind: Kind, hold: Hold) -> list[Any]:
-    at_once, items = recipe(value, kind)
-    return [tag.upper() if at_once else tag, *[to_tree(item, hold) for item in items]]
+def _set_tree(tag: str, kind: Kind) -> Callable[[Any, Hold, int], list[Any]]:
+    def encode(value: Any, hold: Hold, depth: int) -> list[Any]:
+        at_once, items = recipe(value, kind)
+        return [tag.upper() if at_once else tag, *[to_tree(item, hold, depth - 1) for item in items]]
+
+    return encode
 
 
-_ENCODERS: tuple[tuple[Any, Callable[[Any, Hold], Any]], ...] = (
-    (bool, lambda value, hold: bool(value)),
-    (int, lambda value, hold: to_tree(int.__pos__(value), hold)),
-    (float, lambda value, hold: float.__pos__(value)),
-    (str, lambda value, hold: str.__str__(value)),
+_ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
+    (bool, lambda value, hold, depth: bool(value)),
+    (int, lambda value, hold, depth: to_tree(int.__pos__(value), hold, depth)),
+    (float, lambda value, hold, depth: float.__pos__(value)),
+    (str, lambda value, hold, depth: str.__str__(value)),
     (list, _items("l", list.__iter__)),
     (tuple, _items("t", tuple.__iter__)),
-    (set, lambda value, hold: _set_tree("s", value, set, hold)),
-    (frozenset, lambda value, hold: _set_tree("f", value, frozenset, hold)),
-    (dict, lambda value, hold: ["d", *[to_tree(x, hold) for pair in dict.items(value) for x in pair]]),
-    (bytearray, lambda value, hold: ["B", bytes(value).decode("latin-1")]),
-    (bytes, lambda value, hold: ["b", bytes(memoryview(value)).decode("latin-1")]),
-    (complex, lambda value, hold: ["c", value.real, value.imag]),
-    (type, lambda value, hold: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
-    (range, lambda value, hold: ["r", *[to_tree(part, hold) for part in (value.start, value.stop, value.step)]]),
-    (deque, lambda value, hold: ["q", value.maxlen, *[to_tree(item, hold) for item in deque.__iter__(value)]]),
+    (set, _set_tree("s", set)),
+    (frozenset, _set_tree("f", frozenset)),
+    (dict, _items("d", lambda value: chain.from_iterable(dict.items(value)))),
+    (bytearray, lambda value, hold, depth: ["B", bytes(value).decode("latin-1")]),
+    (bytes, lambda value, hold, depth: ["b", bytes(memoryview(value)).decode("latin-1")]),
+    (complex, lambda value, hold, depth: ["c", value.real, value.imag]),
+    (type, lambda value, hold, depth: ["T", value.__name__] if value in _TYPES.values() else hold(value)),
+    (range, _items("r", lambda value: iter((value.start, value.stop, value.step)))),
+    (deque, _items("q", lambda value: chain((value.maxlen,), deque.__iter__(value)))),
     (KeysView, _items("k", iter)),
     (Iterator, _items("I", lambda value: islice(value, _ITERATOR_ITEMS))),
 )
 
 
-def from_tree(tree: Any, revive: Revive | None = None) -> Any:
-    """The value that a JSON tree stands for.
+def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
+    """The value that a JSON tree stands for; arguments as for ``loads``.
 
     Raises:
         NotPlain: if it is not what ``to_tree`` makes.
     """
     try:
-        return _value(tree, revive or opaque, _DEEPEST)
+        try:
+            if not beside_large:
+                return _value(tree, revive or opaque, _DEEPEST)
+        except _LargeInt:
+            pass
+        return _value(_with_large_ints(tree, _DEEPEST), revive or opaque, _DEEPEST)
     except NotPlain:
         raise
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
@@ -151,7 +204,7 @@ def _value(tree: Any, revive: Revive, depth: int) -> Any:
             raise NotPlain("a JSON object, where lists with a tag are used")
         return tree
     if not depth:
-        raise NotPlain(f"lists nested deeper than {_DEEPEST}")
+        raise NotCarried(TOO_DEEP)
     tag = tree[0]
     if tag == "l" or tag == "t":
         items = _values(tree, revive, depth - 1)
@@ -173,10 +226,32 @@ def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
     return items
 
 
+class _LargeInt(Exception):
+    """A tree holds an int that must not be compared with everything."""
+
+
 def _large_int(digits: str) -> int:
-    if len(digits) > _HEX_DIGITS:
-        raise NotPlain(f"an int of more than {_HEX_DIGITS} hexadecimal digits")
+    if len(digits) > DIGITS_BESIDE_OTHERS:
+        raise _LargeInt
     return int(digits, 16)
+
+
+def _with_large_ints(tree: Any, depth: int) -> Any:
+    """A tree in which ints stand for themselves, if nothing in it is slow to compare with them."""
+    if type(tree) is not list or not depth:
+        return tree
+    if tree[:1] == ["i"]:
+        (digits,) = tree[1:]
+        if len(digits) > _HEX_DIGITS + len("-0x"):
+            raise NotCarried(_TOO_LARGE)
+        return int(digits, 16)
+    if tree and tree[0] in _NOT_BESIDE_LARGE:
+        raise NotCarried(f"a {tree[0]} beside an int of more than {DIGITS_BESIDE_OTHERS} hexadecimal digits")
+    return [_with_large_ints(part, depth - 1) for part in tree]
+
+
+def _refused(text: str) -> Any:
+    raise NotCarried(printable(text[:_LONGEST_REASON]))
 
 
 def _complex(real: float, imaginary: float) -> complex:
@@ -187,10 +262,12 @@ def _complex(real: float, imaginary: float) -> complex:
 
 def _range(items: list[Any]) -> range:
     start, stop, step = items
+    if max(part.bit_length() for part in items) > _RANGE_BITS:
+        raise NotCarried(f"a range of ints of more than {_RANGE_BITS} bits")
     value = range(start, stop, step)
     # ``list(result)`` in a test must not be a memory bomb.
     if value and abs(value.stop - value.start) // abs(value.step) > _LONGEST_RANGE:
-        raise NotPlain(f"a range of more than {_LONGEST_RANGE} items")
+        raise NotCarried(f"a range of more than {_LONGEST_RANGE} items")
     return value
 
 
@@ -199,6 +276,7 @@ _SCALARS: dict[str, Callable[..., Any]] = {
     "b": lambda text: text.encode("latin-1"),
     "B": lambda text: bytearray(text.encode("latin-1")),
     "i": _large_int,
+    "!": _refused,
     "c": _complex,
     "T": lambda name: _TYPES[name],
 }
@@ -215,5 +293,6 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def _forget(value: Any) -> list[Any]:
+def forget(value: Any) -> list[Any]:
+    """What crosses of an object that stays where it is and is not used: its type's name."""
     return ["o", 0, str(type(value).__name__)]

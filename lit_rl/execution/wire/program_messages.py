@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lit_rl.execution.wire import plain
-from lit_rl.execution.wire.bounded_json import NotPlain, parse
+from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotPlain, parse
 from lit_rl.execution.wire.printable import printable, printable_name
 
 Description = dict[str, Any]
@@ -18,7 +18,6 @@ Description = dict[str, Any]
 ``line`` (in the program, or ``None``). The program's own word: shown, never believed."""
 
 _LONGEST_DESCRIPTION = 65_536
-_LONGEST_CALL = 1 << 20
 _CALL_UNITS = 100_000
 LONGEST_MESSAGE = 500
 _MOST_TYPES = 20
@@ -60,7 +59,7 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     Raises:
         NotPlain: if it is neither a call nor an end.
     """
-    kind, *parts = _list(parse(line, _LONGEST_CALL, _CALL_UNITS), "a message")
+    kind, *parts = _list(parse(line, LONGEST_CALL, _CALL_UNITS), "a message")
     if kind == "end" and len(parts) == 1:
         return HostedEnd(None if parts[0] is None else description_of_tree(parts[0]))
     if kind != "call" or len(parts) != 3:

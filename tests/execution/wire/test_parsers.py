@@ -167,6 +167,14 @@ HUGE = {
     "a text that needs four bytes a character": "b'\"' + b\"a\" * (15 << 20) + b'\\\\ud83d\\\\ude00\"'",
     "ints that collide": 'b\'["s"%s]\' % b"".join(b\',["i","0x%x"]\' % (i * ((1 << 61) - 1)) for i in range(1, 99999))',
     "ints of many digits": 'LIST % (b\',["i","0x%s"]\' % (b"f" * 99000) * 150)',
+    "ints of millions of digits": 'LIST % (b\',["i","0x%s"]\' % (b"f" * 8000000) * 2)',
+    "an int of millions of digits beside decimals": (
+        'LIST % (b\',["i","0x%s"]\' % (b"f" * 4000000) + b\',["Decimal","1"]\' * 300000)'
+    ),
+    "an int of millions of digits beside fractions": (
+        'LIST % (b\',["i","0x%s"]\' % (b"f" * 4000000) + b\',["Fraction","0x1","0x3"]\' * 200000)'
+    ),
+    "a range of large ints": 'b\'["r",0,["i","0x%s"],["i","0x%s"]]\' % (b"f" * 7000000, b"f" * 3000000)',
     "numbers of many digits": 'LIST % ((b"," + b"9" * 4200) * 3500)',
     "decimals with a large exponent": 'b\'["Decimal","1e999999999"]\\n\' * 100',
     "ranges that are endless": "b'[\"r\",0,9000000000000,1]\\n' * 100",

@@ -111,6 +111,21 @@ def test_an_array_of_numpys_is_read_without_numpy_and_compares_as_numpys_does():
         assert back.dtype == value.dtype and back.shape == value.shape and (back == value).all()
 
 
+def test_an_array_of_any_type_is_read_as_its_items():
+    """Masked items are ``None``; what stays a matrix when it is flattened is a list of its rows."""
+    numpy = pytest.importorskip("numpy")
+    shapes = [(), (0,), (2,), (2, 0), (2, 2)]
+    kinds = ["?", "u8", "f2", "c8", "U0", "S3", "M8[s]", "m8[s]", "M8[ns]", "O"]
+    arrays = [numpy.zeros(shape, kind) for kind in kinds for shape in shapes]
+    arrays += [numpy.full(2, fill, kind) for kind in ("f2", "f8", "c8") for fill in (numpy.nan, numpy.inf)]
+    arrays += [numpy.ma.array([1, 2], mask=[0, 1]), numpy.array(["NaT"], dtype="M8[D]")]
+    arrays += [numpy.zeros(2).view(type("Rows", (numpy.ndarray,), {"ravel": lambda self: self.reshape(1, 2)}))]
+    for value in arrays:
+        back = plain.loads(plain.dumps(value))
+        items = back.tolist() if hasattr(back, "tolist") else back
+        assert repr(items) == repr(value.tolist()), value.dtype
+
+
 def test_an_array_of_two_items_is_neither_true_nor_false():
     two = Array("int64", (2,), [1, 2])
     assert (two == [1, 2]).tolist() == [True, True] and (two == 1).tolist() == [True, False]

@@ -1,0 +1,268 @@
+"""A value that cannot be carried is a wrong answer with a reason, the same in every kind of check."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from lit_rl.data.mbpp_plus import comparing_test
+from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient
+from lit_rl.execution.judging.assert_plan import plan_asserts
+
+spec = importlib.util.spec_from_file_location("fusion_server", Path(__file__).parent / "fusion_server.py")
+fusion_server = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(fusion_server)
+
+BEYOND = "an int of more than 8000000 hexadecimal digits"
+REASONS = {
+    "a large int": ("1 << 32_000_001", BEYOND),
+    "a large negative int": ("-(1 << 32_000_001)", BEYOND),
+    "a large int in a list": ("[1, {'a': (1 << 32_000_001,)}]", BEYOND),
+    "a list in lists": ("nested(101)", "lists nested deeper than 100"),
+    "a list in thousands of lists": ("nested(50_000)", "lists nested deeper than 100"),
+    "a list in itself": ("cyclic()", "lists nested deeper than 100"),
+    "tuples in dicts": ("pairs(150)", "lists nested deeper than 100"),
+    "many values": ("[0] * 2_000_001", "more values than can be held"),
+    "many empty lists": ("[[]] * 700_000", "more values than can be held"),
+    "a long text": ("'x' * (17 << 20)", "more than 16777216 bytes"),
+    "keys that collide": ("{i * ((1 << 61) - 1) for i in range(200)}", "keys of a set or dict that collide"),
+    "a long range": ("range(10**7)", "a range of more than 1000000 items"),
+    "a range of large ints": ("range(1 << 5000, 1 << 9000, 1 << 8999)", "a range of ints of more than 4096 bits"),
+    "a large Decimal": ("Decimal('1e20000')", "a Decimal too large to compute with"),
+    "a large Fraction": ("Fraction(1, 1 << 40_000)", "a Fraction of more than 8000 hexadecimal digits"),
+    "a Decimal beside a large int": (
+        "[1 << 500_000, Decimal(1)]",
+        "a Decimal beside an int of more than 100000 hexadecimal digits",
+    ),
+}
+PROGRAM = """
+from decimal import Decimal
+from fractions import Fraction
+
+def nested(depth):
+    found = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+def pairs(depth):
+    found = ()
+    for _ in range(depth):
+        found = ({1: found},)
+    return found
+
+def cyclic():
+    found = []
+    found.append(found)
+    return found
+
+def f(x):
+    return EXPRESSION
+"""
+CHECKS = {
+    "calls": CallTests((((1,), 5),), "f"),
+    "calls with an argument changed in place": CallTests((((1,), 5), ((2,), 5)), "f"),
+    "a literal assert": AssertTests("assert f(1) == 5"),
+    "an assert that any value meets": AssertTests("assert f(1) != 5"),
+    "a graded assert": AssertTests("y = [f(1)]\nassert y == [5]"),
+    "a graded assert that any value meets": AssertTests("y = [f(1)]\nassert y != [5]"),
+    "a caught error": AssertTests("try:\n    y = f(1)\nexcept Exception:\n    y = 5\nassert y == 5"),
+    "in place": AssertTests("assert f(1) != 5", in_place=True),
+    "a reference": AssertTests(comparing_test("def f(x): return 5", "f", [[1]], 0), "f"),
+}
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=2, memory_bytes=1 << 30) as sandbox:
+        yield sandbox
+
+
+def said(outcome):
+    return outcome.verdict, outcome.exception_type, outcome.exception_message
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_every_check_gives_the_same_verdict_and_reason(sandbox, name):
+    expression, reason = REASONS[name]
+    program = PROGRAM.replace("EXPRESSION", expression)
+    outcomes = dict(zip(CHECKS, sandbox.judge_many([(program, check) for check in CHECKS.values()]), strict=True))
+    wanted = ("wrong_answer", "NotCarried", f"a value that cannot be carried: {reason}")
+    assert {key: said(outcome) for key, outcome in outcomes.items()} == dict.fromkeys(CHECKS, wanted)
+
+
+CARRIED = {
+    "a large int": "1 << 31_999_999",
+    "a small Decimal": "Decimal('1.5')",
+    "deep lists": "nested(99)",
+    "an int beside floats": "[1 << 500_000, 0.5]",
+    "many numbers": "[0] * 1_900_000",
+}
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_a_value_within_the_limits_is_compared(sandbox, name):
+    program = PROGRAM.replace("EXPRESSION", CARRIED[name])
+    wrong = program.replace("return " + CARRIED[name], f"return [{CARRIED[name]}][1:]")
+    check = AssertTests(comparing_test(program, "f", [[1]], 0), "f")
+    right, lie = sandbox.judge_many([(program, check), (wrong, check)])
+    assert right.passed, right
+    assert lie.verdict == "wrong_answer" and lie.exception_type != "NotCarried", lie
+
+
+# What HumanEval+ asks of tasks 83 and 139: the answers have hundreds of thousands of digits.
+LARGE_INTS = {
+    83: (
+        "def starts_one_ends(n):\n    return 1 if n == 1 else 18 * 10 ** (n - 2)\n",
+        "starts_one_ends",
+        [[1], [2], [1000], [123_456], [1_000_000], [5_000_000]],
+    ),
+    139: (
+        "def special_factorial(n):\n    f = p = 1\n    for i in range(1, n + 1):\n        f *= i\n        p *= f\n"
+        "    return p\n",
+        "special_factorial",
+        [[4], [100], [300], [500], [1000]],
+    ),
+}
+
+
+@pytest.mark.parametrize("task", LARGE_INTS)
+def test_references_that_return_ints_of_millions_of_digits_pass_and_fail_when_they_lie(sandbox, task):
+    program, function, inputs = LARGE_INTS[task]
+    check = AssertTests(comparing_test(program, function, inputs, 0), function, 30.0)
+    lying = f"{program}\nright = {function}\ndef {function}(n):\n    return right(n) + (n == {inputs[-1][0]})\n"
+    right, lie = sandbox.judge_many([(program, check), (lying, check)])
+    assert right.passed, right
+    assert lie.verdict == "wrong_answer" and lie.exception_type != "NotCarried", lie
+
+
+def test_a_server_gives_the_same_reason():
+    """Of values that are short enough for a server."""
+    with fusion_server.FusionServer() as server, SandboxFusionClient(server.url) as client:
+        for name in ("a list in lists", "a list in itself", "a long range", "a large Decimal", "keys that collide"):
+            expression, reason = REASONS[name]
+            program = PROGRAM.replace("EXPRESSION", expression)
+            for check in (CHECKS["calls"], CHECKS["a literal assert"]):
+                outcome = client.submit(program, check).result()
+                assert said(outcome) == ("wrong_answer", "NotCarried", f"a value that cannot be carried: {reason}")
+
+
+def test_whatever_the_tests_take_from_the_program_has_the_same_reason(sandbox):
+    """Its globals, attributes, items, arguments of callbacks, and what it left in place."""
+    reason = f"a value that cannot be carried: {BEYOND}"
+    cases = {
+        "X = 1 << 32_000_001\ndef f(x): return 1": ("assert f(1) == 1\nassert [X] != [5]", reason),
+        "X = [0] * 3_000_000\ndef f(x): return 1": (
+            "assert f(1) == 1\nassert [X] != [5]",
+            "a value that cannot be carried: more values than can be held",
+        ),
+        "class A:\n    x = 1 << 32_000_001\ndef f(x): return A()": ("y = f(1)\nassert y.x != 5", reason),
+        "def f(x):\n    yield 1\n    yield 1 << 32_000_001": ("y = list(f(1))\nassert y != [5]", reason),
+        "def f(g): g(1 << 32_000_001)": ("y = []\nf(y.append)\nassert y != [5]", reason),
+    }
+    for program, (test, wanted) in cases.items():
+        outcome = sandbox.submit(program, AssertTests(test)).result()
+        assert said(outcome) == ("wrong_answer", "NotCarried", wanted), program
+    for check in (
+        AssertTests("y = []\nf(y)\nassert y != [5]", in_place=True),
+        CallTests(((([],), [5]),), "f", in_place=True),
+    ):
+        outcome = sandbox.submit("def f(x): x.append(1 << 32_000_001)", check).result()
+        assert said(outcome) == ("wrong_answer", "NotCarried", reason)
+
+
+def test_an_exception_while_a_generator_is_read_stays_the_programs_exception(sandbox):
+    program = "def f(x):\n    yield from f(x)\n"
+    for name in ("calls", "a graded assert"):
+        check = CHECKS[name] if name == "calls" else AssertTests("y = list(f(1))\nassert y == 5")
+        outcome = sandbox.submit(program, check).result()
+        assert (outcome.verdict, outcome.exception_type) == ("exception", "RecursionError")
+
+
+def test_tests_cannot_make_a_program_end_by_an_argument_that_is_too_large(sandbox):
+    """The tests get an error of their own, at the line that makes the call; nothing ends by a signal."""
+    for argument in ("[0] * 3_000_000", "1 << 32_000_001", "'x' * (17 << 20)"):
+        test = f"big = {argument}\ntry:\n    f(big)\nexcept ValueError:\n    caught = True\nassert caught and f(1) == 1"
+        outcome = sandbox.submit("def f(x): return x\n", AssertTests(test)).result()
+        assert outcome.passed, outcome
+
+
+SLOW = {
+    "set": '["s",["i","0x%s"],["Decimal","%s"]]',
+    "list": '["l",["i","0x%s"],["l",["Fraction","0x1","0x3"]]]',
+    "hidden by an escape": '["s",["i","0x%s"],["\\u0044ecimal","%s"]]',
+    "range": '["r",0,["i","0x%s"],["i","0x%s"]]',
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_is_slow_to_compare_with_a_large_int_is_not_read_beside_one(name):
+    """Seen from outside, because a comparison cannot be interrupted: it would take minutes."""
+    script = (
+        "import resource, sys\nfrom lit_rl.execution.wire import plain\nfrom lit_rl.execution.wire.bounded_json import "
+        "NotPlain\nresource.setrlimit(resource.RLIMIT_CPU, (8, 8))\nform = sys.argv[1]\ndigits = '3' * 4_000_000\n"
+        "number = str(hash(int(digits, 16)))\n"
+        "text = form.replace('%s', digits, 1).replace('%s', number if 'ecimal' in form else digits[:2_000_000])\n"
+        "try:\n    plain.loads(text)\nexcept NotPlain as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, SLOW[name]], capture_output=True, text=True)
+    assert ("beside an int" in done.stdout or "a range of ints" in done.stdout) and not done.returncode, done
+
+
+def test_large_ints_and_decimals_of_two_answers_are_compared_by_a_grader(sandbox):
+    """There they take time of the program's: here they would take the supervisor's."""
+    program = (
+        "from decimal import Decimal\nlarge = int('3' * 7_000_000, 16)\n"
+        "def f(x): return large\ndef g(x): return Decimal(hash(large))\n"
+    )
+    checks = [AssertTests(test, timeout_seconds=2.0) for test in ("assert f(1) == g(1)", "assert {f(1)} == {g(1)}")]
+    assert all(plan_asserts(check.test, None) for check in checks)
+    assert [o.verdict for o in sandbox.judge_many([(program, check) for check in checks])] == ["timed_out"] * 2
+    written = AssertTests("assert f(1) == 10 ** 3_000_000", timeout_seconds=2.0)
+    literal = AssertTests(f"assert f(1) == 0x{'3' * 200_000}", timeout_seconds=2.0)
+    assert not any(plan_asserts(check.test, None) for check in (written, literal))
+    expected = CallTests((((1,), int("3" * 7_000_000, 16)),), "g", timeout_seconds=2.0)
+    outcome = sandbox.submit(program, expected).result()
+    assert said(outcome)[:2] == ("wrong_answer", "NotCarried")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (1 << 32_000_001, BEYOND),
+        ([[1 << 32_000_001]], BEYOND),
+        (eval("[" * 101 + "]" * 101), "lists nested deeper than 100"),
+        ("x" * (17 << 20), "more than 16777216 bytes"),
+        ([0] * 2_000_001, "more values than can be held"),
+        (Decimal("1e20000"), "a Decimal too large"),
+        ([Fraction(1, 1 << 40_000)], "a Fraction of more than 8000"),
+        (range(10**7), "a range of more than"),
+    ],
+    ids=lambda value: "" if not isinstance(value, str) or len(value) > 60 else value,
+)
+def test_an_expected_value_or_an_argument_beyond_the_limits_is_refused_when_the_check_is_made(value, reason):
+    small = ((1,), 1)
+    with pytest.raises(
+        ValueError, match=r"CallTests.cases\[1\]: the expected value cannot be carried: " + reason
+    ) as told:
+        CallTests((small, ((1,), value)), "f")
+    assert "\n" not in str(told.value) and len(str(told.value)) < 200
+    with pytest.raises(ValueError, match=r"CallTests.cases\[0\]: an argument cannot be carried: " + reason):
+        CallTests((((value,), 1), small), "f")
+
+
+def test_a_literal_test_beyond_the_limits_is_refused_when_the_check_is_made():
+    for test, reason in {
+        f"assert f(1) == 1\nassert f(2) == {'[' * 120 + ']' * 120}": "lists nested deeper than 100",
+        "assert f(1) == 1\nassert f(2) == [0] * 3_000_000": "more values than can be held",
+        f"assert f(1) == 1\nassert f(2) == '{'x' * (17 << 20)}'": "more than 16777216 bytes",
+    }.items():
+        with pytest.raises(ValueError, match=f"AssertTests.test: the value of assert 2 cannot be carried: .*{reason}"):
+            AssertTests(test)
+    AssertTests("assert f(1) == [0] * 100_000\nassert f([[[[1]]]]) == 10 ** 5")
