@@ -143,6 +143,7 @@ def _mount_proc(target: str) -> None:
 
 def _show(root: str, path: str) -> None:
     """Show the node's ``path`` read-only at the same path under ``root``; links stay links."""
+    path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     target = root + path
     if os.path.lexists(target):
         return
