@@ -72,3 +72,26 @@ def site_folders() -> list[str]:
 def import_folders(packages: Iterable[str]) -> list[str]:
     """Folders that must be on ``sys.path`` for the given package folders and files to be imported."""
     return sorted({os.path.dirname(path) for path in packages})
+
+
+def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
+    """Paths that show what the given ones show, but for what is hidden.
+
+    A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.
+    """
+    hidden = [os.path.realpath(path) for path in hidden]
+    found, left = [], [os.path.realpath(path) for path in paths]
+    while left:
+        path = left.pop()
+        if any(is_inside(path, folder) for folder in hidden):
+            continue
+        if not any(is_inside(folder, path) for folder in hidden):
+            found.append(path)
+        elif os.access(path, os.R_OK):  # what links lead to has a rule of its own, or is not to be seen
+            left += [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    return found
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it; both without links."""
+    return os.path.commonpath((path, folder)) == folder
