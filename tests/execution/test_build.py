@@ -319,8 +319,11 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
         fill_lines(file, first, last, completion)
         assert file.read_text() == expected
     (tmp_path / "link").symlink_to(file)
-    with pytest.raises(ValueError, match="not a file of the tree"):
-        fill_lines(tmp_path / "link", 1, 1, "x")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/folder").symlink_to(tmp_path)
+    for path in ("link", "tree/folder/f.txt", "tree/../f.txt"):
+        with pytest.raises(ValueError, match="not a file of the tree"):
+            fill_lines(tmp_path / path, 1, 1, "x")
 
 
 # --- the box ----------------------------------------------------------------------------------------------

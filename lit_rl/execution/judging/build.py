@@ -102,9 +102,9 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
 
     Raises:
-        ValueError: the lines do not exist, or the path is a link, through which another tree could be written.
+        ValueError: the lines do not exist, or the path has a link in it, through which another tree could be written.
     """
-    if path.is_symlink() or not path.is_file():
+    if path.resolve() != path or not path.is_file():
         raise ValueError(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
@@ -258,7 +258,7 @@ def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
 
 def _copy(source: Path, temporary_folder: str) -> Path:
     """A copy that the box's user owns, with file times but without version control; links stay links."""
-    target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder))
+    target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
     user = nobody()
     for folder, folders, files in os.walk(target):
