@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import ClassVar
 
 from lit_rl.execution.check_base import Check
 from lit_rl.execution.check_values import require_count, require_seconds
+from lit_rl.execution.confinement.visible_files import is_inside
+
+_MOST_COMPARED = 96 << 20  # so that a supervisor reads it within its own limits
 
 
 @dataclass(frozen=True)
@@ -30,9 +34,10 @@ class BuildAndRun(Check):
         weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
         build_seconds: wall seconds for one build.
         run_seconds: wall seconds for one run.
-        compare_bytes: most bytes of one file, and of array data, that are read to compare.
+        compare_bytes: most bytes that are read of one plotfile, at most 96 MiB.
         memory_bytes: address space of one process of build or run.
-        readable: folders besides the system's toolchain that build and run may read.
+        readable: folders besides the system's toolchain that build and run may read; the tree itself is hidden
+            wherever it lies, and so is the history of its version control.
         environment: further variables for build and run.
     """
 
@@ -60,6 +65,12 @@ class BuildAndRun(Check):
         require_count(self, "first_line", "compare_bytes", "memory_bytes")
         if self.last_line < self.first_line - 1:
             raise ValueError(f"BuildAndRun.last_line must not be before first_line, got {self.last_line}")
+        if self.compare_bytes > _MOST_COMPARED:
+            raise ValueError(f"BuildAndRun.compare_bytes must be at most {_MOST_COMPARED}, got {self.compare_bytes}")
+        tree = os.path.realpath(self.tree)
+        for path in self.readable:
+            if is_inside(os.path.realpath(path), tree):
+                raise ValueError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
         if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
             raise ValueError(
                 f"BuildAndRun.weights must be four numbers of at least 0 and not all 0, got {self.weights}"

@@ -26,6 +26,26 @@ SYSTEM_CALLS = {
         inside, outside = os.pipe()
         assert fcntl.fcntl(inside, 1032) >= 4096  # how long the pipe is
     """),
+    "uses_memory_and_files_of_its_own": checked("""
+        import mmap, os, socket, tempfile, threading
+        private = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        private[:3] = b'abc'
+        with tempfile.TemporaryFile() as file:
+            file.write(b'x' * 8192)
+            file.flush()
+            shared = mmap.mmap(file.fileno(), 8192)
+            shared[4096:4099] = private[:3]
+            os.posix_fallocate(file.fileno(), 0, 16384)
+            file.seek(4095)
+            assert file.read(5) == b'xabcx' and os.fstat(file.fileno()).st_size == 16384
+        os.closerange(40, 60)
+        left, right = socket.socketpair()
+        right.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        right.settimeout(5)
+        threading.Thread(target=left.sendall, args=(b'x' * 1_000_000,)).start()
+        received = 0
+        while received < 1_000_000: received += len(right.recv(65536))
+    """),
     "signals_itself": checked("""
         import os, signal, threading, time
         heard = []
@@ -112,7 +132,7 @@ SYSTEM_CALLS = {
         left.settimeout(1)
         event, poll = os.eventfd(1) if hasattr(os, 'eventfd') else os.pipe()[0], select.epoll()
         poll.register(left, select.EPOLLIN)
-        right.sendmsg([b'ab', b'c'])
+        right.send(b'abc')
         assert poll.poll(1) and left.recv(9) == b'abc'
         async def main():
             loop, heard = asyncio.get_running_loop(), asyncio.Event()

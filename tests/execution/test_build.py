@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lit_rl.data.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
+from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT
+from lit_rl.execution.confinement.boxed_command import BoxError, BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.confinement.visible_files import without
+from lit_rl.execution.judging import build
 from lit_rl.execution.judging.build import fill_lines
 from lit_rl.execution.sandbox import Sandbox
 
@@ -158,6 +164,129 @@ def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox, tri
     assert outcome.scores["header_bleu"] < 0.5 and outcome.scores["density"] == 0.0
 
 
+# A build script of the task, masked as a whole: the completion says what is built, run and written.
+SCRIPT = {"file": "run.sh", "first_line": 1, "last_line": 999, "build": "sh run.sh build && echo SUCCESS"}
+
+
+@pytest.fixture
+def script_task(tmp_path):
+    """Makes a check whose masked lines are a shell script that writes one plotfile of amrex_plotfiles."""
+    shutil.copytree(Path(__file__).parent / "amrex_plotfiles/plt_double", tmp_path / "tree/stored")
+    lines = "[ $1 = build ] || cp -r stored plt\n" + "#\n" * 10
+    (tmp_path / "tree/run.sh").write_text(lines)
+
+    def make(**changes):
+        settings = {**SCRIPT, "last_line": 11, "run": "sh run.sh run", "outputs": ("plt",), "run_seconds": 20.0}
+        return BuildAndRun(**{"tree": str(tmp_path / "tree"), **settings, **changes})
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("script", "verdicts"),
+    [
+        ("true", "exception"),
+        ("mkdir -p plt", "wrong_answer"),
+        ("mkdir -p plt/Header", "wrong_answer"),
+        ("[ $1 = build ] || cp -r stored plt", "passed"),
+        ("cp -r stored plt; chmod 000 plt/Header", "wrong_answer passed"),
+        ("cp -r stored plt; chmod 000 plt", "wrong_answer passed"),
+        ("cp -r stored plt; chmod 000 .", "wrong_answer passed exception"),
+        ("rm -rf plt; cp -r stored plt; rm plt/Level_0/Cell_D*; mkdir plt/Level_0/Cell_D_00000", "wrong_answer"),
+        ("mv run.sh x; exit 200", "exception syntax_error"),
+        ("mv run.sh x; exit 201", "exception syntax_error"),
+        ("kill -9 $$", "exception syntax_error"),
+        ("kill -9 $PPID", "exception wrong_answer"),
+        ("[ $1 = run ] || { chmod 000 . ; exit 0; }; cp -r stored plt", "passed exception"),
+        ("rm -rf plt; ln -s / plt", "exception"),
+        ("\ud800\udfff\udc80 \x00", "exception syntax_error"),
+        ("cp -r stored plt; head -c 2000000 /dev/zero | tr '\\0' ' ' >> plt/Header", "wrong_answer"),
+        ("cp -r stored plt; head -c 3000000 /dev/zero | tr '\\0' 'a ' > plt/Header", "wrong_answer"),
+    ],
+)
+def test_no_completion_is_our_fault_whatever_it_does(sandbox, script_task, script, verdicts):
+    (outcome,) = sandbox.judge_many([(script, script_task())])
+    assert str(outcome.verdict) in verdicts.split(), outcome
+
+
+@pytest.mark.parametrize("folder", ["/opt", "/usr/lib", "/usr/share"])
+@pytest.mark.parametrize(("namespaces", "version"), [(True, None), (False, None), (True, 1), (False, 1)])
+def test_a_tree_is_hidden_where_the_toolchain_is_visible(folder, namespaces, version, boxed_at):
+    if not os.access(folder, os.W_OK):
+        pytest.skip(f"{folder} cannot be written")
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        os.chmod(made, 0o755)
+        for name in ("tree/sub/secret", "beside", ".git/objects/secret", "copies/secret"):
+            path = Path(made, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("int secret;")
+        Path(made, "linked").symlink_to("tree")
+        files = "tree/sub/secret linked/sub/secret .git/objects/secret copies/secret beside"
+        command = f"cd {made}; for f in {files} {made}/tree/sub/secret; do cat $f && echo $f; done; gcc --version"
+        hidden = [*build._originals(f"{made}/linked"), f"{made}/copies"]
+        report = boxed_at(command, hidden=hidden, namespaces=namespaces, landlock_version=version)
+        assert report.log.count("int secret;") == 1 and "int secret;beside" in report.log
+        assert report.status == 0, report.log
+
+
+def test_what_is_visible_without_some_folders_is_all_else(tmp_path):
+    for name in ("a/b/c", "a/b/d", "a/e", "f/g"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/link").symlink_to("/root")
+    shown = without(
+        [f"{tmp_path}/a", f"{tmp_path}/f"], [f"{tmp_path}/a/b/c", f"{tmp_path}/nothing", f"{tmp_path}/a/b/cc"]
+    )
+    assert sorted(shown) == [f"{tmp_path}/{name}" for name in ("a/b/d", "a/e", "f")]
+    assert without([f"{tmp_path}/a/b"], [f"{tmp_path}/a"]) == [] == without(["/"], ["/"])
+
+
+def test_what_a_check_reads_lies_outside_its_tree(tmp_path):
+    check = PROBLEMS["velocity"].check
+    with pytest.raises(ValueError, match="outside its tree"):
+        replace(check, tree=str(tmp_path), readable=(str(tmp_path / "data"),))
+    with pytest.raises(ValueError, match="at most 100663296"):
+        replace(check, compare_bytes=97 << 20)
+    assert replace(check, tree=str(tmp_path / "tree"), readable=(str(tmp_path),))
+
+
+def test_a_masked_tree_that_could_not_be_made_is_not_kept(monkeypatch, tmp_path, script_task):
+    """Its masked lines may still be in it."""
+    check = script_task()
+    monkeypatch.setattr(build, "fill_lines", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        build._masked_tree(check, str(tmp_path))
+    assert not build._masked and not list(tmp_path.glob("lit_rl-build-*"))
+
+
+def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatch, tmp_path, script_task):
+    limited = []  # when the supervisor's own limits begin
+    on_report = lambda: limited.append(list(tmp_path.glob("*/plt")))  # noqa: E731
+    client = SimpleNamespace(settings=SimpleNamespace(temporary_folder=str(tmp_path)), on_report=on_report)
+    if os.geteuid() == 0:
+        for parent in (tmp_path, *tmp_path.parents[:-2]):
+            os.chmod(parent, 0o755)
+    boxed, failing = build._boxed, []
+
+    def fails(command, folder, *rest):
+        if failing and (
+            failing[0] == "always" or (folder / "mine").exists() or b"mine" in (folder / "run.sh").read_bytes()
+        ):
+            failing.append(command)
+            raise BoxError("no processes")
+        return boxed(command, folder, *rest)
+
+    check, mine = script_task(), "[ $1 = build ] || cp -r stored plt  # mine"
+    monkeypatch.setattr(build, "_boxed", fails)
+    assert build.judge_build_and_run(client, mine, check).passed and len(limited) == 1 and limited[0]
+    failing.append("mine")
+    outcome = build.judge_build_and_run(client, mine, check)
+    assert outcome.verdict is Verdict.EXCEPTION and "no processes" in outcome.stderr and len(failing) == 3
+    failing[:] = ["always"]
+    with pytest.raises(BoxError):
+        build.judge_build_and_run(client, mine, check)
+    build._forget()
+
+
 # --- faults of the task -----------------------------------------------------------------------------------
 
 
@@ -190,8 +319,11 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
         fill_lines(file, first, last, completion)
         assert file.read_text() == expected
     (tmp_path / "link").symlink_to(file)
-    with pytest.raises(ValueError, match="not a file of the tree"):
-        fill_lines(tmp_path / "link", 1, 1, "x")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/folder").symlink_to(tmp_path)
+    for path in ("link", "tree/folder/f.txt", "tree/../f.txt"):
+        with pytest.raises(ValueError, match="not a file of the tree"):
+            fill_lines(tmp_path / path, 1, 1, "x")
 
 
 # --- the box ----------------------------------------------------------------------------------------------
@@ -211,6 +343,29 @@ def boxed(request, tmp_path):
         return run_boxed(command, folder, BoxLimits(**{"seconds": 5.0, **limits}), namespaces=request.param)
 
     return run
+
+
+@pytest.fixture
+def boxed_at():
+    with tempfile.TemporaryDirectory(prefix="lit_rl-test-") as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, nobody(), nobody())
+
+        def run(command, seconds=20.0, **settings):
+            return run_boxed(command, folder, BoxLimits(seconds), **settings)
+
+        yield run
+
+
+def test_many_empty_files_end_the_box(boxed):
+    report = boxed("while :; do : >> $((n=n+1)); done", seconds=60.0, folder_files=2000)
+    assert report.status is None and not report.timed_out
+
+
+def test_the_status_of_a_box_at_its_end_means_nothing_of_a_command(boxed):
+    for status in (TIMED_OUT, NOT_CONFINED):
+        report = boxed(f"exit {status}")
+        assert report.status == status and not report.timed_out
 
 
 def test_a_box_lets_its_folder_be_written_and_the_toolchain_be_used(boxed):

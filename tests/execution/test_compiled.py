@@ -1,6 +1,9 @@
 """Programs in C and C++."""
 
+import glob
+import itertools
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -62,6 +65,33 @@ def test_correct_programs_pass(sandbox):
 def test_verdict(sandbox, program, verdict):
     seconds = 5.0 if verdict == "out_of_memory" else 0.5
     assert sandbox.submit(program, StdioTests(CASES, "c", seconds)).result(60).verdict == verdict
+
+
+def hidden_files():
+    """One readable file of each folder that lies beside libraries and that no program may read."""
+    found = []
+    for library in ("/usr/lib", "/usr/local/lib", "/usr/libexec", "/usr/share"):
+        for folder in sorted(Path(library).glob("*/")):
+            visible = "-linux-" in folder.name or folder.name in ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
+            if folder.is_symlink() or (visible and library != "/usr/share") or folder.name == "zoneinfo":
+                continue
+            files = (path for path in folder.glob("**/*.*") if path.is_file() and not path.is_symlink())
+            found += [str(path) for path in itertools.islice(files, 1) if "zoneinfo" not in str(path)]
+    return [path for path in found if not re.search("[^-_+./\\w]", path)]
+
+
+def test_a_source_includes_nothing_but_headers_and_libraries(sandbox):
+    files = [path for path in hidden_files() if not path.startswith(os.path.dirname(os.__file__) + "/")]
+    packages = glob.glob("/usr/lib/python3/dist-packages/*/*.py")[:2]
+    outcomes = sandbox.judge_many(
+        [
+            (f'asm(".incbin \\"{path}\\"");{SUM}', StdioTests(CASES, "c", 0.5))
+            for path in [*files[:: max(1, len(files) // 12)], *packages]
+        ]
+    )
+    assert len(outcomes) > 3 and {str(outcome.verdict) for outcome in outcomes} == {"syntax_error"}
+    included = f'#include "{packages[0] if packages else files[0]}"\n{SUM}'
+    assert "denied" in (said := judge(sandbox, included).stderr) or "No such file" in said
 
 
 def test_a_compiled_program_makes_no_process_and_executes_nothing(sandbox):

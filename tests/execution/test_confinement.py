@@ -130,6 +130,81 @@ print(made)
     assert 200 < made < 1000 + tasks
 
 
+DESCRIPTOR_TABLES = """#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int wait_for_the_end(void *unused) { for (;;) pause(); }
+static void try_clone(int flags) {
+  int made = clone(wait_for_the_end, (char *)malloc(65536) + 65536, flags, NULL);
+  printf("%d ", made > 0 ? 1 : -errno);
+}
+int main() {
+  int all = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD | CLONE_FILES;
+  try_clone(all | CLONE_FS | CLONE_SYSVSEM); try_clone(all); try_clone(all & ~CLONE_FILES); try_clone(CLONE_FILES);
+  try_clone(CLONE_VM | CLONE_SIGHAND | CLONE_FILES); try_clone(CLONE_VM | CLONE_VFORK); try_clone(0);
+  for (int flags = 0; flags < 8; flags++)
+    printf("%d ", syscall(SYS_close_range, 50, 60, flags) ? -errno : 0);
+  fflush(stdout);
+  syscall(SYS_exit_group, 0);
+}"""
+
+
+def test_a_program_has_one_descriptor_table(sandbox):
+    """Each further one would hold 64 more sockets with the kernel's memory in them."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler: install gcc")
+    outcome = run(sandbox, DESCRIPTOR_TABLES, language="c")
+    assert outcome.stdout.split() == ["1", "1", *["-1"] * 5, "0", *["-1"] * 3, "0", *["-1"] * 3], outcome
+
+
+KERNEL_MEMORY = {
+    "shared memory": "import mmap\nmmap.mmap(-1, 4096)",
+    "shared memory of a device": "import mmap, os\nmmap.mmap(os.open('/dev/zero', 0), 4096, prot=mmap.PROT_READ)",
+    "descriptors in messages": "import socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])",
+    "files without a name": "import os\nos.open('.', os.O_TMPFILE | os.O_RDWR)",
+    "disk beyond a file": (
+        "import ctypes, os\nf = os.open('a', os.O_RDWR | os.O_CREAT)\n"
+        "fallocate = ctypes.CDLL(None, use_errno=True).fallocate\n"
+        "fallocate.argtypes = [ctypes.c_int] * 2 + [ctypes.c_long] * 2\n"
+        "if fallocate(f, 1, 0, 4096): raise OSError(ctypes.get_errno(), 'fallocate')"
+    ),
+    "longer pipes": "import fcntl, os\nfcntl.fcntl(os.pipe()[0], 1031, 1 << 20)",
+}
+
+
+@pytest.mark.parametrize("way", KERNEL_MEMORY)
+def test_a_program_holds_no_memory_that_counts_as_nobodys(sandbox, way):
+    tried = "try:\n    " + KERNEL_MEMORY[way].replace("\n", "\n    ")
+    assert run(sandbox, tried + "\nexcept OSError: print('refused')", "refused").passed
+
+
+def test_sockets_hold_no_more_than_they_do_by_default(sandbox):
+    program = """
+import socket
+a, b = socket.socketpair()
+before = [a.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): a.setsockopt(socket.SOL_SOCKET, option, 1 << 30)
+print([a.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)] == before)
+"""
+    assert run(sandbox, program, "True").passed
+
+
+def test_descriptors_in_flight_do_not_keep_a_zygote_from_answering(sandbox):
+    """The kernel counts them for each user; past the limit, the zygote could not show its children any more."""
+    program = """
+import array, socket, time
+a, b = socket.socketpair()
+try: a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 250))])
+except OSError: pass
+time.sleep(100)
+"""
+    assert run(sandbox, program, seconds=0.3).verdict is Verdict.TIMED_OUT
+
+
 @pytest.mark.parametrize(
     ("release", "user", "namespaces", "alone"),
     [
@@ -203,6 +278,8 @@ PYTHON = "/usr/bin/python3 -c"
         "import os; os.pidfd_open(os.getppid())",
         "import ctypes, os; assert ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0",
         "import os; os.open('/usr/bin/python3', os.O_RDONLY | os.O_TRUNC)",
+        "import os; os.open('.', os.O_TMPFILE | os.O_RDWR)",
+        "import ctypes; assert ctypes.CDLL(None).close_range(50, 60, 2) == 0",
     ],
 )
 def test_a_build_reaches_no_other_process_and_no_namespace(boxed, namespaces, code):

@@ -6,8 +6,19 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lit_rl.execution.judging.plotfile import Box, PlotfileError, Variable, read_header, read_variable, similarity
+from lit_rl.execution.judging import plotfile
+from lit_rl.execution.judging.plotfile import (
+    LONGEST_HEADER,
+    Box,
+    PlotfileError,
+    Variable,
+    read_header,
+    read_variable,
+    similarity,
+)
 
 HEADER = """HyperCLaw-V1.1
 2
@@ -67,10 +78,10 @@ def files():
 
 
 def reader(contents):
-    def read(path):
+    def read(path, offset, num_bytes):
         if path not in contents:
             raise FileNotFoundError(path)
-        return contents[path]
+        return contents[path][offset : offset + num_bytes]
 
     return read
 
@@ -101,6 +112,11 @@ def test_the_header_names_variables_and_levels():
         {"Level_0/Cell_D_00000": files()["Level_0/Cell_D_00000"][:-1]},
         {"Level_0/Cell_D_00000": fab("((0,0) (0,0) (0,0))", [1, 10])},
         {"Level_1/Cell_D_00001": b""},
+        {"Header": HEADER.replace("2\n0.5\n1\n", "2\n0.5\n2\n").encode() + b"Level_1/Cell\n"},
+        {"Header": HEADER.encode() + b" " * LONGEST_HEADER},
+        {"Level_0/Cell_H": cells_header(["((0,0) (1,0) (0,0))"], [("Cell_D_00000", "9" * 19)]).encode()},
+        {"Level_0/Cell_H": cells_header(["((0,0) (" + "1," * 99 + "1) (0,0))"], [("Cell_D_00000", 0)]).encode()},
+        {"Level_0/Cell_H": cells_header(["((0,0) (" + "9" * 5000 + ",1) (0,0))"], [("Cell_D_00000", 0)]).encode()},
     ],
 )
 def test_a_broken_plotfile_is_an_error_and_nothing_else(damage):
@@ -118,6 +134,45 @@ def test_a_missing_file_or_variable_is_an_error():
         read_variable(reader(files()), "temperature")
 
 
+def test_all_levels_and_their_texts_share_one_budget():
+    contents = files()
+    texts = sum(len(contents[name]) for name in contents if "_D_" not in name)
+    assert read_variable(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4) == read_variable(
+        reader(contents), "density"
+    )
+    for less in (1, 9, 25, texts + 20):
+        with pytest.raises(PlotfileError, match=r"left to read|longer than"):
+            read_variable(reader(contents), "density", texts + 2 * 8 + 2 * 8 + 2 * 4 - less)
+
+
+def test_boxes_are_counted_before_they_are_built(monkeypatch):
+    box = "((0,0) (0,0) (0,0))"
+    many = cells_header([box] * 70_000, [("Cell_D_00000", 0)] * 70_000).encode()
+    monkeypatch.setattr(plotfile, "Box", None)
+    with pytest.raises(PlotfileError, match="70000 boxes"):
+        read_variable(reader({**files(), "Level_0/Cell_H": many}), "density")
+
+
+def test_arrays_that_many_boxes_point_at_are_read_within_the_budget():
+    """A file of 8 KB that 1000 boxes point at would be 8 MB."""
+    box, read = "((0,0) (1023,0) (0,0))", []
+    header = HEADER.replace("2\n0.5\n1\n", "2\n0.5\n0\n").replace("Level_1/Cell\n", "").encode()
+    contents = {
+        "Header": header,
+        "Level_0/Cell_H": cells_header([box] * 1000, [("Cell_D_00000", 0)] * 1000).encode(),
+        "Level_0/Cell_D_00000": fab(box, [1.0] * 2048),
+    }
+
+    def reading(path, offset, num_bytes):
+        found = reader(contents)(path, offset, num_bytes)
+        read.append(len(found) if num_bytes == 8192 else 0)
+        return found
+
+    with pytest.raises(PlotfileError, match="left to read"):
+        read_variable(reading, "density", 1 << 20)
+    assert sum(read) <= 1 << 20
+
+
 def variable(*values, boxes=None):
     import array
 
@@ -132,9 +187,29 @@ def test_similarity_is_one_minus_the_relative_l2_distance():
     assert similarity(variable(30, 40), variable(3, 4)) == 0.0
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
-def test_what_is_not_finite_scores_nothing(bad):
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1.3e154, -1.3e154, 1e300, 1.7e308])
+def test_what_is_not_finite_or_very_large_scores_nothing(bad):
     assert similarity(variable(3, bad), variable(3, 4)) == 0.0
+    assert similarity(variable(bad, bad), variable(3, 4)) == 0.0
+    assert similarity(variable(bad, -bad), variable(3, -4)) == 0.0
+    assert similarity(variable(3, 4), variable(3, bad)) < 1.0
+
+
+@given(st.lists(st.tuples(st.floats(), st.floats()), min_size=1, max_size=20))
+def test_similarity_is_a_number_from_0_to_1_whatever_is_compared(pairs):
+    found, reference = (variable(*values) for values in zip(*pairs, strict=True))
+    assert 0.0 <= similarity(found, reference) <= 1.0
+    finite = all(abs(value) < 1e300 for _, value in pairs)
+    assert not finite or similarity(reference, reference) == 1.0
+
+
+def test_many_cells_are_compared_alike():
+    ours, theirs = [i % 7 + 0.5 for i in range(10_000)], [i % 5 - 1.0 for i in range(10_000)]
+    distance = math.sqrt(sum((a - b) ** 2 for a, b in zip(ours, theirs, strict=True)))
+    expected = 1 - distance / math.sqrt(sum(100 * b * b for b in theirs))
+    larger = variable(*(10 * b for b in theirs))
+    found = variable(*(10 * b + a - b for a, b in zip(ours, theirs, strict=True)))
+    assert similarity(found, larger) == pytest.approx(expected)
 
 
 def test_another_shape_scores_nothing():
@@ -151,8 +226,9 @@ def test_a_reference_of_zeros_is_met_by_zeros_alone():
 def test_plotfiles_that_amrex_itself_wrote(folder, kind):
     """Written by AMReX 24.10 (92679babfc) with the program beside them; what it computed is computed again here."""
     root = Path(__file__).parent / "amrex_plotfiles" / folder
-    density = read_variable(lambda path: (root / path).read_bytes(), "density")
-    pressure = read_variable(lambda path: (root / path).read_bytes(), "pressure")
+    contents = {str(path.relative_to(root)): path.read_bytes() for path in root.glob("**/*") if path.is_file()}
+    density = read_variable(reader(contents), "density")
+    pressure = read_variable(reader(contents), "pressure")
     corners = [[(0, 0), (8, 0), (0, 8), (8, 8)], [(8, 8), (16, 8)]]  # boxes of 8 x 8, level by level
     assert [[box.low for box in level] for level in density.boxes] == corners
     for level, boxes in enumerate(density.boxes):

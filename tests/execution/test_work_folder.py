@@ -192,3 +192,48 @@ def test_a_folder_that_cannot_be_emptied_costs_a_zygote_and_no_verdict(tmp_path)
         finally:
             subprocess.run(["chattr", "-i", *made], check=True)
     assert os.listdir(tmp_path) == []
+
+
+LOOK = """
+import os
+before = os.stat('.')
+os.listdir('.')
+open('new', 'w').close()
+made = os.stat('new')
+print([before.st_ino, before.st_size, before.st_nlink, before.st_blocks, before.st_mtime, before.st_atime, made.st_ino,
+       *os.statvfs('.')[:8]])
+"""
+LEAVES = {
+    "files": "for i in range(300): open(str(i), 'w').close()",
+    "nothing": "for i in range(300): open('a', 'w').close(); os.unlink('a')",
+    "folders": "for i in range(300): os.mkdir(str(i))",
+    "deep": "os.makedirs('a/b/c'); [open(f'a/b/c/{i}', 'w').close() for i in range(9)]",
+    "links": "for i in range(300): os.symlink('x', str(i))",
+    "times": "os.listdir('.'); os.utime('.', (5, 7)); os.chmod('.', 0o755)",
+    "files without a name": "for i in range(300): os.close(os.open('.', os.O_TMPFILE | os.O_RDWR))",
+    "memory": "import mmap\nfor i in range(300): mmap.mmap(-1, 4096).close()",
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_a_work_folder_tells_nothing_of_the_program_before(kind):
+    """Above tier 0; there, the numbers of files are those of the disk."""
+    quick = StdioTests((("", "x"),))
+    with Sandbox(num_workers=1, tier=1) as sandbox:
+        first, *_, last = (
+            sandbox.submit(program, quick).result(60).stdout
+            for program in (LOOK, "import os\n" + LEAVES[kind], LOOK, "import os\n" + LEAVES[kind], LOOK)
+        )
+    assert first == last and first.startswith("[")
+
+
+@pytest.mark.parametrize("kind", ["files", "nothing", "deep"])
+def test_a_work_folder_on_disk_has_the_same_times_for_each_program(kind):
+    quick = StdioTests((("", "x"),))
+    look = "import os\ns = os.stat('.')\nprint(s.st_mtime, s.st_nlink, os.listdir('.'))"
+    with Sandbox(num_workers=1, tier=0) as sandbox:
+        zygote = Path(f"/proc/{sandbox._workers[0]._process.pid}/task/{sandbox._workers[0]._process.pid}/children")
+        before = zygote.read_text()
+        programs = (look, "import os\n" + LEAVES[kind], look)
+        first, _, last = (sandbox.submit(program, quick).result(60).stdout for program in programs)
+        assert first == last and first.startswith("0.0") and zygote.read_text() == before

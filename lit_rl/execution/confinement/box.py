@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp
+from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
 from lit_rl.execution.confinement.bpf import Filter
 from lit_rl.execution.confinement.profile import Guards, Profile, confine
 
@@ -28,6 +28,7 @@ TIMED_OUT = 200
 NOT_CONFINED = 201
 """Exit status if the box could not be made; the reason is in its report."""
 
+_OPEN_FILES = 1024
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
 
@@ -116,7 +117,7 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
     own_tasks = limits.tasks_are_counted_alone(alone)
-    rules = [(path, landlock.RUN) for path in settings["readable"]]
+    rules = [(path, landlock.RUN) for path in visible_files.without(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
 
@@ -131,6 +132,7 @@ def _profile(settings: dict[str, Any], user: int) -> Profile:
             (resource.RLIMIT_AS, settings["memory_bytes"]),
             (resource.RLIMIT_FSIZE, settings["file_bytes"]),
             (resource.RLIMIT_CPU, settings["cpu_seconds"]),
+            (resource.RLIMIT_NOFILE, _OPEN_FILES),
             (resource.RLIMIT_NPROC, limits.tasks_of_builds(settings["processes"], own_tasks)),
             (resource.RLIMIT_CORE, 0),
         ),

@@ -15,13 +15,14 @@ from pathlib import Path
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.spawning import entry_code
+from lit_rl.execution.zygote.work_folder import folder_is_full
 
 TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
 """What a build may read and execute: programs, libraries and headers, but no user's files."""
 
 LOG_BYTES = 1 << 16
 _POLL_SECONDS = 0.02
-_MEASURE_SECONDS = 1.0
+_MEASURE_SECONDS = 0.1
 
 
 class BoxError(RuntimeError):
@@ -36,7 +37,8 @@ class BoxLimits:
         seconds: wall seconds, then everything is killed.
         memory_bytes: address space of one process.
         file_bytes: longest file.
-        folder_bytes: all files in the working folder together, checked about once a second.
+        folder_bytes: all files in the working folder together, looked at again and again.
+        folder_files: number of files and folders in it.
         processes: most processes of the box's user at a time.
     """
 
@@ -44,6 +46,7 @@ class BoxLimits:
     memory_bytes: int = 4 << 30
     file_bytes: int = 256 << 20
     folder_bytes: int = 2 << 30
+    folder_files: int = 1 << 17
     processes: int = 256
 
 
@@ -70,6 +73,7 @@ def run_boxed(
     limits: BoxLimits,
     *,
     readable: Sequence[str] = (),
+    hidden: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     namespaces: bool | None = None,
     landlock_version: int | None = None,
@@ -81,6 +85,7 @@ def run_boxed(
         folder: working folder, also HOME and TMPDIR.
         limits: time, memory, files.
         readable: further folders to read and execute from.
+        hidden: folders and files that cannot be read, even where the toolchain or ``readable`` contains them.
         environment: further variables.
         namespaces: require them or do without; ``None`` uses them where the machine has them.
         landlock_version: behave as a kernel with this version of Landlock, for tests.
@@ -98,6 +103,7 @@ def run_boxed(
         "file_bytes": limits.file_bytes,
         "processes": limits.processes,
         "readable": [*TOOLCHAIN, *readable],
+        "hidden": list(hidden),
         "environment": {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": work_folder,
@@ -136,40 +142,27 @@ def _start(settings: Mapping[str, object], log: int) -> subprocess.Popen[bytes]:
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
     """Wait for the box; end it when its folder is full, or when nobody waits for the result any more."""
-    started = measured = time.monotonic()
+    started = time.monotonic()
+    measure_at = started + _MEASURE_SECONDS
     parent = os.getppid()
     full = False
     while process.poll() is None:
         now = time.monotonic()
-        if now - measured > _MEASURE_SECONDS:
-            full = full or _folder_bytes(folder) > limits.folder_bytes
-            measured = time.monotonic()
+        if now > measure_at:
+            full = full or folder_is_full(folder, limits.folder_bytes, limits.folder_files)
+            measure_at = time.monotonic() + max(_MEASURE_SECONDS, 10 * (time.monotonic() - now))
         if full or os.getppid() != parent or now - started > limits.seconds + 10:
             process.terminate() if now - started < limits.seconds + 15 else process.kill()
         time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
     status: int | None = process.returncode
-    timed_out = status == TIMED_OUT and not full
-    if status is None or status == TIMED_OUT or status < 0 or full:
+    wall_seconds = time.monotonic() - started
+    # A command may end with that status, too, but not so late.
+    timed_out = status == TIMED_OUT and not full and wall_seconds >= limits.seconds
+    if status is None or timed_out or status < 0 or full:
         status = None
-    return BoxReport(status, _tail(log), timed_out, time.monotonic() - started)
+    return BoxReport(status, _tail(log), timed_out, wall_seconds)
 
 
 def _tail(descriptor: int) -> str:
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace")
-
-
-def _folder_bytes(folder: str) -> int:
-    """Bytes on disk of all files beneath; what changes meanwhile is skipped."""
-    total, folders = 0, [folder]
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:
-            continue
-    return total

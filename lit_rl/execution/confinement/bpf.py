@@ -77,23 +77,23 @@ def always(action: int) -> Block:
     return [(_RETURN, 0, 0, action)]
 
 
-def only_if(argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE) -> Block:
-    """Go on with ``then``, or allow, if the low half of an argument is one of ``values``."""
-    code = [_load(argument)]
+def only_if(
+    argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE, mask: int | None = None
+) -> Block:
+    """Go on with ``then``, or allow, if the low half of an argument (after ``mask``, if given) is one of ``values``."""
+    code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
     code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
     return [*code, *always(otherwise), *(then or always(ALLOW))]
 
 
 def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int | None = None) -> Block:
     """Allow unless the low half of an argument (after ``mask``, if given) is one of ``values``."""
-    code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
-    code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
-    return [*code, *always(ALLOW), *always(action)]
+    return only_if(argument, values, always(action), ALLOW, mask)
 
 
-def if_any_bit(argument: int, bits: int, then: int, otherwise: int) -> Block:
-    """Decide by whether an argument has any of these bits."""
-    return [_load(argument), (_JUMP_SET, 0, 1, bits), *always(then), *always(otherwise)]
+def if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
+    """Decide by whether the low half of an argument has any of these bits."""
+    return [_load(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
 
 
 def if_null(argument: int, then: int, otherwise: Block) -> Block:

@@ -21,6 +21,7 @@ from lit_rl.execution.confinement.kernel import (
     CLONE_NEWUSER,
     CLONE_NEWUTS,
     MS_BIND,
+    MS_NOATIME,
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
@@ -45,7 +46,7 @@ _LOCKED = {
     os.ST_NODEV: MS_NODEV,
     os.ST_NOEXEC: MS_NOEXEC,
     os.ST_RDONLY: MS_RDONLY,
-    os.ST_NOATIME: 1024,
+    os.ST_NOATIME: MS_NOATIME,
     os.ST_NODIRATIME: 2048,
     os.ST_RELATIME: 1 << 21,
 }
@@ -119,7 +120,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
     os.mkdir(staging + WORK_FOLDER)
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
-    mount("lit_rl", staging + WORK_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, work)
+    mount("lit_rl", staging + WORK_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME, work)
     os.mkdir(staging + "/proc")
     _mount_proc(staging + "/proc")  # allowed to a user only while the old /proc is still visible
     os.mkdir(staging + "/old")
@@ -143,6 +144,7 @@ def _mount_proc(target: str) -> None:
 
 def _show(root: str, path: str) -> None:
     """Show the node's ``path`` read-only at the same path under ``root``; links stay links."""
+    path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     target = root + path
     if os.path.lexists(target):
         return

@@ -27,13 +27,17 @@ from lit_rl.execution.confinement.bpf import (
 )
 from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, REFUSED, UNSUPPORTED
 
-_CLONE_THREAD = 0x00010000
+# Without FILES a thread has a table of its own, and so as many descriptors again as a process may open.
+_CLONE_THREAD = 0x00000100 | 0x00000800 | 0x00010000 | 0x00000400  # VM, SIGHAND, THREAD, FILES
 _NEW_NAMESPACES = 0x7E020080
-_O_ACCMODE, _O_TRUNC = 0o3, 0o1000
+_O_ACCMODE, _O_TRUNC, _O_TMPFILE = 0o3, 0o1000, 0o20000000  # the last without O_DIRECTORY, which has two values
+_CLOSE_RANGE_CLOEXEC = 4
+_MAP_SHARED, _MAP_ANONYMOUS = 0x01, 0x20
 _AT_EMPTY_PATH = 0x1000
 _RLIMIT_CPU, _RLIMIT_NPROC = 0, 6
-# What only a zygote does; what a program may do to itself alone; what only a compiler's zygote allows.
-_ZYGOTE_ONLY = ("pidfd_open", "process_vm_readv", "setsid")
+# What only a zygote does; what a program may do to itself alone; what only a compiler's zygote allows. Messages hold
+# descriptors that no limit of a process counts, and the kernel lets a user, its zygote included, send only so many.
+_ZYGOTE_ONLY = ("pidfd_open", "process_vm_readv", "setsid", "sendmsg", "sendmmsg")
 _OWN_ONLY = ("kill", "tgkill", "prlimit64", "sched_setaffinity")
 _PROCESSES = ("fork", "vfork", "execve")
 # Commands of fcntl: copies and flags of descriptors, locks, the length of a pipe. Not among them are those that make
@@ -43,6 +47,7 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 16, 36, 37, 38, 1025, 1027, 1030, 1032,
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 # Of sockets: lengths, time limits, addresses used again. Not: code that the kernel runs for each packet.
 _SOCKET_OPTIONS = (1, 2, 7, 8, 9, 20, 21)
+_BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: setting them is pretended
 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
@@ -55,7 +60,10 @@ def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
     blocks = _blocks_of_all()
     # Local pairs only, for asyncio.
     blocks["socketpair"] = only_if(0, [1])
-    blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS)
+    blocks["setsockopt"] = only_if(2, _SOCKET_OPTIONS, unless(2, _BUFFER_LENGTHS, PRETEND))
+    # One mapped page keeps all of such memory, and the rest of it then counts as memory of no process.
+    blocks["mmap"] = unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
+    blocks["fallocate"] = only_if(1, [0])  # else disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
     actions = dict.fromkeys(REFUSED, REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
     actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
@@ -86,7 +94,7 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
         blocks["execveat"] = only_if(0, [exec_descriptor], only_if(4, [_AT_EMPTY_PATH]))
     if not processes:
         # Threads share memory with the program and die with it.
-        blocks["clone"] = if_any_bit(0, _CLONE_THREAD, ALLOW, REFUSE)
+        blocks["clone"] = only_if(0, [_CLONE_THREAD], mask=_CLONE_THREAD)
     actions = dict.fromkeys(FAKED, PRETEND) | dict.fromkeys(_ZYGOTE_ONLY, REFUSE)
     return Filter(actions, blocks, ALLOW)
 
@@ -113,15 +121,22 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
 
 def _blocks_of_all() -> dict[str, Block]:
     # Older versions of Landlock let a file be truncated when it is opened for reading, without the right to write.
-    opening = [_O_TRUNC, _O_ACCMODE, _O_TRUNC | _O_ACCMODE]
+    truncating = _O_TRUNC | _O_ACCMODE
+
+    def opening(argument: int) -> Block:
+        # A file without a name escapes the measuring of a folder.
+        named = unless(argument, [_O_TRUNC, _O_ACCMODE, truncating], mask=truncating)
+        return if_any_bit(argument, _O_TMPFILE, NOT_SUPPORTED, named)
+
     return {
         # Namespaces are forbidden to all: the flags of clone that make them.
-        "clone": if_any_bit(0, _NEW_NAMESPACES, REFUSE, ALLOW),
+        "clone": if_any_bit(0, _NEW_NAMESPACES, REFUSE, always(ALLOW)),
+        "close_range": only_if(2, [0, _CLOSE_RANGE_CLOEXEC]),  # never into a descriptor table of its own
         # Their arguments lie where a filter cannot look; glibc falls back to the older calls.
         "clone3": always(UNKNOWN),
         "openat2": always(UNKNOWN),
-        "open": unless(1, opening, mask=_O_TRUNC | _O_ACCMODE),
-        "openat": unless(2, opening, mask=_O_TRUNC | _O_ACCMODE),
+        "open": opening(1),
+        "openat": opening(2),
         "ioctl": only_if(1, _IOCTL),
         "fcntl": only_if(1, _FCNTL),
     }

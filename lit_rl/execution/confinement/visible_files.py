@@ -1,14 +1,15 @@
-"""Which files of the node a program may read: the standard library, shared libraries, named packages."""
+"""Files of the node that programs and compilers may read: the standard library, libraries, named packages, headers."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 
 _VERSION = (f"python{sys.version_info.major}.{sys.version_info.minor}",)
 _SITE = ("site-packages", "dist-packages")
-LIBRARY_FOLDERS = (
+_LIBRARY_FOLDERS = (
     "/lib",
     "/lib32",
     "/lib64",
@@ -18,12 +19,14 @@ LIBRARY_FOLDERS = (
     "/usr/local/lib",
     "/usr/local/lib64",
 )
-"""Where a system keeps its libraries, beside much that programs must not see, such as Python packages."""
-
+# There, beside much that programs must not see, such as Python packages: the parts of programs to be linked, too.
+_LIBRARY_FILES = re.compile(r".*\.(so(\..*)?|[ao])")
+_HEADERS = ("/usr/include", "/usr/local/include", "/usr/libexec/gcc", "/usr/local/libexec/gcc")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
 # Visible subfolders of a library folder, besides those of a machine type: for compilers, the C library and locales.
 _SUBFOLDERS = ("gcc", "gconv", "locale", "ossl-modules", "terminfo")
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Not /dev/zero: what is mapped of it is memory that no limit counts.
+DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def library_folder() -> str:
@@ -33,13 +36,13 @@ def library_folder() -> str:
 
 def links() -> list[str]:
     """Library folders that are links to others, as ``/lib`` often is."""
-    return [path for path in LIBRARY_FOLDERS if os.path.islink(path)]
+    return [path for path in _LIBRARY_FOLDERS if os.path.islink(path)]
 
 
 def system_files() -> list[str]:
-    """Shared libraries, locales and time zones, one by one: a rule for a folder cannot exclude a part of it."""
+    """Libraries, locales and time zones, one by one: a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
-    folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
+    folders = {path for path in (*_LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
     found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
     return [*found, *(path for path in _FILES if os.path.lexists(path))]
 
@@ -47,7 +50,12 @@ def system_files() -> list[str]:
 def _is_for_all(entry: os.DirEntry[str]) -> bool:
     if entry.is_dir():
         return "-linux-" in entry.name or entry.name in _SUBFOLDERS
-    return ".so" in entry.name
+    return _LIBRARY_FILES.fullmatch(entry.name) is not None
+
+
+def header_folders() -> list[str]:
+    """Headers, and parts of compilers: what compilers read besides the files that programs read, too."""
+    return [path for path in _HEADERS if os.path.isdir(path)]
 
 
 def library_entries() -> list[str]:
@@ -64,3 +72,26 @@ def site_folders() -> list[str]:
 def import_folders(packages: Iterable[str]) -> list[str]:
     """Folders that must be on ``sys.path`` for the given package folders and files to be imported."""
     return sorted({os.path.dirname(path) for path in packages})
+
+
+def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
+    """Paths that show what the given ones show, but for what is hidden.
+
+    A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.
+    """
+    hidden = [os.path.realpath(path) for path in hidden]
+    found, left = [], [os.path.realpath(path) for path in paths]
+    while left:
+        path = left.pop()
+        if any(is_inside(path, folder) for folder in hidden):
+            continue
+        if not any(is_inside(folder, path) for folder in hidden):
+            found.append(path)
+        elif os.access(path, os.R_OK):  # what links lead to has a rule of its own, or is not to be seen
+            left += [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    return found
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it; both without links."""
+    return os.path.commonpath((path, folder)) == folder

@@ -9,13 +9,15 @@ reach. No completion sees another's copy, and none can touch the original.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from lit_rl.execution.checks import BuildAndRun
 from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.jobs import ZygoteClient
-from lit_rl.execution.judging.plotfile import PlotfileError, Variable, read_variable, similarity
+from lit_rl.execution.judging.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
 from lit_rl.execution.judging.text_bleu import text_bleu
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
@@ -31,7 +33,6 @@ from lit_rl.execution.zygote.work_folder import empty_folder
 
 STAGES = ("compilation", "execution", "header_bleu", "density")
 
-_LONGEST_HEADER = 1 << 20
 _EXACT = 1 - 1e-12
 
 
@@ -71,71 +72,88 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
     started = time.monotonic()
     temporary_folder = client.settings.temporary_folder
     reference = _reference_of(check, temporary_folder)
-    folder = _copy(_masked_tree(check, temporary_folder), temporary_folder)
+    masked = _masked_tree(check, temporary_folder)
+    for _ in range(2):
+        try:
+            outcome = _judge_copy(client, _copy(masked, temporary_folder), completion, check, reference)
+            break
+        except MemoryError:
+            raise  # of the supervisor, at its own limit
+        except Exception as error:
+            _run_reference(check, temporary_folder)  # raises where the machine is at fault
+            log = f"the completion could not be judged, the unchanged tree could: {error!r}"
+            outcome = _outcome(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
+    return replace(outcome, wall_seconds=time.monotonic() - started)
+
+
+def _judge_copy(
+    client: ZygoteClient, folder: Path, completion: str, check: BuildAndRun, reference: tuple[Output, ...]
+) -> Outcome:
     try:
         # The masked tree lacks the lines: what is filled in goes before the line that followed them.
         fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
-        outcome = _stages(folder, check, reference)
+        return _stages(client, folder, check, reference)
     finally:
-        _remove(folder)
-    return replace(outcome, wall_seconds=time.monotonic() - started)
+        with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
+            _remove(folder)
 
 
 def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
 
     Raises:
-        ValueError: the lines do not exist, or the path is a link, through which another tree could be written.
+        ValueError: the lines do not exist, or the path has a link in it, through which another tree could be written.
     """
-    if path.is_symlink() or not path.is_file():
+    if path.resolve() != path or not path.is_file():
         raise ValueError(f"{path} is not a file of the tree itself")
-    lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
         raise ValueError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
-    filled = [*lines[: first - 1], *([completion.rstrip("\n")] if completion.strip() else []), *lines[last:]]
-    path.write_text("\n".join(filled), encoding="utf-8", errors="surrogateescape")
+    written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
+    path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
 
-def _stages(folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
+def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
     scores = dict.fromkeys(STAGES, 0.0)
     report = _build(folder, check)
     if not _is_built(report, check):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
-        return _outcome(verdict, scores, report, check)
+        return _outcome(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
     report = _run(folder, check)
     if report.status != 0 or not all(_is_folder(folder / name) for name in check.outputs):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
-        return _outcome(verdict, scores, report, check)
+        return _outcome(verdict, scores, report.log, check)
     scores["execution"] = 1.0
-    headers, variables = [], []
     for name, reference in zip(check.outputs, references, strict=True):
-        header, near = _compare(folder / name, reference, check)
-        headers.append(header)
-        variables.append(near)
-    scores["header_bleu"] = sum(headers) / max(1, len(headers))
-    scores["density"] = sum(variables) / max(1, len(variables))
+        client.on_report()  # the supervisor's own limits begin anew
+        header, density = _compare(folder / name, reference, check)
+        scores["header_bleu"] += header / len(references)
+        scores["density"] += density / len(references)
     good = min(scores.values()) >= _EXACT
-    return _outcome(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report, check)
+    return _outcome(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report.log, check)
 
 
 def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
-    """BLEU of the header, and nearness of the array; 0 for what cannot be read."""
-    try:
-        header = _read_regular(folder, "Header", _LONGEST_HEADER).decode("utf-8", "replace")
-    except OSError:
-        return 0.0, 0.0
-    try:
-        near = similarity(_variable(folder, check), reference.variable)
-    except PlotfileError:
-        near = 0.0
-    return text_bleu(header, reference.header), near
+    """BLEU of the header, and nearness of the array."""
+    header = _score(lambda: text_bleu(_header(folder), reference.header))
+    return header, _score(lambda: similarity(_variable(folder, check), reference.variable))
 
 
-def _outcome(verdict: Verdict, scores: Mapping[str, float], report: BoxReport, check: BuildAndRun) -> Outcome:
+def _score(compare: Callable[[], float]) -> float:
+    """The score of a comparison; 0 where what the completion wrote cannot be read or compared, for any reason."""
+    try:
+        return compare()
+    except MemoryError:
+        raise  # the supervisor's own limit says more than 0
+    except Exception:
+        return 0.0
+
+
+def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: BuildAndRun) -> Outcome:
     weight = sum(check.weights)
     total = sum(w * scores[stage] for w, stage in zip(check.weights, STAGES, strict=True)) / weight
-    return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(report.log[-4096:]))
+    return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(log[-4096:]))
 
 
 # --- the unchanged tree -----------------------------------------------------------------------------------
@@ -179,17 +197,23 @@ def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
     key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy(Path(check.tree), temporary_folder)
+        try:
+            fill_lines(folder / check.file, check.first_line, check.last_line, "")
+            _build(folder, check, {"MAKEFLAGS": "k"})  # make goes on after the file that may not compile
+        except BaseException:
+            _remove(folder)  # the lines may still be there
+            raise
         if not _masked:
             atexit.register(_forget)
         _masked[key] = folder
-        fill_lines(folder / check.file, check.first_line, check.last_line, "")
-        _build(folder, check, {"MAKEFLAGS": "k"})  # make goes on after the file that may not compile
     return _masked[key]
 
 
 def _output(folder: Path, check: BuildAndRun) -> Output:
-    header = _read_regular(folder, "Header", _LONGEST_HEADER).decode("utf-8", "replace")
-    return Output(header, _variable(folder, check))
+    variable = _variable(folder, check)
+    if similarity(variable, variable) != 1.0:
+        raise PlotfileError(f"{check.variable} in {folder.name} has values that are not finite")
+    return Output(_header(folder), variable)
 
 
 def _forget() -> None:
@@ -215,7 +239,15 @@ def _boxed(
 ) -> BoxReport:
     limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
     variables = {**dict(check.environment), **(environment or {})}
-    return run_boxed(command, folder, limits, readable=check.readable, environment=variables)
+    os.chmod(folder, 0o700)  # the command before may have closed it
+    hidden = (*_originals(check.tree), str(folder.parent))
+    return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
+
+
+def _originals(tree: str) -> list[str]:
+    """The tree, and the histories of version control in which its masked lines may be found."""
+    path = Path(tree).resolve()
+    return [str(path), *(str(folder / name) for folder in path.parents for name in _VERSIONS)]
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
@@ -226,7 +258,7 @@ def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
 
 def _copy(source: Path, temporary_folder: str) -> Path:
     """A copy that the box's user owns, with file times but without version control; links stay links."""
-    target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder))
+    target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
     user = nobody()
     for folder, folders, files in os.walk(target):
@@ -245,35 +277,39 @@ def _remove(folder: Path) -> None:
     os.rmdir(folder)
 
 
-def _variable(folder: Path, check: BuildAndRun) -> Variable:
-    def read(path: str) -> bytes:
-        return _read_regular(folder, path, check.compare_bytes)
+def _header(folder: Path) -> str:
+    content = _read_regular(folder, "Header", 0, LONGEST_HEADER + 1)
+    if len(content) > LONGEST_HEADER:
+        raise PlotfileError(f"the header in {folder.name} is longer than {LONGEST_HEADER} bytes")
+    return content.decode("utf-8", "replace")
 
-    return read_variable(read, check.variable, check.compare_bytes)
+
+def _variable(folder: Path, check: BuildAndRun) -> Variable:
+    return read_variable(partial(_read_regular, folder), check.variable, check.compare_bytes)
 
 
 def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
-def _read_regular(folder: Path, path: str, most_bytes: int) -> bytes:
-    """A regular file beneath ``folder``, never through a link: a program may have put anything there.
+def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
+    """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there.
 
     Raises:
-        OSError: there is none, a link is on the way, or it is too long.
+        OSError: there is none, or a link is on the way.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     *parents, name = path.split("/")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        for parent in parents:
-            below = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+        for flags, part in (*((os.O_DIRECTORY, parent) for parent in parents), (os.O_NONBLOCK, name)):
+            below = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = below
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a file")
+        return os.pread(descriptor, num_bytes, offset)
     finally:
         os.close(descriptor)
-    with os.fdopen(file, "rb") as opened:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise OSError(f"{path} is not a file of at most {most_bytes} bytes")
-        return opened.read(most_bytes)

@@ -1,7 +1,8 @@
 """C and C++ programs: compiled under confinement, cached by content, run without any library of the node.
 
 The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
-toolchain. It reads headers and libraries and no other file, so that no secret can be included.
+toolchain. Besides headers and its own parts it reads what programs read and no other file, so that no secret can be
+included.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 
 from lit_rl.execution.check_base import FaultyCheck, Language
 from lit_rl.execution.checks import COMPILE_SECONDS
-from lit_rl.execution.confinement.visible_files import LIBRARY_FOLDERS
+from lit_rl.execution.confinement.visible_files import header_folders
 from lit_rl.execution.judging.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.compiled import Compiled, CompilerFailed
 from lit_rl.execution.judging.jobs import ZygoteClient
@@ -143,7 +144,7 @@ class Compiler:
                     work_bytes=4 * _LONGEST_PROGRAM,
                     packages=(),
                     imports=(),
-                    readable=(*_headers(), *tools),
+                    readable=(*header_folders(), *tools),
                     executables=tuple(sorted({os.path.realpath(tool) for tool in tools})),
                 )
             )
@@ -180,9 +181,3 @@ def _links(path: str) -> list[str]:
         folder = os.path.realpath(os.path.dirname(chain[-1]))
         chain.append(os.path.normpath(os.path.join(folder, os.readlink(chain[-1]))))
     return [*chain, os.path.realpath(path)]
-
-
-def _headers() -> tuple[str, ...]:
-    """Headers, and libraries with all that lies beside them: compilers have parts there."""
-    folders = ("/usr/include", "/usr/local/include", "/usr/libexec", *LIBRARY_FOLDERS)
-    return tuple(path for path in folders if os.path.isdir(path))

@@ -16,16 +16,21 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-ReadBytes = Callable[[str], bytes]
-"""From a path inside the plotfile's folder to the file's content; may raise OSError."""
+ReadBytes = Callable[[str, int, int], bytes]
+"""From a path inside the plotfile's folder, an offset and a number of bytes to at most so many; may raise OSError."""
 
-_BOX = re.compile(r"\(\(([-\d,]+)\) \(([-\d,]+)\) \(([-\d,]+)\)\)")
+LONGEST_HEADER = 1 << 20
+_LONGEST_LIST = 16 << 20  # of the boxes of a level
+_MOST_BOXES = 1 << 16
+_INDEX = r"\((-?\d{1,9}(?:,-?\d{1,9}){0,2})\)"
+_BOX = re.compile(rf"\({_INDEX} {_INDEX} {_INDEX}\)")
 _FAB = re.compile(
     rb"FAB \(\(8, \([\d ]+\)\),\((\d+), \(([\d ]+)\)\)\)"
     rb"(\(\([-\d,]+\) \([-\d,]+\) \([-\d,]+\)\)) (\d+)\n"
 )
-_FAB_ON_DISK = re.compile(r"FabOnDisk: (\S+) (\d+)")
+_FAB_ON_DISK = re.compile(r"FabOnDisk: (\S{1,255}) (\d{1,18})\b")
 _LONGEST_FAB_HEADER = 512
+_CHUNK = 4096  # cells that are compared at a time
 
 
 class PlotfileError(ValueError):
@@ -58,23 +63,54 @@ class Variable:
     values: tuple[tuple[array.array[float], ...], ...]
 
 
+class _Files:
+    """Files of a plotfile, read within one budget of bytes and boxes for all of its levels."""
+
+    def __init__(self, read: ReadBytes, most_bytes: int) -> None:
+        self._read, self._left, self.boxes_left = read, most_bytes, _MOST_BOXES
+
+    def text(self, path: str, longest: int) -> str:
+        """A whole file of text."""
+        longest = min(longest, self._left)
+        content = self._read(path, 0, longest + 1)
+        if len(content) > longest:
+            raise PlotfileError(f"{path} is longer than {longest} bytes")
+        self._left -= len(content)
+        return content.decode("ascii", "replace")
+
+    def head(self, path: str, offset: int) -> bytes:
+        """The text before an array; the number of boxes limits how often it is read."""
+        return self._read(path, offset, _LONGEST_FAB_HEADER)
+
+    def data(self, path: str, offset: int, num_bytes: int) -> bytes:
+        """Part of an array, or an error."""
+        if num_bytes > self._left:
+            raise PlotfileError(f"the plotfile has more than {self._left} bytes of data left to read at {path}")
+        self._left -= num_bytes
+        content = self._read(path, offset, num_bytes)
+        if len(content) != num_bytes:
+            raise PlotfileError(f"{path} is cut short at byte {offset}")
+        return content
+
+
 def read_variable(read: ReadBytes, name: str, most_bytes: int = 64 << 20) -> Variable:
     """One variable of a plotfile.
 
     Args:
-        read: reads a file of the plotfile's folder.
+        read: reads a part of a file of the plotfile's folder.
         name: name of the variable in the header.
-        most_bytes: most binary data to read, in bytes.
+        most_bytes: most data to read, texts and all levels together.
 
     Raises:
         PlotfileError: a file is missing, broken or too long, or there is no such variable.
     """
+    files = _Files(read, most_bytes)
     try:
-        names, levels = read_header(read("Header").decode("ascii", "replace"))
+        names, levels = read_header(files.text("Header", LONGEST_HEADER))
         if name not in names:
-            raise PlotfileError(f"no variable {name!r} among {names}")
-        found = [_read_level(read, path, names.index(name), len(names), most_bytes) for path in levels]
-    except (OSError, ValueError, IndexError, OverflowError, MemoryError) as error:
+            raise PlotfileError(f"no variable {name[:100]!r} in the header")
+        found = [_read_level(files, path, names.index(name)) for path in levels]
+    except (OSError, ValueError, IndexError, OverflowError) as error:
         if isinstance(error, PlotfileError):
             raise
         raise PlotfileError(f"broken plotfile: {type(error).__name__}: {error}") from None
@@ -96,47 +132,39 @@ def read_header(text: str) -> tuple[list[str], list[str]]:
     names = [line.strip() for line in lines[2 : 2 + num_variables]]
     finest_level = int(lines[2 + num_variables + 2])
     paths = [line.strip() for line in lines[2 + num_variables :] if re.fullmatch(r"Level_\d+/\w+", line.strip())]
-    if len(paths) != finest_level + 1:
-        raise PlotfileError(f"{finest_level + 1} levels announced, {len(paths)} listed")
+    if not len(paths) == len(set(paths)) == finest_level + 1:
+        raise PlotfileError(f"{finest_level + 1} levels announced, {len(paths)} listed, such as {paths[:2]}")
     return names, paths
 
 
-def _read_level(
-    read: ReadBytes, path: str, component: int, num_components: int, most_bytes: int
-) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
-    text = read(f"{path}_H").decode("ascii", "replace")
+def _read_level(files: _Files, path: str, component: int) -> tuple[tuple[Box, ...], tuple[array.array[float], ...]]:
+    text = files.text(f"{path}_H", _LONGEST_LIST)
+    # Counted before anything is built of them.
+    listed = [sum(1 for _ in pattern.finditer(text)) for pattern in (_BOX, _FAB_ON_DISK)]
+    files.boxes_left -= listed[0]
+    if not listed[0] or listed[0] != listed[1] or files.boxes_left < 0:
+        raise PlotfileError(f"{path}_H lists {listed[0]} boxes and {listed[1]} arrays")
     boxes = tuple(_box(found.groups()) for found in _BOX.finditer(text))
-    arrays = [(name, int(offset)) for name, offset in _FAB_ON_DISK.findall(text)]
-    if not boxes or len(boxes) != len(arrays):
-        raise PlotfileError(f"{path}_H lists {len(boxes)} boxes and {len(arrays)} arrays")
-    if sum(box.num_cells for box in boxes) * 8 * num_components > most_bytes:
-        raise PlotfileError(f"{path} has more than {most_bytes} bytes of data")
     folder = path.rsplit("/", 1)[0]
-    files: dict[str, bytes] = {}
     values = []
-    for box, (name, offset) in zip(boxes, arrays, strict=True):
+    for box, (name, offset) in zip(boxes, _FAB_ON_DISK.findall(text), strict=True):
         if "/" in name:
             raise PlotfileError(f"{name!r} is outside the level's folder")
-        if name not in files:
-            files[name] = read(f"{folder}/{name}")
-        values.append(_read_fab(files[name], offset, box, component))
+        values.append(_read_fab(files, f"{folder}/{name}", int(offset), box, component))
     return boxes, tuple(values)
 
 
-def _read_fab(content: bytes, offset: int, box: Box, component: int) -> array.array[float]:
-    head = _FAB.match(content, offset, offset + _LONGEST_FAB_HEADER)
+def _read_fab(files: _Files, path: str, offset: int, box: Box, component: int) -> array.array[float]:
+    head = _FAB.match(files.head(path, offset))
     if head is None:
-        raise PlotfileError(f"no array at byte {offset}")
+        raise PlotfileError(f"no array at byte {offset} of {path}")
     width, order, shape, num_components = int(head[1]), head[2].split(), head[3].decode(), int(head[4])
     found = _BOX.fullmatch(shape)
     if found is None or _box(found.groups()) != box or component >= num_components or width not in (4, 8):
-        raise PlotfileError(f"the array at byte {offset} is not the one announced")
-    start = head.end() + component * box.num_cells * width
-    data = content[start : start + box.num_cells * width]
-    if len(data) != box.num_cells * width:
-        raise PlotfileError(f"the array at byte {offset} is cut short")
+        raise PlotfileError(f"the array at byte {offset} of {path} is not the one announced")
     cells: array.array[float] = array.array("d" if width == 8 else "f")
-    cells.frombytes(data)
+    start = offset + head.end() + component * box.num_cells * width
+    cells.frombytes(files.data(path, start, box.num_cells * width))
     # The order lists byte positions: ascending is most significant first.
     if (order[0] == b"1") != (sys.byteorder == "big"):
         cells.byteswap()
@@ -158,15 +186,18 @@ def similarity(found: Variable, reference: Variable) -> float:
     """
     if found.boxes != reference.boxes:
         return 0.0
-    difference = norm = 0.0
+    distance = norm = 0.0
     for ours, theirs in zip(_cells(found), _cells(reference), strict=True):
-        difference += math.fsum((a - b) * (a - b) for a, b in zip(ours, theirs, strict=True))
-        norm += math.fsum(b * b for b in theirs)
-    if not math.isfinite(difference):
+        for start in range(0, len(theirs), _CHUNK):
+            expected = theirs[start : start + _CHUNK]
+            # Both scale what they add up, so that no square overflows.
+            distance = math.hypot(distance, math.dist(ours[start : start + _CHUNK], expected))
+            norm = math.hypot(norm, *expected)
+    if not math.isfinite(distance) or not math.isfinite(norm):
         return 0.0
     if norm == 0.0:
-        return float(difference == 0.0)
-    return max(0.0, 1.0 - math.sqrt(difference / norm))
+        return float(distance == 0.0)
+    return max(0.0, 1.0 - distance / norm)
 
 
 def _cells(variable: Variable) -> list[array.array[float]]:

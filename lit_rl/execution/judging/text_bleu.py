@@ -7,6 +7,7 @@ completions uses sacrebleu itself.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ def text_bleu(text: str, reference: str) -> float:
     logs, halvings = [], 1.0
     for order in range(1, min(_ORDER, len(words)) + 1):
         total = len(words) - order + 1
-        matched = (_ngrams(words, order) & _ngrams(expected, order)).total()
+        matched = _count_matches(words, expected, order)
         if not matched:
             if order == 1:
                 return 0.0
@@ -41,5 +42,12 @@ def text_bleu(text: str, reference: str) -> float:
     return math.exp(brevity + sum(logs) / len(logs))
 
 
-def _ngrams(words: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(words[i : i + order]) for i in range(len(words) - order + 1))
+def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
+    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
+    matched = 0
+    for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
+        if left.get(ngram, 0) > 0:
+            left[ngram] -= 1
+            matched += 1
+    return matched

@@ -84,15 +84,15 @@ def _remove_files(folder: int) -> list[str]:
     return folders
 
 
-def folder_is_full(path: str, most_bytes: int) -> bool:
-    """Whether all files beneath take more than ``most_bytes``, or are too many.
+def folder_is_full(path: str, most_bytes: int, most_files: int = _MOST_FILES) -> bool:
+    """Whether all files beneath take more than ``most_bytes``, or they and the folders are more than ``most_files``.
 
     The program may be running. What is gone or closed when we come is counted at the next look; folders that are
     moved each time we are in them hide something, and count as full.
     """
     for _ in range(_TRIES):
         try:
-            return _is_over(os.open(path, _FOLDER), [_MOST_FILES, most_bytes])
+            return _is_over(os.open(path, _FOLDER), [most_files, most_bytes])
         except _Moved:
             continue
         except OSError:

@@ -73,7 +73,7 @@ _CLEANING_SECONDS = 10.0
 # Looked up once: following a name to its object writes to memory that every fork then copies.
 _unpack, _pack, _now = REQUEST.unpack, REPORT.pack, time.monotonic
 _SIGKILL = int(signal.SIGKILL)
-_close, _close_all, _pidfd_open, _wait4, _listdir = os.close, os.closerange, os.pidfd_open, os.wait4, os.listdir
+_close, _close_all, _pidfd_open, _wait4, _stat = os.close, os.closerange, os.pidfd_open, os.wait4, os.stat
 
 
 class Zygote:
@@ -85,7 +85,7 @@ class Zygote:
 
     Args:
         control: socket to the supervisor; one packet per job.
-        work_folder: where programs run; empty again after each.
+        work_folder: where programs run; empty when each begins.
         confined: what each child must still do to be confined.
         work_bytes: limit of the work folder, where nothing but looking enforces it.
         own_groups: children may make processes; each gets a process group, killed whole.
@@ -109,13 +109,15 @@ class Zygote:
         self.is_first = is_first
 
     def serve(self) -> None:
-        """Run jobs until the supervisor hangs up."""
+        """Run jobs until the supervisor hangs up, or a program has used its work folder in memory."""
+        self._mark_folder()
         receive, send = self.control.recvmsg, self.control.send
         poll = select.poll()
         poll.register(_ENDED, select.POLLIN)
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
         own_groups, work_folder = self.own_groups, self.work_folder
+        in_memory = self.is_first and not own_groups  # and a program's, not a compiler's, which reads no such numbers
         setups = [self._setup_of(item) for item in self.confined.filters]
         tasks, counted = self.confined.tasks, _now()
         stop_bytes, clean = STOP.size, CLEAN
@@ -162,8 +164,12 @@ class Zygote:
                     number, cause, wall_seconds, status, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, pid in alive
                 )
             try:
-                if _listdir(work_folder):
+                if _stat(work_folder).st_mtime_ns:
+                    if in_memory:
+                        self._report_last(report)
+                        return
                     empty_folder(work_folder, _CLEANING_SECONDS)
+                    self._mark_folder()
                 send(report + clean)
             except OSError:
                 self._report_last(report)
@@ -186,8 +192,16 @@ class Zygote:
             )
 
     def _report_last(self, report: bytes) -> None:
-        """Tell how a job ended whose files cannot be removed: its verdict stands, and this process ends."""
+        """Tell how a job ended that used its work folder, or whose files cannot be removed: this process ends.
+
+        In memory, the numbers of files count up from the first that was made, so that the next program could read there
+        how many this one made. It gets another file system, with another zygote.
+        """
         _tell(self.control, report + b"\0")
+
+    def _mark_folder(self) -> None:
+        """Set a time for the work folder that anything made or removed in it changes."""
+        os.utime(self.work_folder, (0, 0))
 
     def _setup_of(self, own_filter: Filter | None) -> Callable[[int, float], NoReturn]:
         """The function that turns a child into a program, given its first descriptor and its CPU seconds."""
