@@ -382,4 +382,16 @@ IN_PLACE = {
     "list_in_a_unit_test": ("def f(r): r.clear()", UNIT + "    def setUp(self):\n        self.rows = [1, 2]\n        f(self.rows)\n    def test_a(self): self.assertEqual(self.rows[0], 1)\n"),
     "matrix_that_is_cut": ("def f(m): m[0].pop()", "m = [[1, 2], [3, 4]]\nf(m)\nrow = [m[i][1] for i in range(2)]\nassert row == [2, 4]\n"),
 }
+OBJECTS = {
+    "equality_that_raises": ("class A:\n    def __eq__(s, o): raise KeyError\n    __hash__ = None\ndef f(x): return A()", LOOP),
+    "equality_that_exits": ("import os\nclass A:\n    def __eq__(s, o): os._exit(0)\ndef f(x): return A()", LOOP),
+    "equality_that_never_ends": ("class A:\n    def __eq__(s, o):\n        while True: pass\ndef f(x): return A()", LOOP),
+    "equality_that_is_no_truth": ("class B:\n    def __bool__(s): raise ValueError\nclass A:\n    def __eq__(s, o): return B()\ndef f(x): return A()", LOOP),
+    "equality_that_is_not_implemented": ("class A:\n    def __eq__(s, o): return NotImplemented\ndef f(x): return A()", LOOP),
+    "hash_that_raises": ("class A:\n    def __hash__(s): raise ValueError\ndef f(x): return A()", "row = {2: 1}[f(1)]\nassert row == 1\n"),
+    "hash_that_is_no_number": ("class A:\n    def __hash__(s): return 'a'\ndef f(x): return A()", "row = {2: 1}[f(1)]\nassert row == 1\n"),
+    "order_that_raises": ("class A:\n    def __lt__(s, o): raise ValueError\ndef f(x): return A()", "from heapq import heappush\nheap = [1]\nheappush(heap, f(1))\nrow = heap[1] + 1\nassert row == 3\n"),
+    "truth_that_raises": ("class A:\n    def __bool__(s): raise ValueError\ndef f(x): return A()", "row = [1, 2][1 if f(1) else 0]\nassert row == 2\n"),
+    "object_that_is_another_each_time": ("n = []\nclass A:\n    def __eq__(s, o):\n        n.append(o)\n        return len(n) < 2\ndef f(x): return A()", "for x in (1, 2):\n    assert f(x) == x\nrow = {}[f(1)]\nassert row == 1\n"),
+}
 # fmt: on

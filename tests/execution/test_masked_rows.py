@@ -6,9 +6,9 @@ Each case is one line: a name and a test here, a name, a program and a test in `
 """
 
 import pytest
-from programs_at_fault import IN_PLACE, LOOP, OF_THE_PROGRAM, UNIT
+from programs_at_fault import IN_PLACE, LOOP, OBJECTS, OF_THE_PROGRAM, UNIT
 
-from lit_rl.execution import AssertTests, Sandbox, Verdict
+from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
 
 # fmt: off
 OF_THE_TESTS = {
@@ -68,6 +68,14 @@ BROKEN_LATER = {
     "fixture": "row = f(1)\ndef test_a(tmp_path):\n    assert row == 2\n",
     "second_test": "def test_a():\n    assert callable(f)\n    f(1)\ndef test_b():\n    row = {}['x']\n    assert f(1) == 2\n",
 }
+WORLD = {"locations": ["hall"], "objects": {}, "agents": {}, "robot_location": "hall"}
+# Each with a last line that calls ``f``, where the check itself does not.
+OTHER_CHECKS = {
+    "stdio": (StdioTests((("4\n", "right\n"),), timeout_seconds=0.5), "f(1)"),
+    "calls": (CallTests((((1,), 2.75),), "f", 0.5), ""),
+    "asserts": (AssertTests("assert f(1) == 2.75\nassert f(5) == 6.75\n", None, 0.5), ""),
+    "hosted": (RobotWorlds((RobotTest(WORLD, False, ["exists", "trace", ["Say", "hi there"]]),), 0.5), "def task_program():\n    f(1)"),
+}
 # fmt: on
 MASKED = Verdict.INFRASTRUCTURE_FAILURE
 
@@ -93,6 +101,22 @@ def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, name
 def test_what_it_does_to_arguments_is_the_programs(sandbox, name):
     outcome = judged(sandbox, *IN_PLACE[name], in_place=True)
     assert outcome.verdict not in (Verdict.PASSED, MASKED), outcome
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_its_objects_do_where_their_classes_decide_is_the_programs(sandbox, name):
+    outcome = judged(sandbox, *OBJECTS[name], allow_objects=True)
+    assert outcome.verdict not in (Verdict.PASSED, MASKED), outcome
+
+
+@pytest.mark.parametrize("kind", OTHER_CHECKS)
+def test_the_same_programs_are_not_masked_by_other_checks(sandbox, kind):
+    names = list(OF_THE_PROGRAM)
+    programs = {OF_THE_PROGRAM[name][0]: name for name in names[names.index("long_message") :]}
+    check, last_line = OTHER_CHECKS[kind]
+    outcomes = sandbox.judge_many([(f"{source}\n{last_line}\n", check) for source in programs])
+    verdicts = {name: outcome.verdict for name, outcome in zip(programs.values(), outcomes, strict=True)}
+    assert {name: verdict for name, verdict in verdicts.items() if verdict in (Verdict.PASSED, MASKED)} == {}
 
 
 @pytest.mark.parametrize("name", OF_THE_TESTS)
