@@ -65,8 +65,13 @@ BROKEN_LATER = {
     "file": "row = f(1)\nwith open('/no/such/file') as h:\n    n = h.read()\nassert row == 2\n",
     "unit": UNIT + "    def test_a(self):\n        row = f(1)\n        {}['x']\n        self.assertEqual(row, 2)\n",
     "check": "def check(candidate):\n    row = candidate(1)\n    n = {}['x']\n    assert row == 2\n",
+}
+# Broken in a part that does not use the program before; whoever finds that first, all programs fare alike.
+BROKEN_IN_ANOTHER_PART = {
     "fixture": "row = f(1)\ndef test_a(tmp_path):\n    assert row == 2\n",
     "second_test": "def test_a():\n    assert callable(f)\n    f(1)\ndef test_b():\n    row = {}['x']\n    assert f(1) == 2\n",
+    "second_class": UNIT + "    def test_a(self): self.assertEqual(f(1), 2)\nclass U(unittest.TestCase):\n    def test_b(self):\n        {}['x']\n        self.assertEqual(f(1), 2)\n",
+    "check_and_more": "def check(candidate):\n    assert candidate(1) == 2\nrow = f(1)\ndef check():\n    assert row == 2\n",
 }
 WORLD = {"locations": ["hall"], "objects": {}, "agents": {}, "robot_location": "hall"}
 # Each with a last line that calls ``f``, where the check itself does not.
@@ -130,6 +135,13 @@ def test_what_fails_later_fails_right_and_wrong_programs_alike(sandbox, name):
     right, wrong = (judged(sandbox, ALIKE[kind], BROKEN_LATER[name]) for kind in ("right", "wrong"))
     assert right.verdict not in (Verdict.PASSED, MASKED), right
     assert right.verdict == wrong.verdict, (right, wrong)
+
+
+@pytest.mark.parametrize("name", BROKEN_IN_ANOTHER_PART)
+def test_what_fails_in_another_part_is_masked_for_all_programs_or_none(sandbox, name):
+    outcomes = [judged(sandbox, program, BROKEN_IN_ANOTHER_PART[name]) for program in ALIKE.values()]
+    assert len({outcome.verdict is MASKED for outcome in outcomes}) == 1, outcomes
+    assert not any(outcome.passed for outcome in outcomes)
 
 
 def test_a_guarded_import_is_no_fault_of_the_tests(sandbox):

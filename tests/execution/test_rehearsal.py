@@ -65,7 +65,6 @@ OF_F = {
     "memory": "rows = bytearray(64 << 20)\nassert f(1) == 2\n",
     "guarded_import": "try:\n    import no_such_module\nexcept ImportError:\n    no_such_module = None\nassert f(1) == 2 and no_such_module is None\n",
     "guarded_import_in_a_helper": "def fast():\n    try:\n        from no_such_package import part\n        return part\n    except (ImportError, AttributeError):\n        return None\nassert fast() is None and f(1) == 2\n",
-    "import_in_a_branch_that_never_runs": "import sys\nif sys.platform == 'win32':\n    import winreg\nassert f(1) == 2\n",
     "import_for_types_only": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from collections.abc import Callable\nassert f(1) == 2\n",
     "import_of_a_part": "import os.path, xml.dom.minidom as dom\nassert dom.parseString('<a/>') and f(1) == 2\n",
     "import_from_the_future": "from __future__ import annotations\ndef run(x: Missing) -> Missing: return f(x)\nassert run(1) == 2\n",
