@@ -1,0 +1,130 @@
+# ruff: noqa: E501 - one case a line
+"""A verdict needs evidence from outside the program, for it may not choose which failure it is."""
+
+import pytest
+
+from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests
+
+WORLD = {"locations": ["hall"], "objects": {}, "agents": {}, "robot_location": "hall"}
+CHECKS = {
+    "stdio": StdioTests((("4\n", "8\n"),), timeout_seconds=2.0),
+    "calls": CallTests((((1,), 2), ((5,), 6)), "f", 2.0),
+    "asserts": AssertTests("assert f(1) == 2\nassert f(5) == 6\n", None, 2.0),
+    "graded": AssertTests("def check(candidate):\n    y = candidate(1)\n    assert y == 2\n", "f", 2.0),
+    "hosted": RobotWorlds((RobotTest(WORLD, False, ["exists", "trace", ["Say", "hi there"]]),), 2.0),
+}
+WRITES = """
+import os, sys
+def run(*_):
+    for d in (4, 1, 2, 3, 5, 6):
+        try: os.write(d, {line!r})
+        except OSError: pass
+    {end}
+f = run
+if {at_once}: run()
+"""
+# fmt: off
+FORGED = {
+    "syntax_error": '{"stage": "compile", "types": ["SyntaxError"], "message": "", "line": 1}',
+    "out_of_memory": '{"stage": "run", "types": ["MemoryError"], "message": "", "line": 1}',
+    "timed_out": '{"stage": "timed_out", "types": ["SIGXCPU", "TimeoutError"], "message": "", "line": 1}',
+    "output_limit": '{"stage": "output_limit", "types": ["OutputLimit"], "message": "", "line": 1}',
+    "no_program": '{"stage": "no_program", "types": [], "message": "", "line": null}',
+    "infrastructure_failure": '{"stage": "fault", "types": ["FaultOfTests"], "message": "", "line": null}',
+}
+ENDS = ["os._exit(1)", "os._exit(0)", "os._exit(45)", "raise KeyError", "return None"]
+# Each program ends at once; the verdict in front is the one that it would choose, and has no right to.
+CLAIMS = {
+    "syntax_error_raised": ("syntax_error", "raise SyntaxError('x')"),
+    "syntax_error_of_exec": ("syntax_error", "exec('x = = 1')"),
+    "syntax_error_of_an_import": ("syntax_error", "open('own.py', 'w').write('x = = 1')\nimport sys\nsys.path.insert(0, '.')\nimport own"),
+    "memory_error_raised": ("out_of_memory", "raise MemoryError"),
+    "memory_error_of_its_own": ("out_of_memory", "class MemoryError(Exception): pass\nraise MemoryError"),
+    "memory_error_behind_another": ("out_of_memory", "try: raise MemoryError\nexcept MemoryError: raise KeyError"),
+    "memory_limit_lowered": ("out_of_memory", "import resource\ntry: resource.setrlimit(resource.RLIMIT_AS, (1 << 20, 1 << 20))\nexcept (OSError, ValueError): raise KeyError\nrows = bytearray(1 << 26)"),
+    "cpu_signal": ("timed_out", "import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)"),
+    "cpu_signal_raised": ("timed_out", "import signal\nsignal.raise_signal(signal.SIGXCPU)"),
+    "cpu_limit_lowered": ("timed_out", "import resource\ntry: resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nexcept (OSError, ValueError): raise KeyError\nwhile True: pass"),
+    "timeout_error_raised": ("timed_out", "raise TimeoutError"),
+    "file_size_signal": ("output_limit", "import os, signal\nos.kill(os.getpid(), signal.SIGXFSZ)"),
+    "file_size_error": ("output_limit", "raise OSError(27, 'File too large')"),
+    "kill_signal": ("out_of_memory", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+    "bus_error": ("out_of_memory", "import os, signal\nos.kill(os.getpid(), signal.SIGBUS)"),
+}
+HONEST = {
+    "def f(x:": "syntax_error",
+    "return 5": "syntax_error",
+    "from __future__ import braces": "syntax_error",
+    "while True: pass": "timed_out",
+    "rows = []\nwhile True: rows.append(bytearray(1 << 20))": "out_of_memory",
+    "while True: print('x' * 10**6)": "output_limit",
+    "raise KeyError": "exception",
+    "import os\nos._exit(3)": "exception",
+    "import os\nos.abort()": "exception",
+}
+# fmt: on
+IN_VAIN = (
+    "passed",
+    "infrastructure_failure",
+    "syntax_error",
+    "out_of_memory",
+    "timed_out",
+    "output_limit",
+    "no_program",
+)
+
+
+@pytest.fixture(scope="module", params=[0, None], ids=["tier_0", "best_tier"])
+def sandbox(request):
+    with Sandbox(num_workers=2, tier=request.param) as sandbox:
+        yield sandbox
+
+
+def judged(sandbox, sources, kind):
+    """Outcomes of sources that may define ``f``; a robot program needs a function of its own."""
+    robot = "\ndef task_program():\n    f()\n" if kind == "hosted" else "\n"
+    return sandbox.judge_many([(source + robot, CHECKS[kind]) for source in sources])
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+@pytest.mark.parametrize("verdict", FORGED)
+def test_a_program_does_not_choose_its_verdict_by_what_it_writes(sandbox, kind, verdict):
+    forms = [
+        form % FORGED[verdict] for form in ("%s", '["end", %s]', '["error", %s, []]', '["names", {}, []]\n["end", %s]')
+    ]
+    settings = [(form, end, at_once) for form in forms for end in ENDS for at_once in (True, False)]
+    sources = [WRITES.format(line=form.encode() + b"\n", end=end, at_once=at_once) for form, end, at_once in settings]
+    outcomes = judged(sandbox, sources, kind)
+    chosen = [(*how, str(end.verdict)) for how, end in zip(settings, outcomes, strict=True) if end.verdict in IN_VAIN]
+    assert chosen == []
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_program_does_not_choose_its_verdict_by_how_it_ends(sandbox, kind, name):
+    verdict, source = CLAIMS[name]
+    inside = "def f(x=None):\n" + "".join(f"    {line}\n" for line in source.splitlines())
+    inside += "f()\n" if kind == "stdio" else ""
+    for outcome in judged(sandbox, (source, inside), kind):
+        assert outcome.verdict not in ("passed", "infrastructure_failure", verdict), outcome
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+def test_verdicts_with_evidence_are_the_same_in_all_checks(sandbox, kind):
+    outcomes = judged(sandbox, HONEST, kind)
+    assert {source: str(outcome.verdict) for source, outcome in zip(HONEST, outcomes, strict=True)} == HONEST
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+def test_a_large_allocation_that_fails_is_the_programs_failure(sandbox, kind):
+    (outcome,) = judged(sandbox, ["rows = bytearray(1 << 40)"], kind)
+    assert outcome.verdict in ("out_of_memory", "exception") and outcome.exception_type == "MemoryError", outcome
+
+
+def test_inode_numbers_tell_a_program_nothing_of_the_one_before(sandbox):
+    count = "import os\nfor i in range({}): open(f'n{{i}}', 'w').close()\nopen('a', 'w').close()\nprint(os.stat('a').st_ino)"
+    check = StdioTests((("", "x"),))
+    with Sandbox(num_workers=1, tier=sandbox.tier) as alone:
+        seen = [int(alone.submit(count.format(n), check).result(60).stdout) for n in (0, 100, 0, 300, 0, 700, 0)]
+    steps = [after - before - n for n, before, after in zip((100, 300, 700), seen[::2], seen[2::2], strict=False)]
+    assert len(set(steps)) > 1, seen  # a constant step means that the number of files made before can be read
