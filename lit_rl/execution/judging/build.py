@@ -21,8 +21,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import BuildAndRun
-from lit_rl.execution.confinement.boxed_command import BoxLimits, BoxReport, run_boxed
+from lit_rl.execution.confinement.boxed_command import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
@@ -36,7 +37,7 @@ STAGES = ("compilation", "execution", "header_bleu", "density")
 _EXACT = 1 - 1e-12
 
 
-class BuildError(RuntimeError):
+class BuildError(FaultyCheck):
     """The tree does not build or run as it is: a fault of the task, not of a completion."""
 
 
@@ -65,14 +66,15 @@ def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRu
         An outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
 
     Raises:
-        BuildError: the unchanged tree does not build or run.
-        BoxError: nothing can be confined on this machine.
-        ValueError: file or lines are not in the tree.
+        BuildError: the unchanged tree does not build or run, the lines are not in it, or nothing can be confined here.
     """
     started = time.monotonic()
     temporary_folder = client.settings.temporary_folder
-    reference = _reference_of(check, temporary_folder)
-    masked = _masked_tree(check, temporary_folder)
+    try:
+        reference = _reference_of(check, temporary_folder)
+        masked = _masked_tree(check, temporary_folder)
+    except BoxError as error:
+        raise BuildError(str(error)) from error
     for _ in range(2):
         try:
             outcome = _judge_copy(client, _copy(masked, temporary_folder), completion, check, reference)
@@ -102,13 +104,13 @@ def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
     """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
 
     Raises:
-        ValueError: the lines do not exist, or the path has a link in it, through which another tree could be written.
+        BuildError: the lines do not exist, or the path has a link in it, through which another tree could be written.
     """
     if path.resolve() != path or not path.is_file():
-        raise ValueError(f"{path} is not a file of the tree itself")
+        raise BuildError(f"{path} is not a file of the tree itself")
     lines = path.read_bytes().split(b"\n")
     if not 1 <= first <= last + 1 <= len(lines) + 1:
-        raise ValueError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
+        raise BuildError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
     written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
     path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
 
