@@ -263,6 +263,8 @@ HOLDS = [
     URGENT + "threading.Event().wait()",
     URGENT.replace("b'x'", "b'['") + "say('a'); threading.Event().wait()",
     'import os\n    while True: os.write(4, b\'["call","get_all_rooms",["t"],["d"]]\\n\')',
+    "is_in_room('" + "a" * 60 + "!')",
+    "say('" + "a" * 60 + "!')",
 ]
 
 
