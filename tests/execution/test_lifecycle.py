@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
+from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
 
 HERE = Path(__file__).parent
 HELLO = ("print('hello')", StdioTests((("", "hello"),)))
@@ -280,6 +281,13 @@ def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judge
     trainer.stdout.close()
     assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 3.0)
     assert eventually(lambda: os.listdir(tmp_path) == [], 3.0)
+
+
+def test_a_supervisor_whose_trainer_ended_runs_no_further_command(tmp_path, monkeypatch):
+    parents = iter([1])
+    monkeypatch.setattr(os, "getppid", lambda: next(parents, 2))
+    with pytest.raises(SystemExit):
+        run_boxed("sleep 60", tmp_path, BoxLimits(60))
 
 
 def test_a_thread_that_submits_may_end_before_its_program():

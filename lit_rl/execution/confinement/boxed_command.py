@@ -147,6 +147,8 @@ def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxL
         if full or os.getppid() != parent or now - started > limits.seconds + 10:
             process.terminate() if now - started < limits.seconds + 15 else process.kill()
         time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
+    if os.getppid() != parent:
+        raise SystemExit(0)  # lest the next command be run
     status: int | None = process.returncode
     timed_out = status == TIMED_OUT and not full
     if status is None or status == TIMED_OUT or status < 0 or full:
