@@ -16,6 +16,7 @@ import pytest
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
+from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
 
 HERE = Path(__file__).parent
 HELLO = ("print('hello')", StdioTests((("", "hello"),)))
@@ -270,6 +271,8 @@ HOLDS = [
     URGENT + "threading.Event().wait()",
     URGENT.replace("b'x'", "b'['") + "say('a'); threading.Event().wait()",
     'import os\n    while True: os.write(4, b\'["call","get_all_rooms",["t"],["d"]]\\n\')',
+    "is_in_room('" + "a" * 60 + "!')",
+    "say('" + "a" * 60 + "!')",
 ]
 
 
@@ -285,6 +288,13 @@ def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judge
     trainer.stdout.close()
     assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 3.0)
     assert eventually(lambda: os.listdir(tmp_path) == [], 3.0)
+
+
+def test_a_supervisor_whose_trainer_ended_runs_no_further_command(tmp_path, monkeypatch):
+    parents = iter([1])
+    monkeypatch.setattr(os, "getppid", lambda: next(parents, 2))
+    with pytest.raises(SystemExit):
+        run_boxed("sleep 60", tmp_path, BoxLimits(60))
 
 
 def test_a_thread_that_submits_may_end_before_its_program():

@@ -154,6 +154,8 @@ def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxL
         if full or os.getppid() != parent or now - started > limits.seconds + 10:
             process.terminate() if now - started < limits.seconds + 15 else process.kill()
         time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
+    if os.getppid() != parent:
+        raise SystemExit(0)  # lest the next command be run
     status: int | None = process.returncode
     wall_seconds = time.monotonic() - started
     # A command may end with that status, too, but not so late.
