@@ -44,6 +44,7 @@ class Server(Link):
             super().send(message)
         except plain.NotCarried as error:
             super().send(["end", not_carried(error)])
+            raise ChannelClosed("the program has sent its last message") from None
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
         """What the tests use: modules by name, functions by kind, everything else as a value."""
