@@ -20,6 +20,7 @@ from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, Preemp
 from lit_rl.callbacks.random_state import random_states, restore
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
+from lit_rl.execution import SandboxError
 
 
 class Checkpointing(Checkpoint):
@@ -204,11 +205,15 @@ class Checkpointing(Checkpoint):
         self._prepared = False
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Save if only the engine failed, which all ranks then know; release folder and signals.
+        """Save if only the engine failed, which all ranks then know, or the sandbox; release folder and signals.
 
-        After any other exception the last checkpoint stays what it is.
+        After any other exception the last checkpoint stays what it is, as it does where one of several ranks alone
+        knows that its sandbox failed: saving is done together.
         """
-        if isinstance(exception, EngineError) and trainer.state.fn == TrainerFn.FITTING and self._prepared:
+        stopped = isinstance(exception, EngineError) or (
+            isinstance(exception, SandboxError) and trainer.world_size == 1
+        )
+        if stopped and trainer.state.fn == TrainerFn.FITTING and self._prepared:
             self._owes_validation = self._owes_validation or trainer.validating
             if _count(trainer, pl_module) != self._saved:
                 self._save(trainer, pl_module)

@@ -19,6 +19,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError
+from lit_rl.execution import SandboxError
 from lit_rl.models import CausalLM, OwnTrunk
 from lit_rl.modules import GRPO, PPO, SFT, RolloutModule
 
@@ -97,6 +98,27 @@ def test_a_resumed_run_has_the_weights_and_the_curves_of_an_undisturbed_one(
     after = [row for row in curves.rows if row[0] > every]
     assert len(after) >= 10 - every
     assert resumed.rows == after
+
+
+def test_a_machine_that_runs_no_program_stops_the_run_with_a_checkpoint(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rollouts are saved though no save was due; resumed, the run ends as an undisturbed one."""
+    stopped, whole, resumed = build(), build(), build()
+    collect = stopped.collect_training
+
+    def fail_in_the_third(batch: Any) -> Any:
+        if stopped.rollout_step == 2:
+            raise SandboxError("this machine cannot run programs at present")
+        return collect(batch)
+
+    monkeypatch.setattr(stopped, "collect_training", fail_in_the_third)
+    with pytest.raises(SandboxError):
+        run(stopped, Checkpointing(str(tmp_path / "a"), 50))
+    assert (tmp_path / "a" / "last.ckpt").resolve().name == "rollout_000002.ckpt"
+    run(whole, Checkpointing(str(tmp_path / "whole"), None))
+    run(resumed, Checkpointing(str(tmp_path / "a"), 50))
+    assert torch.equal(everything(resumed), everything(whole))
 
 
 def test_dropout_goes_on_with_the_numbers_it_would_have_drawn(byte_tokenizer: str, tmp_path: Path) -> None:
