@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import threading
 from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -16,12 +17,17 @@ from lit_rl.execution.wire.operations import operate_on
 from lit_rl.execution.wire.proxies import Proxy
 
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
+_ENDING_MILLISECONDS = 3000
 _CALLABLE_ONLY = (FunctionType, BuiltinFunctionType, MethodType)
 _NOT_BELIEVED = "an object of the program saw a value of the tests: what it answers now is no evidence"
 # What an object answers by its own code, called by the tests with whatever they like.
-_BELIEVED = frozenset(("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy"))
+_BELIEVED = frozenset(
+    ("__call__", "call", "method", "method of", "await", "derive", "copy", "deepcopy", "__getitem__", "__setitem__")
+)
 _NUMBERS = "abs neg pos invert bool int float complex index round trunc floor ceil"
 _NUMERIC = ARITHMETIC | {f"__{name}__" for name in _NUMBERS.split()}
+# Operators by which an object sees a value that the tests bring.
+_BRINGING = ARITHMETIC | {f"__{name}__" for name in ("getitem", "setitem", "delitem", "round", "format")}
 _DESCRIPTORS = (property, classmethod, staticmethod)
 _SUBTRACTING = ("__sub__", "__rsub__")
 _WITHOUT_ORDER = OPERATIONS - ORDER
@@ -164,8 +170,11 @@ class TestsSide(Link):
     def _end(self, message: list[Any]) -> ProgramEnded:
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
+            # Until its process has ended, whose exit status is the evidence: an honest one ends at once.
+            poll = select.poll()
+            poll.register(self.channel.descriptor, select.POLLIN)
             with contextlib.suppress(ChannelClosed):
-                while True:  # until its process has ended, whose exit status is the evidence
+                while poll.poll(_ENDING_MILLISECONDS):
                     self.channel.receive()
         self.ended = True
         return ProgramEnded()
@@ -210,14 +219,14 @@ class TestsSide(Link):
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":
             return self._leave(standin, *args)
-        brings = operation in ARITHMETIC and not all(isinstance(value, Proxy) for value in args)
+        brings = operation in _BRINGING and not all(isinstance(value, Proxy) for value in args)
         if not brings or self._allow_objects or (self._is_named(standin) and operation not in _SUBTRACTING):
             return super().operate(standin, operation, args, kwargs)
         self._knows_tests = True
         result = super().operate(standin, operation, args, kwargs)
         if isinstance(result, Proxy):
             self._doubtful.add(result._number_)
-        elif result is not NotImplemented:
+        elif result is not NotImplemented and operation not in _BELIEVED:
             self._refuse()
         return result
 

@@ -51,11 +51,11 @@ class Evidence(ast.NodeTransformer):
         if _is_runner(node):
             return ast.copy_location(ast.Pass(), node)
         _expect_stopped(node.value)
-        return [node, self._note(node)] if _name_called(node.value).startswith("assert") else node
+        return [node, self._note(node)] if _asserts(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        """``if not right: raise ...``, or ``assert ...``: getting past it counts as a check."""
-        raises = can_fail(node)
+        """``if not right: raise ...``: getting past it counts as a check."""
+        raises = _raises([*node.body, *node.orelse])
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
@@ -69,7 +69,7 @@ class Evidence(ast.NodeTransformer):
         """A block: its content is required, unless it is expected to raise."""
         for item in node.items:
             _expect_stopped(item.context_expr)
-        expects = any(_name_called(item.context_expr) in _EXPECTING for item in node.items)
+        expects = any(name_called(item.context_expr) in _EXPECTING for item in node.items)
         if expects or _raises(node.body):
             self._guard(node)
         else:
@@ -121,13 +121,25 @@ def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
         idle: names of functions that can fail no test; see :func:`idle_helpers`.
     """
     for node in statements(tree):
-        called = _name_called(node.value) if isinstance(node, ast.Expr) else ""
-        asserts = called.startswith("assert") and called not in idle
+        asserts = isinstance(node, ast.Expr) and _asserts(node) and name_called(node.value) not in idle
         if isinstance(node, ast.Raise) or asserts or (isinstance(node, ast.Assert) and not truth_of(node.test)):
             return True
-        if isinstance(node, ast.With) and any(_name_called(item.context_expr) in _EXPECTING for item in node.items):
+        if isinstance(node, ast.With) and any(name_called(item.context_expr) in _EXPECTING for item in node.items):
             return True
     return False
+
+
+def _asserts(node: ast.Expr) -> bool:
+    """Whether a statement calls a function named ``assert...`` whose arguments leave it open whether that fails."""
+    called = name_called(node.value)
+    first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
+    if called == "assertTrue" and first is not None:
+        return truth_of(first) is not True
+    if called == "assertFalse" and first is not None:
+        return truth_of(first) is not False
+    if called in ("assertEqual", "assertIs", "assertIn") and first is not None and more:
+        return not all(isinstance(part, ast.Constant) for part in (first, more[0]))
+    return called.startswith("assert")
 
 
 def truth_of(node: ast.expr) -> bool | None:
@@ -204,7 +216,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 def _expect_stopped(call: ast.expr) -> None:
     """Have ``raises(StopIteration)`` and the like accept what stands for one that left the program."""
-    if isinstance(call, ast.Call) and _name_called(call) in _EXPECTING and call.args:
+    if isinstance(call, ast.Call) and name_called(call) in _EXPECTING and call.args:
         call.args[0] = _with_stopped(call.args[0]) or call.args[0]
 
 
@@ -219,7 +231,7 @@ def _with_stopped(expected: ast.expr | None) -> ast.expr | None:
 
 def _number_noted(statement: ast.stmt) -> int | None:
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and _name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
+    if isinstance(call, ast.Call) and name_called(call) == PASSED and isinstance(call.args[0], ast.Constant):
         number = call.args[0].value
         return number if isinstance(number, int) else None
     return None
@@ -235,7 +247,8 @@ def _is_runner(node: ast.Expr) -> bool:
     )
 
 
-def _name_called(node: ast.AST) -> str:
+def name_called(node: ast.AST) -> str:
+    """The name of the function or method that an expression calls; empty if it calls none by name."""
     function = node.func if isinstance(node, ast.Call) else None
     return (
         function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
@@ -244,10 +257,9 @@ def _name_called(node: ast.AST) -> str:
 
 def _raises(body: list[ast.stmt]) -> bool:
     for statement in body:
-        never = (
-            isinstance(statement, ast.Assert) and isinstance(statement.test, ast.Constant) and not statement.test.value
-        )
-        failing = isinstance(statement, ast.Expr) and _name_called(statement.value) in ("fail", "exit")
-        if never or failing or isinstance(statement, ast.Raise):
+        never = isinstance(statement, ast.Assert) and truth_of(statement.test) is False
+        failing = isinstance(statement, ast.Expr) and name_called(statement.value) in ("fail", "exit")
+        inner = isinstance(statement, ast.If) and _raises([*statement.body, *statement.orelse])
+        if never or failing or inner or isinstance(statement, ast.Raise):
             return True
     return False

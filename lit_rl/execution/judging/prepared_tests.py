@@ -9,9 +9,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lit_rl.execution.check_base import FaultyCheck
-from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, statements
+from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, name_called, statements
 from lit_rl.execution.judging.names_in_tests import foreign_modules, program_names
 
+# Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
+_RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
+_RUN_FILES = ("run_path", "run_module", "exec_module")
 Import = tuple[str, tuple[str, ...], int]
 Runs = tuple[tuple[str, str, int], ...]
 
@@ -58,6 +61,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         imports, texts = tuple(_imports(tree)), _texts(tree)
         calls_check = any(_is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
+        _require_own_code(tree)
         _require_asserts(tree, names, entry_point, calls_check, runs)
         called = {name for kind, name, _ in runs if kind == "function"}
         called |= {"check"} if entry_point is not None or calls_check else set()
@@ -142,14 +146,53 @@ def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _imports(tree: ast.AST) -> Iterator[Import]:
-    """Modules that the tests import, with the names that they take and the line; those in a ``try`` may be missing."""
+    """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
     for node in ast.iter_child_nodes(tree):
+        module = _module_imported(node)
+        if module is not None:
+            yield module, (), node.lineno  # type: ignore[attr-defined]  # it is a call
         if isinstance(node, ast.Import):
             yield from ((item.name, (), node.lineno) for item in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
-        elif not isinstance(node, ast.Try | ast.expr):
+        elif not (isinstance(node, ast.Try) and any(_catches_missing(handler) for handler in node.handlers)):
             yield from _imports(node)
+
+
+def _module_imported(node: ast.AST) -> str | None:
+    """The module that a call of ``import_module`` names."""
+    is_import = isinstance(node, ast.Call) and name_called(node) in ("import_module", "__import__") and node.args
+    name = node.args[0] if is_import and isinstance(node, ast.Call) else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def _catches_missing(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is there for a module that is missing."""
+    named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
+    return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def _require_own_code(tree: ast.Module) -> None:
+    """Refuse tests that run source code which does not stand in them: a program may have written it.
+
+    Raises:
+        FaultyCheck: if they do.
+    """
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    for node in ast.walk(tree):
+        called = name_called(node)
+        argument = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        is_own = isinstance(argument, ast.Constant | ast.Lambda) or (
+            isinstance(argument, ast.Name) and argument.id in own
+        )
+        if called in _RUN_FILES or (called in _RUN_CODE and not is_own):
+            raise FaultyCheck(
+                f"the tests run code by {called} that does not stand in them, and may be the program's: compare the "
+                "value itself, or write the code into the tests"
+            )
 
 
 def _texts(tree: ast.Module) -> tuple[str, ...]:
