@@ -5,6 +5,9 @@ best round of each counts, so that a busy machine slows all alike. The two known
 what they do: one forks from the calling process and tells the result through a manager process; the other
 through shared memory. ``held`` is memory that the calling process has touched, as a trainer has; each round
 goes through all amounts.
+
+``python benchmarks/sandbox.py --against TREE --rounds 5`` compares with another checkout of this project instead: both
+judge the same programs in turn, and the ratio of their CPU seconds is printed, for each kind the median over the rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -202,13 +206,54 @@ def report(best, num_workers, levels, tier):
             print(line, flush=True)
 
 
+CPU_SCRIPT = """
+import json, resource, sys
+sys.path[:0] = [{tree!r}, {here!r}]
+import lit_rl, sandbox
+from lit_rl.execution import Sandbox
+assert lit_rl.__file__.startswith({tree!r}), lit_rl.__file__
+def seconds(number, item):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with Sandbox(1, tier={tier}) as made:
+        assert all(one.passed for one in made.judge_many([item] * number))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+# What the start costs is taken off: only programs count.
+print(json.dumps({{name: seconds(1020, item) - seconds(20, item) for name, item in sandbox.OURS.items()}}))
+"""
+
+
+def cpu_seconds(tree, tier):
+    """CPU seconds of a thousand programs of each kind, judged by the checkout in a folder."""
+    script = CPU_SCRIPT.format(tree=str(tree), here=str(Path(__file__).parent), tier=tier)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def compare(other, rounds, tier):
+    """Print this checkout's CPU seconds over another's."""
+    ours = Path(__file__).resolve().parent.parent
+    ratios = {name: [] for name in OURS}
+    for number in range(rounds):
+        trees = [ours, other.resolve()]
+        found = {tree: cpu_seconds(tree, tier) for tree in (trees if number % 2 else trees[::-1])}
+        for name in OURS:
+            ratios[name].append(found[ours][name] / found[other.resolve()][name])
+    for name, values in ratios.items():
+        print(f"  {name:26s} {statistics.median(values):5.3f} (from {min(values):.3f} to {max(values):.3f})")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, default=None, help="another checkout, to compare CPU seconds with")
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--tier", type=int, default=None)
     parser.add_argument("--held", type=int, nargs="*", default=[0, 1, 8], help="GiB that the caller holds")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
+    if options.against is not None:
+        compare(options.against, options.rounds, options.tier)
+        return
     results = []
     for num_workers in (1, 2):
         best, tier = measure(num_workers, options.rounds, options.held, options.tier)
