@@ -7,7 +7,7 @@ through shared memory. ``held`` is memory that the calling process has touched, 
 goes through all amounts.
 
 ``python benchmarks/sandbox.py --against TREE --rounds 5`` compares with another checkout of this project instead: both
-judge the same programs in turn, and the ratio of their CPU seconds is printed, for each kind the median over the rounds.
+judge the same programs in turn; printed is the ratio of their CPU seconds, for each kind the median over the rounds.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +15,9 @@ import pytest
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
+from lit_rl.execution.judging.child_files import Child
+from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT = "import time\ntime.sleep(0.4)\n"
@@ -281,3 +285,25 @@ def test_urgent_bytes_to_the_grader_mask_no_row(tier):
     failed = {Verdict.TIMED_OUT, Verdict.EXCEPTION, Verdict.WRONG_ANSWER}
     assert not {name: verdict for name, verdict in verdicts.items() if verdict not in failed}
     assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * len(TO_THE_GRADER)
+
+
+def test_an_order_that_comes_as_the_zygote_ends_loses_no_report():
+    """It used its folder in memory, so this zygote ends with it; closing a socket with an unread packet resets it."""
+    zygote = start_zygote(ZygoteSettings(256 << 20, 1 << 20, tier=1))
+    ours, theirs = socket.socketpair()
+    client = ZygoteClient(zygote.control, zygote.settings, ours.fileno(), ours.fileno())
+    outer = zygote._process.pid
+    (inner,) = map(int, Path(f"/proc/{outer}/task/{outer}/children").read_text().split())
+    try:
+        with Child({"mode": "stdio", "source": "import time\nopen('a', 'w')\ntime.sleep(0.3)"}) as child:
+            client.start([child], 5.0)
+            time.sleep(0.1)
+            os.kill(inner, signal.SIGSTOP)
+            time.sleep(0.6)
+            client.stop()
+            os.kill(inner, signal.SIGCONT)
+            assert client.finish().children[0].status == 0
+    finally:
+        ours.close()
+        theirs.close()
+        zygote.close()

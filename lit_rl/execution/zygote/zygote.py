@@ -192,12 +192,15 @@ class Zygote:
             )
 
     def _report_last(self, report: bytes) -> None:
-        """Tell how a job ended that used its work folder, or whose files cannot be removed: this process ends.
+        """Tell how a job ended that used its work folder, or whose files cannot be removed; then wait for the hang-up.
 
         In memory, the numbers of files count up from the first that was made, so that the next program could read there
         how many this one made. It gets another file system, with another zygote.
         """
         _tell(self.control, report + b"\0")
+        with contextlib.suppress(OSError):  # an order that nobody reads would reset the connection, and lose the report
+            while self.control.recv(STOP.size):
+                pass
 
     def _mark_folder(self) -> None:
         """Set a time for the work folder that anything made or removed in it changes."""
