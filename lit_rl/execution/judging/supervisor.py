@@ -116,11 +116,12 @@ class Supervisor:
     def _renew(self) -> socket.socket:
         """Replace a zygote that could not clean up after a program."""
         self._limits.lift_memory()
-        self._zygote.close()
+        worn = self._zygote
         try:
-            self._zygote = start_zygote(self._zygote.settings._replace(tier=self._zygote.tier))
+            self._zygote = start_zygote(worn.settings._replace(tier=worn.tier))
         except (OSError, IsolationError) as error:
             raise ZygoteLost(str(error)) from None
+        worn.close()  # only now: the last folder in the sandbox's own takes that one with it
         return self._zygote.control
 
     def close(self) -> None:
