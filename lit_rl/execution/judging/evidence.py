@@ -54,8 +54,8 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if _asserts(node) else node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
-        """``if not right: raise ...``: getting past it counts as a check."""
-        raises = _raises([*node.body, *node.orelse])
+        """``if not right: raise ...``, ``if a != b: assert near(a, b)``: getting past it counts as a check."""
+        raises = _raises([*node.body, *node.orelse]) or (_looks_for_a_difference(node.test) and can_fail(node))
         self._guard(node)
         return [node, self._note(node)] if raises else [node]
 
@@ -253,6 +253,15 @@ def name_called(node: ast.AST) -> str:
     return (
         function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
     )
+
+
+def _looks_for_a_difference(test: ast.expr) -> bool:
+    """Whether a condition is false where things are as they should: ``a != b``, ``not right``."""
+    if isinstance(test, ast.BoolOp):
+        return any(_looks_for_a_difference(part) for part in test.values)
+    if isinstance(test, ast.Compare):
+        return any(isinstance(operator, ast.NotEq | ast.IsNot | ast.NotIn) for operator in test.ops)
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
 def _raises(body: list[ast.stmt]) -> bool:
