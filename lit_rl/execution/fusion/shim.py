@@ -18,21 +18,23 @@ from lit_rl.execution.wire import plain
 # Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
 LONGEST_ANSWER = 100_000
 
-# The modules that write and read plain values, each before those that import it.
+# The modules that run a program and write its values, each before those that import it.
 _MODULES = (
-    "bounded_json", "printable", "neutral_values", "collisions", "set_order", "array_values", "library_values", "plain",
-)  # fmt: skip
+    *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.collisions", "wire.set_order"),
+    *("wire.array_values", "wire.library_values", "wire.plain", "wire.channel"),
+    *("program_side.ending", "program_side.child"),
+)
 
 _SHIM = """
 import json, os, sys, types
-for _name in ("lit_rl", "lit_rl.execution", "lit_rl.execution.wire"):
+for _name in ("lit_rl", "lit_rl.execution", "lit_rl.execution.wire", "lit_rl.execution.program_side"):
     sys.modules[_name] = types.ModuleType(_name)
     sys.modules[_name].__path__ = []
 for _name, _source in {modules!r}:
-    _module = sys.modules["lit_rl.execution.wire." + _name] = types.ModuleType(_name)
-    setattr(sys.modules["lit_rl.execution.wire"], _name, _module)
+    _module = sys.modules["lit_rl.execution." + _name] = types.ModuleType(_name)
+    _package, _, _name = _name.partition(".")
+    setattr(sys.modules["lit_rl.execution." + _package], _name, _module)
     exec(_source, _module.__dict__)
-_plain = _module
 _out = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 _left = [{longest}]
@@ -43,56 +45,19 @@ def _say(text):
         os.write(_out, b"{{\\"types\\": [\\"OutputLimit\\"], \\"stage\\": \\"run\\"}}\\n")
         os._exit(0)
     os.write(_out, data)
-def _tell(error, stage):
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<program>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    if stage == "compile":
-        line = getattr(error, "lineno", None)
-    types_ = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
-    _say(json.dumps({{"stage": stage, "types": types_, "message": "", "line": line}}))
-def _main():
-    job = json.loads(sys.stdin.read())
-    module = types.ModuleType("program")
-    sys.modules["program"] = sys.modules["__main__"] = module
-    stage = "compile"
-    try:
-        code = compile(job["source"].removeprefix("\\ufeff"), "<program>", "exec", dont_inherit=True)
-        stage = "run"
-        exec(code, module.__dict__)
-    except BaseException as error:
-        _tell(error, stage)
-        os._exit(0)
-    _say("{{}}")
-    for name, args, kwargs in job["calls"]:
-        try:
-            values = _plain.from_tree(args, None)
-            head, _, method = name.partition(".")
-            scope = module.__dict__
-            if method and head in scope:
-                function = getattr(scope[head](), method)
-            else:
-                head = method or head
-                if head not in scope and hasattr(scope.get("Solution"), head):
-                    function = getattr(scope["Solution"](), head)
-                else:
-                    function = scope[head] if head in scope else eval(head, {{"__builtins__": {{}}}})
-            result = function(*values, **_plain.from_tree(kwargs, None))
-            _say(_plain.or_reason(values[0] if job["in_place"] else result))
-        except BaseException as error:
-            _tell(error, "run")
-    os._exit(0)
-_main()
+_describe = _module.describe
+_module.describe = lambda error: {{**_describe(error), "message": ""}}
+_module._line = _say
+_module._calls(json.loads(sys.stdin.read()))
+os._exit(0)
 """
 
 
 @lru_cache(maxsize=1)
 def shim() -> str:
     """The program that the server runs."""
-    folder = Path(plain.__file__).parent
-    modules = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in _MODULES]
+    folder = Path(__file__).parent.parent
+    modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
     return _SHIM.format(modules=modules, longest=LONGEST_ANSWER)
 
 
