@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, ItemsView, ValuesView
+from importlib import import_module
+from io import BytesIO, StringIO
 from typing import Any
 
 from lit_rl.execution.wire import array_values
@@ -98,6 +100,11 @@ def _path_class(value: Any) -> str:
     return next(base.__name__ for base in type(value).__mro__ if base.__module__.startswith("pathlib"))
 
 
+def _named(module: str, name: str) -> Any:
+    """A class of a module that is imported only now."""
+    return getattr(import_module(module), name)
+
+
 def _counter(*items: Any) -> Any:
     made: Counter[Any] = Counter()
     dict.update(made, checked_dict(items))
@@ -109,68 +116,34 @@ def _defaultdict(factory: str | None, *items: Any) -> Any:
 
 
 def _decimal(text: str) -> Any:
-    from decimal import Decimal
-
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
-    value = Decimal(text)
+    value = _named("decimal", "Decimal")(text)
     if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
         raise NotCarried("a Decimal too large to compute with")
     return value
 
 
 def _fraction(numerator: str, denominator: str) -> Any:
-    from fractions import Fraction
-
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
         raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
-    return Fraction(int(numerator, 16), int(denominator, 16))
+    return _named("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
 
 
-def _datetime(text: str, fold: int) -> Any:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).replace(fold=fold)
-
-
-def _date(text: str) -> Any:
-    from datetime import date
-
-    return date.fromisoformat(text)
-
-
-def _time(text: str, fold: int) -> Any:
-    from datetime import time
-
-    return time.fromisoformat(text).replace(fold=fold)
-
-
-def _timedelta(days: int, seconds: int, microseconds: int) -> Any:
-    from datetime import timedelta
-
-    return timedelta(days, seconds, microseconds)
-
-
-def _timezone(offset: Any) -> Any:
-    from datetime import timezone
-
-    return timezone(offset)
+def _instant(kind: str) -> Callable[[str, int], Any]:
+    return lambda text, fold: _named("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
 def _path(name: str, text: str) -> Any:
-    import pathlib
-
     if type(text) is not str or name not in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"):
         raise NotPlain("a path of an unknown kind")
-    return getattr(pathlib, name)(text)
+    return _named("pathlib", name)(text)
 
 
 def _array(code: str, items: list[Any]) -> Any:
-    from array import array
-
     if code not in _ARRAY_CODES or type(items) is not list:
         raise NotPlain("an array of an unknown kind")
-    return array(code, "".join(items) if code == "u" else items)
+    return _named("array", "array")(code, "".join(items) if code == "u" else items)
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
@@ -182,30 +155,19 @@ def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     return FieldTuple.of(printable_name(name), fields, items)
 
 
-def _string_io(text: str, position: int) -> Any:
-    from io import StringIO
+def _file(kind: Callable[[Any], Any]) -> Callable[[str | bytes, int], Any]:
+    def make(content: str | bytes, position: int) -> Any:
+        made = kind(content)
+        made.seek(_within(content, position))
+        return made
 
-    made = StringIO(text)
-    made.seek(_within(text, position))
-    return made
-
-
-def _bytes_io(content: bytes, position: int) -> Any:
-    from io import BytesIO
-
-    made = BytesIO(content)
-    made.seek(_within(content, position))
-    return made
+    return make
 
 
 def _within(content: str | bytes, position: int) -> int:
     if type(position) is not int or not 0 <= position <= len(content):
         raise NotPlain("a position outside of the content")
     return position
-
-
-def _constant(name: str) -> Any:
-    return _CONSTANTS[name]
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
@@ -217,16 +179,16 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,
-    "datetime": _datetime,
-    "date": _date,
-    "time": _time,
-    "timedelta": _timedelta,
-    "timezone": _timezone,
+    "datetime": _instant("datetime"),
+    "date": lambda text: _named("datetime", "date").fromisoformat(text),
+    "time": _instant("time"),
+    "timedelta": lambda days, seconds, rest: _named("datetime", "timedelta")(days, seconds, rest),
+    "timezone": lambda offset: _named("datetime", "timezone")(offset),
     "path": _path,
     "array": _array,
-    "constant": _constant,
-    "StringIO": _string_io,
-    "BytesIO": _bytes_io,
+    "constant": lambda name: _CONSTANTS[name],
+    "StringIO": _file(StringIO),
+    "BytesIO": _file(BytesIO),
     "ndarray": array_values.ndarray,
     "numpy": array_values.scalar,
     "array of": array_values.array_of,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import permutations
-from sys import getsizeof
 from typing import Any
 
 # Larger sets do not keep their order; those of tests are small.
 _MOST_ITEMS = 10_000
-_TRIES = 10
+_TRIES = 12
 _FEW = 5  # up to this many items every order is tried
 
 Kind = Callable[[Iterable[Any]], Collection[Any]]
@@ -32,16 +29,18 @@ def recipe(values: Collection[Any], kind: Kind) -> tuple[bool, list[Any]]:
     if len(wanted) > _MOST_ITEMS:
         return False, wanted
     for at_once in (False, True):
-        order: list[Any] = []
-        for order in _candidates(wanted, values):
-            built = list(build(kind, at_once, order))
-            if _same(built, wanted):
-                return at_once, order
-        for _ in range(_TRIES):
-            order = _first_fault_last(order, built, wanted)
-            built = list(build(kind, at_once, order))
-            if _same(built, wanted):
-                return at_once, order
+        for first in (wanted, wanted[::-1]):
+            for which in (1, 0):
+                order = first
+                for _ in range(_TRIES):
+                    fault = _first_fault(kind, at_once, order, wanted)
+                    if fault is None:
+                        return at_once, order
+                    order = [item for item in order if item is not fault[which]] + [fault[which]]
+        if len(wanted) <= _FEW:
+            for few in permutations(wanted):
+                if _first_fault(kind, at_once, few, wanted) is None:
+                    return at_once, list(few)
     return False, wanted
 
 
@@ -50,60 +49,10 @@ def build(kind: Kind, at_once: bool, items: Sequence[Any]) -> Collection[Any]:
     return kind(dict.fromkeys(items) if at_once else items)
 
 
-def _same(built: list[Any], wanted: list[Any]) -> bool:
-    return len(built) == len(wanted) and all(map(operator.is_, built, wanted))
+def _first_fault(kind: Kind, at_once: bool, order: Sequence[Any], wanted: list[Any]) -> tuple[Any, Any] | None:
+    """An item that comes out too early and the one that should come in its place; whichever is added last may mend it.
 
-
-def _first_fault_last(order: list[Any], built: list[Any], wanted: list[Any]) -> list[Any]:
-    """The order with the first item that came out too late moved to the end, after what displaces it."""
-    for mine, theirs in zip(built, wanted, strict=False):
-        if mine is not theirs:
-            return [item for item in order if item is not theirs] + [theirs]
-    return order
-
-
-def _candidates(wanted: list[Any], values: Collection[Any]) -> Iterator[list[Any]]:
-    yield wanted
-    if len(wanted) <= _FEW:
-        yield from map(list, permutations(wanted))
-        return
-    slots = max(8, (getsizeof(values) - getsizeof(type(values)())) // 16)
-    homes = [hash(item) & (slots - 1) for item in wanted]
-    at_home, behind, elsewhere = _by_slot(homes)
-    # A table that grows is refilled in its own order, which does not move what lies where its hash says.
-    for first in (at_home, at_home[::-1]):
-        for last in (elsewhere, elsewhere[::-1]):
-            yield [wanted[index] for index in (*first, *behind, *last)]
-            yield [wanted[index] for index in (*first, *last, *behind)]
-
-
-def _by_slot(homes: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Which items lie where their hash says, which just behind because that was taken, and which elsewhere."""
-    in_turn = _longest_run(homes)
-    at_home: list[int] = []
-    behind: list[int] = []
-    elsewhere: list[int] = []
-    slot = -1
-    for index, home in enumerate(homes):
-        if index not in in_turn:
-            elsewhere.append(index)
-            continue
-        (at_home if home > slot else behind).append(index)
-        slot = max(slot + 1, home)
-    return at_home, behind, elsewhere
-
-
-def _longest_run(numbers: list[int]) -> set[int]:
-    """Indices of the longest subsequence of numbers that do not fall, by patience sorting."""
-    ends: list[int] = []
-    lengths = []
-    for number in numbers:
-        position = bisect_right(ends, number)
-        ends[position : position + 1] = [number]
-        lengths.append(position)
-    run, length = set(), len(ends) - 1
-    for index in range(len(numbers) - 1, -1, -1):
-        if lengths[index] == length and length >= 0:
-            run.add(index)
-            length -= 1
-    return run
+    ``None`` if the set built from ``order`` iterates as wanted.
+    """
+    pairs = zip(build(kind, at_once, order), wanted, strict=False)
+    return next(((mine, theirs) for mine, theirs in pairs if mine is not theirs), None)
