@@ -91,9 +91,7 @@ def _take_stdout() -> int:
 
 
 def _write(descriptor: int, result: dict[str, Any]) -> None:
-    view = memoryview(json.dumps(result).encode() + b"\n")
-    while view:
-        view = view[os.write(descriptor, view) :]
+    Channel(descriptor).send(json.dumps(result))
 
 
 class _Progress:

@@ -39,6 +39,7 @@ Namespace = dict[str, Any]
 _loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
 _SEEK_END = os.SEEK_END
 _modules, _shown_lines = sys.modules, linecache.cache
+_line = Channel(CHANNEL).send
 
 
 def run_job() -> NoReturn:
@@ -282,12 +283,6 @@ def exception_from(description: dict[str, Any]) -> Exception:
 
 def _no_object(tree: list[Any]) -> Any:
     raise plain.NotPlain("an object where plain data belongs")
-
-
-def _line(text: str) -> None:
-    view = memoryview(text.encode() + b"\n")
-    while view:
-        view = view[os.write(CHANNEL, view) :]
 
 
 def _exit_status(error: BaseException) -> int:
