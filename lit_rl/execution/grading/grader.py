@@ -15,15 +15,16 @@ import json
 import marshal
 import os
 from collections.abc import Iterator
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 from lit_rl.execution.grading.guard import guard
 from lit_rl.execution.grading.names import PASSED, namespace_of
 from lit_rl.execution.grading.rehearsal import require_import, unprovided_namespace
 from lit_rl.execution.grading.test_functions import run_test
-from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
+from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import describe, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
 from lit_rl.execution.zygote.randomness import draw_anew
@@ -76,7 +77,7 @@ def rehearse(job: dict[str, Any], channel: Channel) -> int:
         progress.run(job, code, unprovided_namespace(job))
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
-        line = _line(error) or progress.line
+        line = line_in(error, "<test>") or progress.line
         message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
     _write(result, {"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]})
@@ -124,7 +125,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, cou
         namespace = namespace_of(job, kinds, program)
         progress.run(job, code, namespace | {PASSED: passed})
     except ProgramEnded as error:
-        return {"kind": "ended", "error": program.last_error, "line": _line(error)}
+        return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:
         return {"line": progress.line, **_of_error(error, program, job["names"], kinds)}
     if not set(job["required"]) <= counts.keys():
@@ -145,7 +146,7 @@ def _of_error(
         names: names that mean the program's.
         kinds: what the program said about them.
     """
-    line = _line(error)
+    line = line_in(error, "<test>")
     found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):
         if any(cause is raised for raised in program.errors):
@@ -160,7 +161,7 @@ def _of_error(
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text_of(error)}"[:500]
+    return f"{type(error).__name__}: {describe(error)['message']}"[:500]
 
 
 def _behind(error: BaseException | None) -> Iterator[BaseException]:
@@ -175,13 +176,3 @@ def _behind(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         waiting += [error.__context__, error.__cause__]
         waiting += error.exceptions[::-1] if isinstance(error, BaseExceptionGroup) else ()
-
-
-def _line(error: BaseException) -> int | None:
-    """The innermost line of the tests that an exception passed through."""
-    line, trace = None, error.__traceback__
-    while isinstance(trace, TracebackType):
-        if trace.tb_frame.f_code.co_filename == "<test>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

@@ -276,22 +276,9 @@ class TestsSide(Link):
         if any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS):
             raise TypeError("what an object of the tests answers is for the tests to say")
 
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """An exception of the tests, for the program."""
-        names = [base.__name__ for base in type(error).__mro__ if base is not object]
-        return {"stage": "run", "types": names[:20], "message": text_of(error)[:500], "line": None}
-
     def must_leave(self, error: BaseException) -> bool:
         """The end of the program ends the tests, wherever they are."""
         return isinstance(error, ProgramEnded) or super().must_leave(error)
-
-
-def text_of(error: BaseException) -> str:
-    """The text of an exception; an object of the program among its arguments may refuse to have one."""
-    try:
-        return str(error)
-    except BaseException:
-        return ""
 
 
 def _copy_back(mine: Any, theirs: Any) -> None:

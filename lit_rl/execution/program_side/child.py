@@ -17,15 +17,15 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.program_side.ending import finish, flush
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotCarried, readable
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe, exception_from
 
-FILE_NAME = "<program>"
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 NOT_PYTHON, OUT_OF_MEMORY = 71, 72
 """Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
@@ -205,14 +205,6 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
     return namespace
 
 
-class NotCompiled(Exception):
-    """The program is not Python; ``cause`` says why."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
 def find(namespace: Namespace, name: str) -> Any:
     """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``.
 
@@ -233,30 +225,6 @@ def find(namespace: Namespace, name: str) -> Any:
     raise NameError(f"the program defines no {name}")
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as plain data: type, its ancestors' names, message, line in the program."""
-    stage = "run"
-    if isinstance(error, NotCompiled):
-        stage, error = "compile", error.cause
-    try:
-        message = str(error)[:500]
-    except BaseException:
-        message = ""
-    line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else _line_of(error)
-    names = [base.__name__ for base in type(error).__mro__ if base is not object]
-    return {"stage": stage, "types": names[:20], "message": message, "line": line}
-
-
-def _line_of(error: BaseException) -> int | None:
-    """The innermost line of the program that the exception passed through."""
-    line, trace = None, error.__traceback__
-    while isinstance(trace, TracebackType):
-        if trace.tb_frame.f_code.co_filename == FILE_NAME:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
 def answer_of(answer: list[Any], revive: plain.Revive) -> Any:
     """The value in an answer from the other side, or its exception, raised.
 
@@ -265,20 +233,6 @@ def answer_of(answer: list[Any], revive: plain.Revive) -> Any:
     if answer[0] == "value":
         return plain.from_tree(answer[1], revive)
     raise exception_from(answer[1])
-
-
-def exception_from(description: dict[str, Any]) -> Exception:
-    """An exception like the one described: the nearest builtin type, under the name it had."""
-    names = [str(name) for name in description["types"]]
-    message = str(description["message"])
-    for position, name in enumerate(names):
-        found = getattr(builtins, name, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            kind: type[Exception] = found if position == 0 else type(names[0], (found,), {})
-            with contextlib.suppress(Exception):  # UnicodeDecodeError and others that want more arguments
-                return kind(message)
-    nameless: type[Exception] = type(names[0] if names else "Exception", (Exception,), {})
-    return nameless(message)
 
 
 def _no_object(tree: list[Any]) -> Any:

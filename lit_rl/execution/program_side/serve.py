@@ -13,6 +13,7 @@ from lit_rl.execution.program_side import child
 from lit_rl.execution.wire import held, plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.errors import describe
 from lit_rl.execution.wire.link import Link, encode
 from lit_rl.execution.wire.operations import operate_on
 
@@ -70,10 +71,6 @@ class Server(Link):
         answer = super().done(result, values)
         return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
 
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """As the supervisor gets it when a program fails."""
-        return child.describe(error)
-
     def must_leave(self, error: BaseException) -> bool:
         """An interrupt or a lack of memory ends the program."""
         return isinstance(error, KeyboardInterrupt | MemoryError) or super().must_leave(error)
@@ -96,7 +93,7 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
     try:
         namespace = child.execute(job, "program")
     except BaseException as error:
-        channel.send(encode(["failed", child.describe(error), []]))
+        channel.send(encode(["failed", describe(error), []]))
         child.leave_traceback(error)
         return child.status_of(error)
     server = Server(channel, namespace, job["in_place"])
@@ -107,5 +104,5 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
     except ChannelClosed:
         return 0
     except (KeyboardInterrupt, MemoryError) as error:
-        channel.send(encode(["end", child.describe(error), []]))
+        channel.send(encode(["end", describe(error), []]))
         os._exit(child.status_of(error))

@@ -16,7 +16,7 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import NotCarried, not_carried, parse, readable
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.error_attributes import attributes_of, set_attributes
+from lit_rl.execution.wire.errors import attributes_of, describe, set_attributes
 from lit_rl.execution.wire.held import OPERATIONS, Held, StopOfProgram, steers
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
@@ -60,10 +60,6 @@ class Link(ABC):
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do what the other side asks for."""
-
-    @abstractmethod
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """Type names, message and line of an exception, as plain data."""
 
     def must_leave(self, error: BaseException) -> bool:
         """Whether an exception ends this side's loop instead of being an answer."""
@@ -287,7 +283,7 @@ class Link(ABC):
 
     def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
         """An exception as it crosses: with its number, its class and its arguments."""
-        description = self.describe(error)
+        description = describe(error)
         try:
             text = str(error)[:_LONGEST_TEXT]
             tree = plain.to_tree(tuple(error.args), self.hold)

@@ -21,6 +21,7 @@ from lit_rl.execution.program_side.ending import flush
 from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import describe
 from lit_rl.execution.zygote.randomness import draw_anew
 
 _SAMPLE = """
@@ -114,7 +115,7 @@ def _call(namespace: child.Namespace) -> None:
     try:
         child.find(namespace, name)(*args)
     except RuntimeError as error:
-        json.loads(json.dumps(child.describe(error)))
+        json.loads(json.dumps(describe(error)))
     plain.from_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
 
 
