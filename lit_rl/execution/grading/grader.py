@@ -19,10 +19,10 @@ from types import CodeType
 from typing import Any
 
 from lit_rl.execution.grading.guard import guard
-from lit_rl.execution.grading.names import PASSED, namespace_of
-from lit_rl.execution.grading.rehearsal import require_import, unprovided_namespace
+from lit_rl.execution.grading.names import PASSED, namespace_of, require_import, unprovided_namespace
 from lit_rl.execution.grading.test_functions import run_test
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
+from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import describe, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
@@ -36,14 +36,14 @@ STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, 
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
-def grade(job: dict[str, Any], channel: Channel) -> int:
+def grade(job: dict[str, Any]) -> int:
     """Run the tests of ``job``; the result goes to the supervisor as one line of JSON.
 
     Returns:
         The exit status that belongs to the result.
     """
     result = _take_stdout()
-    program = TestsSide(channel, job["in_place"], job["allow_objects"])
+    program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
     counts: dict[int, int] = {}
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
@@ -59,7 +59,7 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
     return STATUSES[found["kind"]]
 
 
-def rehearse(job: dict[str, Any], channel: Channel) -> int:
+def rehearse(job: dict[str, Any]) -> int:
     """Run the tests of ``job`` without a program, up to their first use of one, which ends this process.
 
     Returns:
@@ -149,8 +149,9 @@ def _of_error(
     line = line_in(error, "<test>")
     found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):
-        if any(cause is raised for raised in program.errors):
-            return {**found, "kind": "raised", "message": "", "error": program.description_of(cause)}
+        told = next((description for raised, description in program.errors if raised is cause), None)
+        if told is not None:
+            return {**found, "kind": "raised", "message": "", "error": told}
     if isinstance(error, AssertionError):
         return {**found, "kind": "failed", "actual": value_text(program.last_result)}
     if isinstance(error, NameError) and error.name in names and error.name not in kinds:

@@ -48,7 +48,7 @@ def run_job() -> NoReturn:
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
         _close(JOB)
-        status = _MODES[job["mode"]](job)
+        status = MODES[job["mode"]](job)
     except BaseException as error:
         leave_traceback(error)
     finally:
@@ -121,7 +121,10 @@ def _host(job: dict[str, Any]) -> int:
             except NotCarried as error:
                 call = json.dumps(["call", name, plain.reason(error), ["d"]])
             channel.send(call)
-            return answer_of(json.loads(channel.receive()), _no_object)
+            kind, answer = json.loads(channel.receive())
+            if kind == "value":
+                return plain.from_tree(answer, _no_object)
+            raise exception_from(answer)
 
         function.__name__ = function.__qualname__ = name
         return function
@@ -168,7 +171,7 @@ def _compile(job: dict[str, Any]) -> int:
     return 0
 
 
-_MODES: dict[str, Callable[[dict[str, Any]], int]] = {
+MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "stdio": _stdio,
     "calls": _calls,
     "host": _host,
@@ -176,11 +179,7 @@ _MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "compiled": _compiled,
     "compile": _compile,
 }
-
-
-def add_mode(name: str, run: Callable[[dict[str, Any], Channel], int]) -> None:
-    """Add a mode of jobs; ``run`` gets the job and the channel and returns an exit status."""
-    _MODES[name] = lambda job: run(job, Channel(CHANNEL))
+"""What a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 
 
 def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
@@ -223,16 +222,6 @@ def find(namespace: Namespace, name: str) -> Any:
     if isinstance(solution, type) and hasattr(solution, head):
         return getattr(solution(), head)
     raise NameError(f"the program defines no {name}")
-
-
-def answer_of(answer: list[Any], revive: plain.Revive) -> Any:
-    """The value in an answer from the other side, or its exception, raised.
-
-    The exception is of the builtin type it names; otherwise of a new type of that name.
-    """
-    if answer[0] == "value":
-        return plain.from_tree(answer[1], revive)
-    raise exception_from(answer[1])
 
 
 def _no_object(tree: list[Any]) -> Any:

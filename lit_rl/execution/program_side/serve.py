@@ -15,7 +15,6 @@ from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
 from lit_rl.execution.wire.errors import describe
 from lit_rl.execution.wire.link import Link, encode
-from lit_rl.execution.wire.operations import operate_on
 
 
 class Server(Link):
@@ -64,7 +63,7 @@ class Server(Link):
             return child.find(self._namespace, target)(*args, **kwargs)
         if operation == "derive":
             return self._derived(*args)
-        return operate_on(target, operation, args, kwargs)
+        return held.operate_on(target, operation, args, kwargs)
 
     def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer; with arguments, so that a test of an in-place function sees what became of them."""
@@ -88,8 +87,9 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def serve(job: dict[str, Any], channel: Channel) -> int:
+def serve(job: dict[str, Any]) -> int:
     """Run the program, then answer the tests until they hang up."""
+    channel = Channel(child.CHANNEL)
     try:
         namespace = child.execute(job, "program")
     except BaseException as error:

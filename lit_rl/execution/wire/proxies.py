@@ -33,13 +33,13 @@ class ProxyClass(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance, made in the other process."""
-        return cls._class_link_.construct(cls, args, kwargs)
+        return cls._class_link_.request("__call__", cls._class_number_, args, kwargs)
 
     def __getattr__(cls, name: str) -> Any:
-        return cls._class_link_.request("getattr", _number_of(cls), _readable(name))
+        return cls._class_link_.request("getattr", cls._class_number_, _readable(name))
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        cls._class_link_.request("setattr", _number_of(cls), (name, value))
+        cls._class_link_.request("setattr", cls._class_number_, (name, value))
 
     def __iter__(cls) -> Iterator[Any]:
         members: Iterator[Any] = cls._class_link_.request("__iter__", cls._class_number_)
@@ -155,16 +155,9 @@ def _readable(name: str) -> tuple[str]:
     return (name,)
 
 
-def _number_of(kind: ProxyClass) -> int:
-    number = type.__getattribute__(kind, "_class_number_")
-    if not isinstance(number, int):
-        raise AttributeError("a class without an original")
-    return number
-
-
 def _method(class_number: int, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(self)._class_number_ == class_number or not self._link_.is_derived(type(self)):
+        if type(self)._class_number_ == class_number or type(self) not in self._link_.derived:
             return self._link_.request("method", self._number_, (name, *args), kwargs)
         return self._link_.request("method of", class_number, (name, self, *args), kwargs)
 

@@ -413,7 +413,5 @@ def _load(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
-    child.add_mode("grade", grade)
-    child.add_mode("rehearse", rehearse)
-    child.add_mode("serve", serve)
+    child.MODES.update(grade=grade, rehearse=rehearse, serve=serve)
     warm_up()
