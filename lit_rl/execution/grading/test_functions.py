@@ -36,20 +36,17 @@ def _run_case(case: Any) -> None:
     class Result(unittest.TestResult):
         def addError(self, test: Any, err: Any) -> None:
             failures.append(err[1])
-            super().addError(test, err)
+            self.stop()
 
-        def addFailure(self, test: Any, err: Any) -> None:
-            failures.append(err[1])
-            super().addFailure(test, err)
+        addFailure = addError
 
         def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
             if err is not None:
-                failures.append(err[1])
-            super().addSubTest(test, subtest, err)
+                self.addError(test, err)
 
         def addUnexpectedSuccess(self, test: Any) -> None:
             failures.append(AssertionError(f"{test} passed, and was expected to fail"))
-            super().addUnexpectedSuccess(test)
+            self.stop()
 
     result = Result()
     result.failfast = True

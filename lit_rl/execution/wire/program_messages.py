@@ -134,30 +134,11 @@ def _list(tree: Any, what: str) -> Sequence[Any]:
     return tree
 
 
-class Lines(Mapping[int, bytes]):
-    """The whole lines that a program wrote; no more of them are looked for than can mean something.
+def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
+    """The whole lines that a program wrote, by their position; no more of them are read than can mean something.
 
     Args:
         content: what was written; a last line without its end does not count.
         most: lines after which nothing is read.
     """
-
-    def __init__(self, content: bytes, most: int) -> None:
-        self._content = content
-        self._ends: list[int] = []
-        start = 0
-        while len(self._ends) < most and (end := content.find(b"\n", start)) >= 0:
-            self._ends.append(end)
-            start = end + 1
-
-    def __getitem__(self, index: int) -> bytes:
-        if not 0 <= index < len(self._ends):
-            raise KeyError(index)
-        start = self._ends[index - 1] + 1 if index else 0
-        return self._content[start : self._ends[index]]
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __iter__(self) -> Any:
-        return iter(range(len(self._ends)))
+    return dict(enumerate(content.split(b"\n", most)[:-1]))
