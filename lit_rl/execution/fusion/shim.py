@@ -20,7 +20,7 @@ LONGEST_ANSWER = 100_000
 
 # The modules that run a program and write its values, each before those that import it.
 _MODULES = (
-    *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.collisions", "wire.set_order"),
+    *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.hashed"),
     *("wire.array_values", "wire.library_values", "wire.plain", "wire.channel", "wire.errors"),
     *("program_side.ending", "program_side.child"),
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 from lit_rl.execution.wire import array_values
 from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
-from lit_rl.execution.wire.collisions import checked_dict
+from lit_rl.execution.wire.hashed import checked_dict
 from lit_rl.execution.wire.neutral_values import Array, FieldTuple
 from lit_rl.execution.wire.printable import printable_name
 

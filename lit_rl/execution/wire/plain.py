@@ -21,10 +21,9 @@ from typing import Any
 
 from lit_rl.execution.wire import library_values
 from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
-from lit_rl.execution.wire.collisions import checked_dict, checked_keys
+from lit_rl.execution.wire.hashed import Kind, build, checked_dict, checked_keys, recipe
 from lit_rl.execution.wire.neutral_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
-from lit_rl.execution.wire.set_order import Kind, build, recipe
 
 __all__ = [
     "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "forget", "from_tree", "loads", "opaque",

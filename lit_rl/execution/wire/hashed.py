@@ -1,14 +1,18 @@
-"""The order in which to rebuild a set so that it iterates in the same order."""
+"""Sets and dicts built of what another process sent: in linear time, and so that they iterate in the same order."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import permutations
 from typing import Any
 
+from lit_rl.execution.wire.bounded_json import NotCarried
+
 # Larger sets do not keep their order; those of tests are small.
 _MOST_ITEMS = 10_000
 _TRIES = 12
+_COLLISIONS = 64
 _FEW = 5  # up to this many items every order is tried
 
 Kind = Callable[[Iterable[Any]], Collection[Any]]
@@ -56,3 +60,38 @@ def _first_fault(kind: Kind, at_once: bool, order: Sequence[Any], wanted: list[A
     """
     pairs = zip(build(kind, at_once, order), wanted, strict=False)
     return next(((mine, theirs) for mine, theirs in pairs if mine is not theirs), None)
+
+
+def refuse_collisions(keys: Sequence[Any]) -> None:
+    """Refuse keys of which many share a hash: a table of them would take quadratic time.
+
+    Raises:
+        NotCarried: if more than a few dozen different keys collide.
+    """
+    if len(keys) <= _COLLISIONS:
+        return
+    hashes = Counter(map(hash, keys))
+    crowded = {value for value, count in hashes.items() if count > _COLLISIONS}
+    if not crowded:
+        return
+    # Many equal keys are honest, and cheap: each is found at the first probe.
+    firsts: dict[int, Any] = {}
+    differing: Counter[int] = Counter()
+    for key in keys:
+        value = hash(key)
+        if value in crowded and firsts.setdefault(value, key) != key:
+            differing[value] += 1
+    if max(differing.values(), default=0) > _COLLISIONS:
+        raise NotCarried("keys of a set or dict that collide")
+
+
+def checked_keys(items: list[Any]) -> list[Any]:
+    """``items``, if a set of them can be built in linear time."""
+    refuse_collisions(items)
+    return items
+
+
+def checked_dict(items: Sequence[Any]) -> dict[Any, Any]:
+    """A dict of keys and values that follow each other."""
+    refuse_collisions(items[::2])
+    return dict(zip(items[::2], items[1::2], strict=True))
