@@ -115,7 +115,7 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 
 def _require_short(expected: Iterable[Any]) -> None:
     """Refuse a check whose right answers a server would cut off, so that every program would fail."""
-    num_bytes = sum(len(plain.dumps(value, plain.forget)) + 1 for value in expected)
+    num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
     if num_bytes > LONGEST_ANSWER:
         raise ValueError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 

@@ -82,7 +82,7 @@ class Array:
         """The items in nested lists."""
         if not self.shape:
             return self._items[0]
-        return [part.tolist() if isinstance(part, Array) else part for part in self]
+        return [part.tolist() if isinstance(part, Array) else part for part in map(self.__getitem__, range(len(self)))]
 
     def all(self) -> bool:
         """Whether every item is true."""
