@@ -56,7 +56,7 @@ def grade(job: dict[str, Any]) -> int:
         found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
     if "error" in found:
         found["error"] = bounded_description(found["error"])
-    _write(result, found | {"num_passed": sum(counts.values()), "secret": job["secret"]})
+    result.send(json.dumps(found | {"num_passed": sum(counts.values()), "secret": job["secret"]}))
     return STATUSES[found["kind"]]
 
 
@@ -81,19 +81,15 @@ def rehearse(job: dict[str, Any]) -> int:
         line = line_in(error, "<test>") or progress.line
         message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
-    _write(result, {"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]})
+    result.send(json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
 
 
-def _take_stdout() -> int:
-    """A descriptor of standard output for the result alone; the tests print to standard error from now on."""
+def _take_stdout() -> Channel:
+    """Standard output for the result alone; the tests print to standard error from now on."""
     result = os.dup(RESULT)
     os.dup2(2, RESULT)
-    return result
-
-
-def _write(descriptor: int, result: dict[str, Any]) -> None:
-    Channel(descriptor).send(json.dumps(result))
+    return Channel(result)
 
 
 class _Progress:

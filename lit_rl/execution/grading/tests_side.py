@@ -69,7 +69,6 @@ class TestsSide(Link):
         self.is_used = self.is_disbelieved = False
         self.last_result: Any = None
         self.errors: list[tuple[BaseException, Any]] = []
-        self.last_error: dict[str, Any] | None = None
 
     def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
         """What the wanted names are in the program, once it ran.

@@ -81,7 +81,10 @@ def _calls(job: dict[str, Any]) -> int:
     for call in job["calls"]:
         try:
             # Packed one by one: no call sees what an earlier one did to its arguments.
-            name, values, kwargs = marshal.loads(call) if type(call) is bytes else _unpacked(call)
+            if type(call) is bytes:
+                name, values, kwargs = marshal.loads(call)
+            else:  # trees, because marshal does not know all their types
+                name, values, kwargs = call[0], *[plain.from_tree(tree, _no_object) for tree in call[1:]]
             result = find(namespace, name)(*values, **kwargs)
             _line(plain.or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
@@ -102,12 +105,6 @@ def _parse(job: dict[str, Any]) -> int:
     except BaseException:
         return NOT_PYTHON
     return 0
-
-
-def _unpacked(call: tuple[str, Any, Any]) -> tuple[str, Any, Any]:
-    """A call whose arguments are written as trees, because marshal does not know all their types."""
-    name, args, kwargs = call
-    return name, plain.from_tree(args, _no_object), plain.from_tree(kwargs, _no_object)
 
 
 def _host(job: dict[str, Any]) -> int:

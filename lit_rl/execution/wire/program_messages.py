@@ -6,7 +6,7 @@ program's fault whatever the line was. Nothing else parses what a program wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lit_rl.execution.wire import plain
@@ -59,7 +59,10 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     Raises:
         NotPlain: if it is neither a call nor an end.
     """
-    kind, *parts = _list(parse(line, LONGEST_CALL, _CALL_UNITS), "a message")
+    tree = parse(line, LONGEST_CALL, _CALL_UNITS)
+    if type(tree) is not list or not tree:
+        raise NotPlain("a message that is not a list")
+    kind, *parts = tree
     if kind == "end" and len(parts) == 1:
         return HostedEnd(None if parts[0] is None else description_of_tree(parts[0]))
     if kind != "call" or len(parts) != 3:
@@ -126,12 +129,6 @@ def description_of_tree(tree: Any) -> Description:
 
 def _line(number: Any) -> int | None:
     return number if type(number) is int and 0 < number < _LAST_LINE else None
-
-
-def _list(tree: Any, what: str) -> Sequence[Any]:
-    if type(tree) is not list or not tree:
-        raise NotPlain(f"{what} that is not a list")
-    return tree
 
 
 def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:

@@ -42,10 +42,10 @@ from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 # clocks, CPU seconds in all.
 REQUEST = struct.Struct("=iiiid")
 # For each child: number of the job, what ended it, its wall seconds; exit status as of waitpid, CPU seconds, largest
-# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or something else if this
-# process is of no further use.
+# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or LAST if this process is
+# of no further use.
 REPORT = struct.Struct("=iididqi")
-CLEAN = b"\1"
+CLEAN, LAST = b"\1", b"\0"
 # The other way: number of the job that is to end, and why.
 STOP = struct.Struct("=ii")
 # Number of a job that takes longer than a moment, with descriptors of its processes: the supervisor watches it too.
@@ -165,14 +165,16 @@ class Zygote:
                 )
             try:
                 if _stat(work_folder).st_mtime_ns:
+                    # In memory, the numbers of files count up from the first that was made, so that the next program
+                    # could read there how many this one made. It gets another file system, with another zygote.
                     if in_memory:
-                        self._report_last(report)
+                        _tell(self.control, report + LAST)
                         return
                     empty_folder(work_folder, _CLEANING_SECONDS)
                     self._mark_folder()
                 send(report + clean)
-            except OSError:
-                self._report_last(report)
+            except OSError:  # the files cannot be removed
+                _tell(self.control, report + LAST)
                 return
             # The next job finds the memory as this one found it, so each run of a program has the same addresses.
             del (
@@ -190,14 +192,6 @@ class Zygote:
                 began,
                 alive,
             )
-
-    def _report_last(self, report: bytes) -> None:
-        """Tell how a job ended that used its work folder, or whose files cannot be removed: this process ends.
-
-        In memory, the numbers of files count up from the first that was made, so that the next program could read there
-        how many this one made. It gets another file system, with another zygote.
-        """
-        _tell(self.control, report + b"\0")
 
     def _mark_folder(self) -> None:
         """Set a time for the work folder that anything made or removed in it changes."""
