@@ -1,13 +1,20 @@
-"""Judges whose programs run on a server: counterparts of the local judges, over requests."""
+"""Judges whose programs run on a server: counterparts of the local judges, over requests.
+
+A program whose functions are called is run by a script, which reads the calls from stdin and writes plain values to
+stdout: only the program and the arguments of its calls leave this machine. The server's own verdict on the script is
+ignored; values are compared here.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
-from lit_rl.execution.fusion.shim import LONGEST_ANSWER, shim, shim_input
 from lit_rl.execution.judging.answers import Answers, calls_of_asserts
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.asserts import plan_of
@@ -34,6 +41,43 @@ try:
 except BaseException:
     sys.exit(1)
 """
+# Servers have been seen to report longer output as a time-out: their pipe fills before they read it.
+_LONGEST_ANSWER = 100_000
+
+# The modules that run a program and write its values, each before those that import it.
+_MODULES = (
+    *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.hashed"),
+    *("wire.library_values", "wire.plain", "wire.channel", "wire.errors"),
+    *("program_side.ending", "program_side.child"),
+)
+
+_SHIM = """
+import json, os, sys, types
+for _name in ("lit_rl", "lit_rl.execution", "lit_rl.execution.wire", "lit_rl.execution.program_side"):
+    sys.modules[_name] = types.ModuleType(_name)
+    sys.modules[_name].__path__ = []
+for _name, _source in {modules!r}:
+    _module = sys.modules["lit_rl.execution." + _name] = types.ModuleType(_name)
+    _package, _, _name = _name.partition(".")
+    setattr(sys.modules["lit_rl.execution." + _package], _name, _module)
+    exec(_source, _module.__dict__)
+_out = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+_left = [{longest}]
+def _say(text):
+    data = (text + "\\n").encode()
+    _left[0] -= len(data)
+    if _left[0] < 0:
+        os.write(_out, b"{{\\"types\\": [\\"OutputLimit\\"], \\"stage\\": \\"run\\"}}\\n")
+        os._exit(0)
+    os.write(_out, data)
+_describe = _module.describe
+_module.describe = lambda error: {{**_describe(error), "message": ""}}
+_module._line = _say
+_module._calls(json.loads(sys.stdin.read()))
+os._exit(0)
+"""
+
 _LANGUAGES = {"python": "python", "cpp": "cpp"}
 
 
@@ -55,7 +99,7 @@ def _stdio(check: StdioTests) -> RemoteJudge:
         raise ValueError(f"the server cannot run {check.language}: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
-    if longest > LONGEST_ANSWER:  # the right answer would come back as a time-out
+    if longest > _LONGEST_ANSWER:  # the right answer would come back as a time-out
         raise ValueError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
@@ -115,20 +159,41 @@ _JUDGES: Mapping[type[Check], Callable[[Any], RemoteJudge]] = {
 
 def _require_short(expected: Iterable[Any]) -> None:
     """Refuse a check whose right answers a server would cut off, so that every program would fail."""
-    num_bytes = sum(len(plain.dumps(value, plain.forget)) + 1 for value in expected)
-    if num_bytes > LONGEST_ANSWER:
+    num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
+    if num_bytes > _LONGEST_ANSWER:
         raise ValueError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
 def _answers(
     run: Run, program: str, calls: Sequence[Call], seconds: float, in_place: bool
 ) -> tuple[Answers, RemoteRun]:
-    ran = run(shim(), "python", shim_input(program, calls, in_place), seconds)
-    content = ran.stdout[: LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
+    ran = run(_shim(), "python", _shim_input(program, calls, in_place), seconds)
+    content = ran.stdout[: _LONGEST_ANSWER + 1001].encode("utf-8", "surrogatepass")
     ended = ran.verdict
-    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > LONGEST_ANSWER + 1000:
+    if b'"OutputLimit"' in content[-100:] or len(ran.stdout) > _LONGEST_ANSWER + 1000:
         ended = Verdict.OUTPUT_LIMIT
     return Answers(content, len(calls), ended, lambda error: _verdict_of_error(run, program, error)), ran
+
+
+@lru_cache(maxsize=1)
+def _shim() -> str:
+    """The program that the server runs."""
+    folder = Path(__file__).parent.parent
+    modules = [(name, folder.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")) for name in _MODULES]
+    return _SHIM.format(modules=modules, longest=_LONGEST_ANSWER)
+
+
+def _shim_input(program: str, calls: Sequence[Call], in_place: bool) -> str:
+    """What the shim reads from its stdin."""
+    trees: list[Any] = [
+        [call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse)]
+        for call in calls
+    ]
+    return json.dumps({"source": program, "calls": trees, "in_place": in_place})
+
+
+def _refuse(value: Any) -> list[Any]:
+    raise TypeError(f"a test's argument must be plain data, got {type(value).__name__}")
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:

@@ -62,13 +62,13 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
         response = connection.getresponse()
         data = response.read(_LONGEST_ANSWER + 1)
     except (OSError, http.client.HTTPException) as error:
-        _forget(parts.netloc)
+        connection.close()
         raise ServerFailure(f"{type(error).__name__}: {error}") from None
     if response.status != 200:
-        _forget(parts.netloc)
+        connection.close()
         raise ServerFailure(f"HTTP {response.status}", _seconds(response.getheader("Retry-After")))
     if len(data) > _LONGEST_ANSWER:
-        _forget(parts.netloc)  # the rest is still on its way
+        connection.close()  # the rest is still on its way
         return _TOO_LONG
     try:
         answer = parse(data, _LONGEST_ANSWER, _ANSWER_UNITS)
@@ -134,12 +134,6 @@ def _connection(scheme: str, address: str, seconds: float) -> http.client.HTTPCo
     if connection.sock is not None:
         connection.sock.settimeout(seconds)
     return connection
-
-
-def _forget(address: str) -> None:
-    connection = _connections.__dict__.get("kept", {}).pop(address, None)
-    if connection is not None:
-        connection.close()
 
 
 def _seconds(header: str | None) -> float | None:

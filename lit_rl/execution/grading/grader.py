@@ -11,19 +11,21 @@ the program provides. What fails there is the tests' fault for every program; ev
 from __future__ import annotations
 
 import errno
+import inspect
+import itertools
 import json
 import marshal
 import os
-from collections.abc import Iterator
-from types import CodeType, TracebackType
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
 from typing import Any
 
 from lit_rl.execution.grading.guard import guard
-from lit_rl.execution.grading.names import PASSED, namespace_of
-from lit_rl.execution.grading.rehearsal import require_import, unprovided_namespace
-from lit_rl.execution.grading.test_functions import run_test
-from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide, text_of
+from lit_rl.execution.grading.names import PASSED, namespace_of, require_import, unprovided_namespace
+from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
+from lit_rl.execution.program_side.child import CHANNEL
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import describe, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
 from lit_rl.execution.zygote.randomness import draw_anew
@@ -35,14 +37,14 @@ STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, 
 _SHORTAGES = (errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
-def grade(job: dict[str, Any], channel: Channel) -> int:
+def grade(job: dict[str, Any]) -> int:
     """Run the tests of ``job``; the result goes to the supervisor as one line of JSON.
 
     Returns:
         The exit status that belongs to the result.
     """
     result = _take_stdout()
-    program = TestsSide(channel, job["in_place"], job["allow_objects"])
+    program = TestsSide(Channel(CHANNEL), job["in_place"], job["allow_objects"])
     counts: dict[int, int] = {}
     draw_anew(job["seed"])  # the program's own stream would tell it what the tests draw
     code = marshal.loads(job["code"])
@@ -54,11 +56,11 @@ def grade(job: dict[str, Any], channel: Channel) -> int:
         found = {"kind": "failed", "message": "AssertionError: an answer of the program is no evidence"}
     if "error" in found:
         found["error"] = bounded_description(found["error"])
-    _write(result, found | {"num_passed": sum(counts.values()), "secret": job["secret"]})
+    result.send(json.dumps(found | {"num_passed": sum(counts.values()), "secret": job["secret"]}))
     return STATUSES[found["kind"]]
 
 
-def rehearse(job: dict[str, Any], channel: Channel) -> int:
+def rehearse(job: dict[str, Any]) -> int:
     """Run the tests of ``job`` without a program, up to their first use of one, which ends this process.
 
     Returns:
@@ -76,24 +78,18 @@ def rehearse(job: dict[str, Any], channel: Channel) -> int:
         progress.run(job, code, unprovided_namespace(job))
         message = "the tests neither used the program nor asserted anything of it"
     except BaseException as error:
-        line = _line(error) or progress.line
+        line = line_in(error, "<test>") or progress.line
         message = f"{_named(error)}{f' in line {line} of the tests' if line else ' in the tests'}"
         passes = isinstance(error, MemoryError) or getattr(error, "errno", None) in _SHORTAGES
-    _write(result, {"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]})
+    result.send(json.dumps({"kind": "faulty", "message": message, "passes": passes, "secret": job["secret"]}))
     return STATUSES["faulty"]
 
 
-def _take_stdout() -> int:
-    """A descriptor of standard output for the result alone; the tests print to standard error from now on."""
+def _take_stdout() -> Channel:
+    """Standard output for the result alone; the tests print to standard error from now on."""
     result = os.dup(RESULT)
     os.dup2(2, RESULT)
-    return result
-
-
-def _write(descriptor: int, result: dict[str, Any]) -> None:
-    view = memoryview(json.dumps(result).encode() + b"\n")
-    while view:
-        view = view[os.write(descriptor, view) :]
+    return Channel(result)
 
 
 class _Progress:
@@ -110,7 +106,101 @@ class _Progress:
             check(namespace["candidate"])
         for kind, name, defined_at in job["runs"]:
             self.line = defined_at
-            run_test(kind, name, namespace)
+            _run_test(kind, name, namespace)
+
+
+def _run_test(kind: str, name: str, namespace: dict[str, Any]) -> None:
+    """Run what the tests define but do not call.
+
+    Args:
+        kind: ``unittest`` or ``class`` for a class, ``function`` for a function.
+        name: its name.
+        namespace: the tests' globals.
+
+    Raises:
+        TypeError: for a function that needs more than pytest's ``parametrize`` gives.
+        BaseException: the exception of the first test that fails.
+    """
+    if kind == "unittest":
+        _run_case(namespace[name])
+    elif kind == "class":
+        _run_class(namespace[name], namespace)
+    else:
+        _run_function(namespace[name], name, namespace)
+
+
+def _run_case(case: Any) -> None:
+    import unittest
+
+    failures: list[BaseException] = []
+
+    class Result(unittest.TestResult):
+        def addError(self, test: Any, err: Any) -> None:
+            failures.append(err[1])
+            self.stop()
+
+        addFailure = addError
+
+        def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+            if err is not None:
+                self.addError(test, err)
+
+        def addUnexpectedSuccess(self, test: Any) -> None:
+            failures.append(AssertionError(f"{test} passed, and was expected to fail"))
+            self.stop()
+
+    result = Result()
+    result.failfast = True
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+    if failures:
+        raise failures[0]
+
+
+def _run_class(kind: Any, namespace: dict[str, Any]) -> None:
+    for name in [name for name in vars(kind) if name.startswith("test")]:
+        instance = kind()
+        getattr(instance, "setup_method", lambda *_: None)(*_wanted(instance, "setup_method", name))
+        try:
+            _run_function(getattr(instance, name), name, namespace)
+        finally:
+            getattr(instance, "teardown_method", lambda *_: None)(*_wanted(instance, "teardown_method", name))
+
+
+def _wanted(instance: Any, hook: str, name: str) -> tuple[Any, ...]:
+    function = getattr(instance, hook, None)
+    return (getattr(instance, name),) if function and inspect.signature(function).parameters else ()
+
+
+def _run_function(function: Callable[..., Any], name: str, namespace: dict[str, Any]) -> None:
+    for given in _parameter_sets(function):
+        missing = [
+            parameter.name
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty
+            and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            and parameter.name not in given
+        ]
+        if missing == ["candidate"] and "candidate" in namespace:
+            given = {**given, "candidate": namespace["candidate"]}
+        elif missing:
+            raise TypeError(f"{name} of the tests needs {', '.join(missing)}: fixtures are not supported")
+        result = function(**given)
+        if inspect.iscoroutine(result):
+            import asyncio
+
+            asyncio.run(result)
+
+
+def _parameter_sets(function: Any) -> Iterator[dict[str, Any]]:
+    """Arguments for each run: one set, or the product of pytest's ``parametrize`` marks."""
+    marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
+    for chosen in itertools.product(*[_cases(*mark.args[:2]) for mark in marks]):
+        yield {name: value for case in chosen for name, value in case.items()}
+
+
+def _cases(names: Any, values: Iterable[Any]) -> list[dict[str, Any]]:
+    split = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    return [dict(zip(split, [value] if len(split) == 1 else value, strict=True)) for value in values]
 
 
 def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, counts: dict[int, int]) -> dict[str, Any]:
@@ -126,7 +216,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, cou
         namespace = namespace_of(job, kinds, program)
         progress.run(job, code, namespace | {PASSED: passed})
     except ProgramEnded as error:
-        return {"kind": "ended", "error": program.last_error, "line": _line(error)}
+        return {"kind": "ended", "error": program.last_error, "line": line_in(error, "<test>")}
     except BaseException as error:
         return {"line": progress.line, **_of_error(error, program, job["names"], kinds)}
     if not set(job["required"]) <= counts.keys():
@@ -147,11 +237,12 @@ def _of_error(
         names: names that mean the program's.
         kinds: what the program said about them.
     """
-    line = _line(error)
+    line = line_in(error, "<test>")
     found: dict[str, Any] = {"message": _named(error)} | ({} if line is None else {"line": line})
     for cause in _behind(error):
-        if any(cause is raised for raised in program.errors):
-            return {**found, "kind": "raised", "message": "", "error": program.description_of(cause)}
+        told = next((description for raised, description in program.errors if raised is cause), None)
+        if told is not None:
+            return {**found, "kind": "raised", "message": "", "error": told}
     if isinstance(error, AssertionError):
         return {**found, "kind": "failed", "actual": value_text(program.last_result)}
     if isinstance(error, NameError) and error.name in names and error.name not in kinds:
@@ -162,7 +253,7 @@ def _of_error(
 
 
 def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {text_of(error)}"[:500]
+    return f"{type(error).__name__}: {describe(error)['message']}"[:500]
 
 
 def _behind(error: BaseException | None) -> Iterator[BaseException]:
@@ -177,13 +268,3 @@ def _behind(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         waiting += [error.__context__, error.__cause__]
         waiting += error.exceptions[::-1] if isinstance(error, BaseExceptionGroup) else ()
-
-
-def _line(error: BaseException) -> int | None:
-    """The innermost line of the tests that an exception passed through."""
-    line, trace = None, error.__traceback__
-    while isinstance(trace, TracebackType):
-        if trace.tb_frame.f_code.co_filename == "<test>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line

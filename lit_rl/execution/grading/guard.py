@@ -22,21 +22,16 @@ _GENERATING = frozenset(
 )
 # Classes that hold nothing but data: pickles may make instances of these.
 _DATA_CLASSES = frozenset(
-    ("builtins", name) for name in ("bytearray", "complex", "frozenset", "range", "set", "slice")
-) | frozenset(
-    (
-        ("collections", "Counter"),
-        ("collections", "OrderedDict"),
-        ("collections", "deque"),
-        ("datetime", "date"),
-        ("datetime", "datetime"),
-        ("datetime", "time"),
-        ("datetime", "timedelta"),
-        ("datetime", "timezone"),
-        ("decimal", "Decimal"),
-        ("fractions", "Fraction"),
-        ("_codecs", "encode"),
-    )
+    (module, name)
+    for module, names in {
+        "builtins": "bytearray complex frozenset range set slice",
+        "collections": "Counter OrderedDict deque",
+        "datetime": "date datetime time timedelta timezone",
+        "decimal": "Decimal",
+        "fractions": "Fraction",
+        "_codecs": "encode",
+    }.items()
+    for name in names.split()
 )
 
 

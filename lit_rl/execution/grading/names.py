@@ -1,12 +1,14 @@
-"""The names that tests find: stand-ins for the program's, and modules of ours."""
+"""The names that tests find: stand-ins for the program's, or for names that no program provides; modules of ours."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from lit_rl.execution.grading.tests_side import TestsSide
-from lit_rl.execution.wire.held import StopOfProgram
+from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram
 from lit_rl.execution.wire.link import BadMessage
 
 PASSED = "__lit_rl_passed__"  # the tests call it after every assert that held
@@ -52,7 +54,6 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
     try:
         if kind[0] == "function":
             _, number, is_async, doc = kind
-            program.require_theirs(number)
             namespace[name] = program.function(number, name, is_async=is_async is True, doc=doc)
         elif kind[0] == "module":
             namespace[name] = _imported(str(kind[1]))
@@ -61,7 +62,7 @@ def _bind(namespace: dict[str, Any], name: str, kinds: dict[str, Any], program: 
         else:
             raise BadMessage("a name of unknown kind")
     except (BadMessage, ValueError, TypeError, LookupError) as error:
-        raise program.end() from error
+        raise program.end([]) from error
     except ImportError:
         del kinds[name]  # a module of the program's that is not ours: the tests cannot mean it
 
@@ -94,3 +95,45 @@ def _imported(module: str) -> Any:
         return import_module(module)
     except Exception as error:  # it is for another system, say
         raise ImportError(module) from error
+
+
+REHEARSED = 48
+"""Exit status of a rehearsal that came to the first use of a program: up to there, the tests work."""
+
+
+def _end(*_: Any, **__: Any) -> NoReturn:
+    os._exit(REHEARSED)
+
+
+# Beside the operators, what Python asks of a class, a context, an attribute.
+_FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck await aiter anext aenter aexit bytes"
+_USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
+
+Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _end))
+"""Class of what stands for a name of the program: whatever the tests do with an instance ends the rehearsal."""
+
+
+def require_import(module: str, names: Iterable[str]) -> None:
+    """Import a module that the tests need, and look for the names that they take from it.
+
+    Raises:
+        ImportError: it is missing, or lacks a name.
+    """
+    found = import_module(module)
+    for name in names:
+        if not hasattr(found, name):
+            import_module(f"{module}.{name}")
+
+
+def unprovided_namespace(job: dict[str, Any]) -> dict[str, Any]:
+    """The tests' globals, with stand-ins for the names of the program.
+
+    Raises:
+        ImportError: a module that the tests use without importing it is missing.
+    """
+    namespace: dict[str, Any] = {"__name__": "__main__", PASSED: lambda number: None, STOPPED: StopOfProgram}
+    provided = [*job["names"], *([] if job["entry_point"] is None else [job["entry_point"], "candidate"])]
+    for name, (module, attributes) in job["modules"].items():
+        found = module_meant(name, module, attributes)
+        namespace[name] = Unprovided() if found is None else found
+    return {name: Unprovided() for name in provided if name not in namespace} | namespace

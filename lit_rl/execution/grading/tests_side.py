@@ -11,9 +11,8 @@ from typing import Any, NoReturn
 
 from lit_rl.execution.wire import held
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.held import ARITHMETIC, OPERATIONS, ORDER
+from lit_rl.execution.wire.held import ARITHMETIC, OPERATIONS, ORDER, operate_on
 from lit_rl.execution.wire.link import BadMessage, Link, encode
-from lit_rl.execution.wire.operations import operate_on
 from lit_rl.execution.wire.proxies import Proxy
 
 _PLAIN_OPERATIONS = frozenset(("getattr", "setattr", "delattr", "dir", "copy", "deepcopy", "method", "await"))
@@ -59,6 +58,7 @@ class TestsSide(Link):
         is_used: whether the tests have used the program.
         is_disbelieved: whether something that the tests looked at is no evidence, so that they have not passed.
         last_result: result of the last request that had one.
+        errors: exceptions that the program raised, with what it said of them.
     """
 
     __test__ = False
@@ -70,14 +70,11 @@ class TestsSide(Link):
         self._lock = threading.RLock()
         self._knows_tests = False  # whether an object saw a value of the tests through an operator
         self._doubtful: set[int] = set()  # objects that an operator made of such a value
-        self._derived: set[type] = set()
         self.named: set[type] = set()
         self.ended = False
         self.is_used = self.is_disbelieved = False
         self.last_result: Any = None
-        self.errors: list[BaseException] = []
-        self._descriptions: list[Any] = []
-        self.last_error: dict[str, Any] | None = None
+        self.errors: list[tuple[BaseException, Any]] = []
 
     def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
         """What the wanted names are in the program, once it ran.
@@ -90,7 +87,7 @@ class TestsSide(Link):
         message = self.receive()
         if message[0] == "names" and isinstance(message[1], dict):
             return message[1]
-        raise self._end(message)
+        raise self.end(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -109,7 +106,7 @@ class TestsSide(Link):
             try:
                 result = super().request(operation, target, args, kwargs or {})
             except (ChannelClosed, BadMessage):
-                raise self._end([]) from None
+                raise self.end([]) from None
         if self._knows_tests and isinstance(target, int):
             self._require_evidence(target, operation, result)
         self.last_result = result
@@ -128,9 +125,9 @@ class TestsSide(Link):
         try:
             message = super().receive()
         except (ChannelClosed, BadMessage):
-            raise self._end([]) from None
+            raise self.end([]) from None
         if message[0] == "end":
-            raise self._end(message)
+            raise self.end(message)
         return message
 
     def result(self, message: list[Any], args: tuple[Any, ...]) -> Any:
@@ -145,29 +142,11 @@ class TestsSide(Link):
         """The program's exception, recorded as such."""
         error = super().exception(description)
         self.last_error = description
-        self.errors.append(error)
-        self._descriptions.append(description)
+        self.errors.append((error, description))
         return error
 
-    def description_of(self, error: BaseException) -> Any:
-        """What the program said of one of its exceptions."""
-        index = next((index for index, raised in enumerate(self.errors) if raised is error), -1)
-        return self._descriptions[index]
-
-    def require_theirs(self, number: Any) -> None:
-        """Refuse a number that names no object of the program.
-
-        Raises:
-            BadMessage: for such a number.
-        """
-        if type(number) is not int or number < 0 or self.held.is_mine(number):
-            raise BadMessage("the number names no object of the program")
-
-    def end(self) -> ProgramEnded:
-        """Count the program as ended from now on; the exception to raise."""
-        return self._end([])
-
-    def _end(self, message: list[Any]) -> ProgramEnded:
+    def end(self, message: list[Any]) -> ProgramEnded:
+        """Count the program as ended from now on, which may have said why; the exception to raise."""
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
             # Until its process has ended, whose exit status is the evidence: an honest one ends at once.
@@ -182,7 +161,13 @@ class TestsSide(Link):
     # --- the program's objects ---------------------------------------------------------------------------
 
     def function(self, target: int | str, name: str, *, is_async: bool = False, doc: Any = None) -> Callable[..., Any]:
-        """A stand-in for one of the program's functions: by number, or found by name at each call."""
+        """A stand-in for one of the program's functions: by number, or found by name at each call.
+
+        Raises:
+            BadMessage: for a number that names no object of the program.
+        """
+        if not isinstance(target, str) and (type(target) is not int or target < 0 or self.held.is_mine(target)):
+            raise BadMessage("the number names no object of the program")
         operation = "call" if isinstance(target, str) else "__call__"
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -207,11 +192,7 @@ class TestsSide(Link):
         number = type.__getattribute__(made, "_class_number_")
         type.__setattr__(kind, "_class_number_", number)
         self.keep(number, kind)
-        self._derived.add(kind)
-
-    def is_derived(self, kind: type) -> bool:
-        """Whether a class is one of the tests, derived from the program's."""
-        return kind in self._derived
+        self.derived.add(kind)
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator on an object of the program, believed as far as the class docstring says."""
@@ -285,22 +266,9 @@ class TestsSide(Link):
         if any("__" in name for name in kwargs) or (operation == "method" and args[0] in _OF_MOCKS):
             raise TypeError("what an object of the tests answers is for the tests to say")
 
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """An exception of the tests, for the program."""
-        names = [base.__name__ for base in type(error).__mro__ if base is not object]
-        return {"stage": "run", "types": names[:20], "message": text_of(error)[:500], "line": None}
-
     def must_leave(self, error: BaseException) -> bool:
         """The end of the program ends the tests, wherever they are."""
         return isinstance(error, ProgramEnded) or super().must_leave(error)
-
-
-def text_of(error: BaseException) -> str:
-    """The text of an exception; an object of the program among its arguments may refuse to have one."""
-    try:
-        return str(error)
-    except BaseException:
-        return ""
 
 
 def _copy_back(mine: Any, theirs: Any) -> None:

@@ -13,7 +13,7 @@ from lit_rl.execution.judging.verdicts import description_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import not_carried
-from lit_rl.execution.wire.program_messages import Description, Lines
+from lit_rl.execution.wire.program_messages import Description, whole_lines
 from lit_rl.execution.wire.value_text import value_text
 
 _LONGEST_SHOWN = 1 << 20  # bytes of an answer that is read once more to be shown
@@ -32,7 +32,7 @@ class Answers:
     def __init__(
         self, content: bytes, num_calls: int, ended: Verdict | None, judge_error: Callable[[Description], Verdict]
     ) -> None:
-        self._lines = Lines(content, num_calls + 1)
+        self._lines = whole_lines(content, num_calls + 1)
         self._ended = ended
         self._judge_error = judge_error
         self._refused: dict[int, plain.NotCarried] = {}

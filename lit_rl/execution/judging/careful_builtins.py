@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.collisions import checked_keys, refuse_collisions
+from lit_rl.execution.wire.hashed import checked_keys, refuse_collisions
 
 _MOST_STEPS = 10**8
 _MOST_PLACES = 10_000

@@ -11,7 +11,7 @@ from typing import Any
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
-from lit_rl.execution.grading.rehearsal import REHEARSED
+from lit_rl.execution.grading.names import REHEARSED
 from lit_rl.execution.judging.child_files import Child, read_whole
 from lit_rl.execution.judging.failed_statements import failed_statement
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient

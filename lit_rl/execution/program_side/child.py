@@ -17,15 +17,15 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, NoReturn
 
 from lit_rl.execution.program_side.ending import finish, flush
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import LONGEST_CALL, NotCarried, readable
 from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import FILE_NAME, NotCompiled, describe, exception_from
 
-FILE_NAME = "<program>"
 JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 NOT_PYTHON, OUT_OF_MEMORY = 71, 72
 """Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
@@ -39,6 +39,7 @@ Namespace = dict[str, Any]
 _loads, _pread, _lseek, _close, _exit = marshal.loads, os.pread, os.lseek, os.close, os._exit
 _SEEK_END = os.SEEK_END
 _modules, _shown_lines = sys.modules, linecache.cache
+_line = Channel(CHANNEL).send
 
 
 def run_job() -> NoReturn:
@@ -47,7 +48,7 @@ def run_job() -> NoReturn:
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
         _close(JOB)
-        status = _MODES[job["mode"]](job)
+        status = MODES[job["mode"]](job)
     except BaseException as error:
         leave_traceback(error)
     finally:
@@ -80,7 +81,10 @@ def _calls(job: dict[str, Any]) -> int:
     for call in job["calls"]:
         try:
             # Packed one by one: no call sees what an earlier one did to its arguments.
-            name, values, kwargs = marshal.loads(call) if type(call) is bytes else _unpacked(call)
+            if type(call) is bytes:
+                name, values, kwargs = marshal.loads(call)
+            else:  # trees, because marshal does not know all their types
+                name, values, kwargs = call[0], *[plain.from_tree(tree, _no_object) for tree in call[1:]]
             result = find(namespace, name)(*values, **kwargs)
             _line(plain.or_reason(values[0] if job.get("in_place") else result))
         except BaseException as error:
@@ -103,12 +107,6 @@ def _parse(job: dict[str, Any]) -> int:
     return 0
 
 
-def _unpacked(call: tuple[str, Any, Any]) -> tuple[str, Any, Any]:
-    """A call whose arguments are written as trees, because marshal does not know all their types."""
-    name, args, kwargs = call
-    return name, plain.from_tree(args, _no_object), plain.from_tree(kwargs, _no_object)
-
-
 def _host(job: dict[str, Any]) -> int:
     """A program whose named functions live in the supervisor: see ``hosting``."""
     channel = Channel(CHANNEL)
@@ -120,7 +118,10 @@ def _host(job: dict[str, Any]) -> int:
             except NotCarried as error:
                 call = json.dumps(["call", name, plain.reason(error), ["d"]])
             channel.send(call)
-            return answer_of(json.loads(channel.receive()), _no_object)
+            kind, answer = json.loads(channel.receive())
+            if kind == "value":
+                return plain.from_tree(answer, _no_object)
+            raise exception_from(answer)
 
         function.__name__ = function.__qualname__ = name
         return function
@@ -167,7 +168,7 @@ def _compile(job: dict[str, Any]) -> int:
     return 0
 
 
-_MODES: dict[str, Callable[[dict[str, Any]], int]] = {
+MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "stdio": _stdio,
     "calls": _calls,
     "host": _host,
@@ -175,11 +176,7 @@ _MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "compiled": _compiled,
     "compile": _compile,
 }
-
-
-def add_mode(name: str, run: Callable[[dict[str, Any], Channel], int]) -> None:
-    """Add a mode of jobs; ``run`` gets the job and the channel and returns an exit status."""
-    _MODES[name] = lambda job: run(job, Channel(CHANNEL))
+"""What a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 
 
 def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:
@@ -204,14 +201,6 @@ def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> N
     return namespace
 
 
-class NotCompiled(Exception):
-    """The program is not Python; ``cause`` says why."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
 def find(namespace: Namespace, name: str) -> Any:
     """The function called ``name``: ``f``, ``Class.method`` (a fresh instance), or a method of ``Solution``.
 
@@ -232,62 +221,8 @@ def find(namespace: Namespace, name: str) -> Any:
     raise NameError(f"the program defines no {name}")
 
 
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as plain data: type, its ancestors' names, message, line in the program."""
-    stage = "run"
-    if isinstance(error, NotCompiled):
-        stage, error = "compile", error.cause
-    try:
-        message = str(error)[:500]
-    except BaseException:
-        message = ""
-    line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else _line_of(error)
-    names = [base.__name__ for base in type(error).__mro__ if base is not object]
-    return {"stage": stage, "types": names[:20], "message": message, "line": line}
-
-
-def _line_of(error: BaseException) -> int | None:
-    """The innermost line of the program that the exception passed through."""
-    line, trace = None, error.__traceback__
-    while isinstance(trace, TracebackType):
-        if trace.tb_frame.f_code.co_filename == FILE_NAME:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
-
-
-def answer_of(answer: list[Any], revive: plain.Revive) -> Any:
-    """The value in an answer from the other side, or its exception, raised.
-
-    The exception is of the builtin type it names; otherwise of a new type of that name.
-    """
-    if answer[0] == "value":
-        return plain.from_tree(answer[1], revive)
-    raise exception_from(answer[1])
-
-
-def exception_from(description: dict[str, Any]) -> Exception:
-    """An exception like the one described: the nearest builtin type, under the name it had."""
-    names = [str(name) for name in description["types"]]
-    message = str(description["message"])
-    for position, name in enumerate(names):
-        found = getattr(builtins, name, None)
-        if isinstance(found, type) and issubclass(found, Exception):
-            kind: type[Exception] = found if position == 0 else type(names[0], (found,), {})
-            with contextlib.suppress(Exception):  # UnicodeDecodeError and others that want more arguments
-                return kind(message)
-    nameless: type[Exception] = type(names[0] if names else "Exception", (Exception,), {})
-    return nameless(message)
-
-
 def _no_object(tree: list[Any]) -> Any:
     raise plain.NotPlain("an object where plain data belongs")
-
-
-def _line(text: str) -> None:
-    view = memoryview(text.encode() + b"\n")
-    while view:
-        view = view[os.write(CHANNEL, view) :]
 
 
 def _exit_status(error: BaseException) -> int:

@@ -49,11 +49,14 @@ def _try(step: Callable[[], Any], leave_traceback: Callable[[BaseException], Non
 def flush() -> None:
     """Write out what the program printed."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__, _STDOUT_BUFFER):
-        try:
-            if stream is not None:
-                stream.flush()
-        except BaseException:
-            pass
+        _flush_one(stream)
+
+
+def _flush_one(file: Any) -> None:
+    try:  # noqa: SIM105 - each program does this, and a context manager would cost it copies of memory
+        file.flush()
+    except BaseException:  # it is closed, detached or None
+        pass
 
 
 def _join_threads() -> None:
@@ -76,14 +79,5 @@ def _flush_open_files() -> None:
     files = [thing for thing in _objects() if issubclass(type(thing), (_TEXT, *_BUFFERED))]
     for kinds in ((_TEXT,), _BUFFERED):
         for file in files:
-            _flush_one(file, kinds)
-
-
-def _flush_one(file: Any, kinds: tuple[type, ...]) -> None:
-    if not issubclass(type(file), kinds):
-        return
-    try:
-        if not file.closed:
-            file.flush()
-    except BaseException:
-        pass
+            if issubclass(type(file), kinds):
+                _flush_one(file)

@@ -59,7 +59,7 @@ class _Semaphore:
         self.kind, self.maxvalue = kind, maxvalue
         self._recursive = kind == 0
         self._free = threading.Semaphore(value)
-        self._value, self._depth, self._owner = value, 0, 0
+        self._depth = self._owner = 0
 
     def acquire(self, block: bool = True, timeout: float | None = None) -> bool:
         """Take it; the owner of a recursive one takes it again."""
@@ -68,7 +68,7 @@ class _Semaphore:
             return True
         if not self._free.acquire(block, timeout if block else None):
             return False
-        self._value, self._depth, self._owner = self._value - 1, 1, threading.get_ident()
+        self._depth, self._owner = 1, threading.get_ident()
         return True
 
     def release(self) -> None:
@@ -79,13 +79,12 @@ class _Semaphore:
             if self._depth > 1:
                 self._depth -= 1
                 return
-        elif self._value >= self.maxvalue:
+        elif self._free._value >= self.maxvalue:
             raise ValueError("semaphore or lock released too many times")
-        self._value, self._depth, self._owner = self._value + 1, 0, 0
+        self._depth = self._owner = 0
         self._free.release()
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
         self.release()
@@ -97,10 +96,10 @@ class _Semaphore:
         return self._depth
 
     def _get_value(self) -> int:
-        return self._value
+        return self._free._value
 
     def _is_zero(self) -> bool:
-        return self._value == 0
+        return self._free._value == 0
 
     def _after_fork(self) -> None:
         """Nothing to do: programs do not fork."""

@@ -13,8 +13,8 @@ from lit_rl.execution.program_side import child
 from lit_rl.execution.wire import held, plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
+from lit_rl.execution.wire.errors import describe
 from lit_rl.execution.wire.link import Link, encode
-from lit_rl.execution.wire.operations import operate_on
 
 
 class Server(Link):
@@ -64,16 +64,12 @@ class Server(Link):
             return child.find(self._namespace, target)(*args, **kwargs)
         if operation == "derive":
             return self._derived(*args)
-        return operate_on(target, operation, args, kwargs)
+        return held.operate_on(target, operation, args, kwargs)
 
     def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
         """The answer; with arguments, so that a test of an in-place function sees what became of them."""
         answer = super().done(result, values)
         return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
-
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """As the supervisor gets it when a program fails."""
-        return child.describe(error)
 
     def must_leave(self, error: BaseException) -> bool:
         """An interrupt or a lack of memory ends the program."""
@@ -92,12 +88,13 @@ def _as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def serve(job: dict[str, Any], channel: Channel) -> int:
+def serve(job: dict[str, Any]) -> int:
     """Run the program, then answer the tests until they hang up."""
+    channel = Channel(child.CHANNEL)
     try:
         namespace = child.execute(job, "program")
     except BaseException as error:
-        channel.send(encode(["failed", child.describe(error), []]))
+        channel.send(encode(["failed", describe(error), []]))
         child.leave_traceback(error)
         return child.status_of(error)
     server = Server(channel, namespace, job["in_place"])
@@ -108,5 +105,5 @@ def serve(job: dict[str, Any], channel: Channel) -> int:
     except ChannelClosed:
         return 0
     except (KeyboardInterrupt, MemoryError) as error:
-        channel.send(encode(["end", child.describe(error), []]))
+        channel.send(encode(["end", describe(error), []]))
         os._exit(child.status_of(error))

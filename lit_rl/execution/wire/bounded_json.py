@@ -79,14 +79,11 @@ def _require_length(text: bytes | str, longest: int) -> None:
 
 
 def _require_units(text: str, most_units: int) -> None:
-    if _units(text) > most_units and not _fits_without_strings(text, most_units):
+    if _units(text) <= most_units:
+        return
+    num_quotes = text.count('"') - text.count('\\"')  # it may merely hold strings full of commas
+    if num_quotes > 2 * most_units or _units(_STRINGS.sub("", text)) > most_units:
         raise NotCarried("more values than can be held")
-
-
-def _fits_without_strings(text: str, most_units: int) -> bool:
-    """The exact answer, for texts that may merely hold strings full of commas."""
-    num_quotes = text.count('"') - text.count('\\"')
-    return num_quotes <= 2 * most_units and _units(_STRINGS.sub("", text)) <= most_units
 
 
 def _units(text: str) -> int:

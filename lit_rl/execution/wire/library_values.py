@@ -7,13 +7,15 @@ does not use.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, ItemsView, ValuesView
+from importlib import import_module
+from io import BytesIO, StringIO
 from typing import Any
 
-from lit_rl.execution.wire import array_values
 from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain
-from lit_rl.execution.wire.collisions import checked_dict
+from lit_rl.execution.wire.hashed import checked_dict
 from lit_rl.execution.wire.neutral_values import Array, FieldTuple
 from lit_rl.execution.wire.printable import printable_name
 
@@ -25,6 +27,13 @@ _MOST_FIELDS = 255
 _FACTORIES = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
 _CONSTANTS = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
 _ARRAY_CODES = frozenset("bBuhHiIlLqQfd")
+
+# Of numpy's arrays.
+_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "U": "str"}
+_ITEMS = frozenset((bool, int, float, complex, str))
+_MOST_AXES = 32
+_EMPTY_ROWS = 10_000
+_MOST_CHARACTERS = 4 << 20  # of all texts of an array, each padded to the longest
 
 
 def parts_of(value: Any) -> list[Any] | None:
@@ -71,6 +80,34 @@ def _text_parts(value: Any) -> list[Any]:
     return ["StringIO" if isinstance(value.getvalue(), str) else "BytesIO", value.getvalue(), value.tell()]
 
 
+def _ndarray_parts(value: Any) -> list[Any]:
+    """An array as its type, its shape and its items, row by row."""
+    value = _narrowed(value)
+    items = value.ravel().tolist()
+    if value.dtype.kind not in _KINDS or not _ITEMS.issuperset(map(type, items)):  # of a matrix, lists; masked, None
+        return ["plain", value.tolist()]
+    return ["ndarray", value.dtype.str, list(value.shape), items]
+
+
+def _scalar_parts(value: Any) -> list[Any]:
+    """A number or text as its type and its value."""
+    value = _narrowed(value)
+    if value.dtype.kind not in _KINDS:
+        return ["plain", value.tolist()]
+    return ["numpy", value.dtype.str, value.tolist()]
+
+
+def _narrowed(value: Any) -> Any:
+    """Numbers that are wider than Python's own types, converted to those."""
+    kind, size = value.dtype.kind, value.dtype.itemsize
+    return value.astype({"f": "<f8", "c": "<c16"}[kind]) if size > {"f": 8, "c": 16}.get(kind, size) else value
+
+
+def _neutral_parts(value: Array) -> list[Any]:
+    """An array that was read without numpy."""
+    return ["array of", value.dtype, list(value.shape), list(value._items)]
+
+
 _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("collections", "Counter"): lambda value: _mapping_parts("Counter", value),
     ("collections", "OrderedDict"): lambda value: _mapping_parts("OrderedDict", value),
@@ -88,14 +125,19 @@ _PARTS: dict[tuple[str, str], Callable[[Any], list[Any] | None]] = {
     ("builtins", "NotImplementedType"): lambda value: ["constant", "NotImplemented"],
     ("_io", "StringIO"): _text_parts,
     ("_io", "BytesIO"): _text_parts,
-    ("numpy", "ndarray"): array_values.ndarray_parts,
-    ("numpy", "generic"): array_values.scalar_parts,
-    (Array.__module__, "Array"): array_values.neutral_parts,
+    ("numpy", "ndarray"): _ndarray_parts,
+    ("numpy", "generic"): _scalar_parts,
+    (Array.__module__, "Array"): _neutral_parts,
 }
 
 
 def _path_class(value: Any) -> str:
     return next(base.__name__ for base in type(value).__mro__ if base.__module__.startswith("pathlib"))
+
+
+def _named(module: str, name: str) -> Any:
+    """A class of a module that is imported only now."""
+    return getattr(import_module(module), name)
 
 
 def _counter(*items: Any) -> Any:
@@ -109,68 +151,34 @@ def _defaultdict(factory: str | None, *items: Any) -> Any:
 
 
 def _decimal(text: str) -> Any:
-    from decimal import Decimal
-
     if type(text) is not str or len(text) > _DECIMAL_DIGITS:
         raise NotCarried(f"a Decimal of more than {_DECIMAL_DIGITS} digits")
-    value = Decimal(text)
+    value = _named("decimal", "Decimal")(text)
     if value.is_finite() and abs(value.adjusted()) > _DECIMAL_DIGITS:
         raise NotCarried("a Decimal too large to compute with")
     return value
 
 
 def _fraction(numerator: str, denominator: str) -> Any:
-    from fractions import Fraction
-
     if max(len(numerator), len(denominator)) > _FRACTION_DIGITS:
         raise NotCarried(f"a Fraction of more than {_FRACTION_DIGITS} hexadecimal digits")
-    return Fraction(int(numerator, 16), int(denominator, 16))
+    return _named("fractions", "Fraction")(int(numerator, 16), int(denominator, 16))
 
 
-def _datetime(text: str, fold: int) -> Any:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text).replace(fold=fold)
-
-
-def _date(text: str) -> Any:
-    from datetime import date
-
-    return date.fromisoformat(text)
-
-
-def _time(text: str, fold: int) -> Any:
-    from datetime import time
-
-    return time.fromisoformat(text).replace(fold=fold)
-
-
-def _timedelta(days: int, seconds: int, microseconds: int) -> Any:
-    from datetime import timedelta
-
-    return timedelta(days, seconds, microseconds)
-
-
-def _timezone(offset: Any) -> Any:
-    from datetime import timezone
-
-    return timezone(offset)
+def _instant(kind: str) -> Callable[[str, int], Any]:
+    return lambda text, fold: _named("datetime", kind).fromisoformat(text).replace(fold=fold)
 
 
 def _path(name: str, text: str) -> Any:
-    import pathlib
-
     if type(text) is not str or name not in ("Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"):
         raise NotPlain("a path of an unknown kind")
-    return getattr(pathlib, name)(text)
+    return _named("pathlib", name)(text)
 
 
 def _array(code: str, items: list[Any]) -> Any:
-    from array import array
-
     if code not in _ARRAY_CODES or type(items) is not list:
         raise NotPlain("an array of an unknown kind")
-    return array(code, "".join(items) if code == "u" else items)
+    return _named("array", "array")(code, "".join(items) if code == "u" else items)
 
 
 def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
@@ -182,20 +190,13 @@ def _fields(name: str, fields: list[str], items: list[Any]) -> FieldTuple:
     return FieldTuple.of(printable_name(name), fields, items)
 
 
-def _string_io(text: str, position: int) -> Any:
-    from io import StringIO
+def _file(kind: Callable[[Any], Any]) -> Callable[[str | bytes, int], Any]:
+    def make(content: str | bytes, position: int) -> Any:
+        made = kind(content)
+        made.seek(_within(content, position))
+        return made
 
-    made = StringIO(text)
-    made.seek(_within(text, position))
-    return made
-
-
-def _bytes_io(content: bytes, position: int) -> Any:
-    from io import BytesIO
-
-    made = BytesIO(content)
-    made.seek(_within(content, position))
-    return made
+    return make
 
 
 def _within(content: str | bytes, position: int) -> int:
@@ -204,8 +205,56 @@ def _within(content: str | bytes, position: int) -> int:
     return position
 
 
-def _constant(name: str) -> Any:
-    return _CONSTANTS[name]
+def _ndarray(dtype: str, shape: list[int], items: list[Any]) -> Any:
+    """A NumPy array if this process has loaded numpy, else a stand-in for one."""
+    name = _dtype_name(dtype)
+    if "U" in dtype and int(dtype[2:]) * len(items) > _MOST_CHARACTERS:
+        raise NotCarried("an array of texts with more elements than can be held")
+    axes = _checked_shape(shape, items)
+    numpy = _numpy()
+    if numpy is not None:
+        return numpy.array(items, dtype=dtype).reshape(axes)
+    return Array(name, axes, items)
+
+
+def _scalar(dtype: str, item: Any) -> Any:
+    """A NumPy scalar if this process has loaded numpy, else Python's own."""
+    _dtype_name(dtype)
+    numpy = _numpy()
+    return item if numpy is None else numpy.dtype(dtype).type(item)
+
+
+def _numpy() -> Any:
+    """The package itself, if this process has loaded it; not a stand-in for it."""
+    loaded = sys.modules.get("numpy")
+    return loaded if hasattr(loaded, "frombuffer") else None
+
+
+def _array_of(name: str, shape: list[int], items: list[Any]) -> Array:
+    """An array that was read without numpy before, read again."""
+    return Array(printable_name(name), _checked_shape(shape, items), items)
+
+
+def _checked_shape(shape: list[int], items: list[Any]) -> tuple[int, ...]:
+    """The shape, if the items fill it and walking it takes no longer than walking the items."""
+    if len(shape) > _MOST_AXES or not all(type(length) is int and length >= 0 for length in shape):
+        raise NotPlain("an array without a valid shape")
+    size, rows = 1, 1
+    for length in shape:
+        size, rows = size * length, rows * max(1, length)
+        if rows > max(len(items), _EMPTY_ROWS):
+            raise NotPlain("an array with more elements than items")
+    if size != len(items) or any(type(item) not in _ITEMS for item in items):
+        raise NotPlain("an array whose items do not fit its shape")
+    return tuple(shape)
+
+
+def _dtype_name(dtype: str) -> str:
+    """``int64`` for ``<i8``."""
+    kind, size = dtype[1:2], dtype[2:]
+    if dtype[:1] not in ("<", "|", ">", "=") or kind not in _KINDS or not (size.isdecimal() and len(size) < 6):
+        raise NotPlain("an array of an unknown type")
+    return _KINDS[kind] if kind in "bU" else f"{_KINDS[kind]}{8 * int(size)}"
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
@@ -217,18 +266,18 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "fields": _fields,
     "Decimal": _decimal,
     "Fraction": _fraction,
-    "datetime": _datetime,
-    "date": _date,
-    "time": _time,
-    "timedelta": _timedelta,
-    "timezone": _timezone,
+    "datetime": _instant("datetime"),
+    "date": lambda text: _named("datetime", "date").fromisoformat(text),
+    "time": _instant("time"),
+    "timedelta": lambda days, seconds, rest: _named("datetime", "timedelta")(days, seconds, rest),
+    "timezone": lambda offset: _named("datetime", "timezone")(offset),
     "path": _path,
     "array": _array,
-    "constant": _constant,
-    "StringIO": _string_io,
-    "BytesIO": _bytes_io,
-    "ndarray": array_values.ndarray,
-    "numpy": array_values.scalar,
-    "array of": array_values.array_of,
+    "constant": lambda name: _CONSTANTS[name],
+    "StringIO": _file(StringIO),
+    "BytesIO": _file(BytesIO),
+    "ndarray": _ndarray,
+    "numpy": _scalar,
+    "array of": _array_of,
     "plain": lambda value: value,
 }

@@ -16,7 +16,7 @@ from typing import Any
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import NotCarried, not_carried, parse, readable
 from lit_rl.execution.wire.channel import Channel, ChannelClosed
-from lit_rl.execution.wire.error_attributes import attributes_of, set_attributes
+from lit_rl.execution.wire.errors import attributes_of, describe, set_attributes
 from lit_rl.execution.wire.held import OPERATIONS, Held, StopOfProgram, steers
 from lit_rl.execution.wire.proxies import new_class, new_exception_class, new_proxy
 
@@ -50,6 +50,7 @@ class Link(ABC):
         self.channel = channel
         self.held = Held(side)
         self._operations = operations
+        self.derived: set[type] = set()  # classes of this side that extend one of the other's
         self._entries: dict[int, list[Any]] = {}
         self._standins: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}  # by ``id`` of the stand-in, which ``_standins`` keeps alive
@@ -60,10 +61,6 @@ class Link(ABC):
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Do what the other side asks for."""
-
-    @abstractmethod
-    def describe(self, error: BaseException) -> dict[str, Any]:
-        """Type names, message and line of an exception, as plain data."""
 
     def must_leave(self, error: BaseException) -> bool:
         """Whether an exception ends this side's loop instead of being an answer."""
@@ -76,14 +73,6 @@ class Link(ABC):
             TypeError: if this side may not.
         """
         raise TypeError(f"{name} cannot extend a class of another process")
-
-    def is_derived(self, kind: type) -> bool:
-        """Whether a class of this side extends one of the other's."""
-        return False
-
-    def construct(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An instance of a class of the other side."""
-        return self.request("__call__", kind._class_number_, args, kwargs)
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator or builtin function, used on a stand-in."""
@@ -104,22 +93,18 @@ class Link(ABC):
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NO_OPTIONS
     ) -> Any:
-        """Have something done on the other side; return its value or raise its exception."""
-        self.send(["do", operation, target, *self.crossing(args, kwargs)])
+        """Have something done on the other side; return its value or raise its exception.
+
+        Raises:
+            CannotCross: if an argument cannot.
+        """
+        options = {name: self.tree(value) for name, value in kwargs.items()}
+        self.send(["do", operation, target, [self.tree(value) for value in args], options])
         while True:
             message = self.receive()
             if message[0] != "do":
                 return self.result(message, args)
             self.answer(message)
-
-    def crossing(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments of a request, as they cross.
-
-        Raises:
-            CannotCross: if one cannot.
-        """
-        options = {name: self.tree(value) for name, value in kwargs.items()}
-        return [self.tree(value) for value in args], options
 
     def tree(self, value: Any) -> Any:
         """A value as it crosses. Iterators stay: the other side may want three items of an endless one."""
@@ -287,7 +272,7 @@ class Link(ABC):
 
     def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
         """An exception as it crosses: with its number, its class and its arguments."""
-        description = self.describe(error)
+        description = describe(error)
         try:
             text = str(error)[:_LONGEST_TEXT]
             tree = plain.to_tree(tuple(error.args), self.hold)

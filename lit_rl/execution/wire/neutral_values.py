@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -82,7 +82,7 @@ class Array:
         """The items in nested lists."""
         if not self.shape:
             return self._items[0]
-        return [part.tolist() if isinstance(part, Array) else part for part in self]
+        return [part.tolist() if isinstance(part, Array) else part for part in map(self.__getitem__, range(len(self)))]
 
     def all(self) -> bool:
         """Whether every item is true."""
@@ -96,9 +96,6 @@ class Array:
         if not self.shape:
             raise TypeError("len() of unsized object")
         return self.shape[0]
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[index] for index in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
@@ -120,13 +117,9 @@ class Array:
     def __ne__(self, other: object) -> Any:
         return self._compared(other, lambda mine, theirs: bool(mine != theirs))
 
-    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> Any:
-        theirs = _flat(other)
-        if theirs is None:
-            theirs = (self.shape, [other] * self.size)
-        if theirs[0] != self.shape:
-            raise ValueError(f"arrays of the shapes {self.shape} and {theirs[0]} cannot be compared")
-        return Array("bool", self.shape, [compare(*pair) for pair in zip(self._items, theirs[1], strict=True)])
+    def _compared(self, other: object, compare: Callable[[Any, Any], bool]) -> Array:
+        theirs = _flat(other, self.shape) if isinstance(other, Array | list | tuple) else [other] * self.size
+        return Array("bool", self.shape, [compare(*pair) for pair in zip(self._items, theirs, strict=True)])
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -137,16 +130,13 @@ class Array:
         return f"array({self.tolist()!r})"
 
 
-def _flat(value: object) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Shape and items of nested sequences; ``None`` for a single value."""
-    if isinstance(value, Array):
-        return value.shape, value._items
-    if not isinstance(value, list | tuple):
-        return None
-    parts = [_flat(item) for item in value]
-    if not parts or parts[0] is None:
-        return (len(value),), list(value)
-    shapes = {None if part is None else part[0] for part in parts}
-    if len(shapes) != 1:
-        raise ValueError("nested sequences of different lengths are not an array")
-    return (len(value), *parts[0][0]), [item for part in parts if part is not None for item in part[1]]
+def _flat(value: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The items of nested sequences, row by row.
+
+    Raises:
+        ValueError: if they do not have this shape.
+    """
+    rows = value.tolist() if isinstance(value, Array) else value
+    if isinstance(rows, list | tuple) != bool(shape) or (shape and len(rows) != shape[0]):
+        raise ValueError(f"an array of the shape {shape} cannot be compared with one of another")
+    return [item for part in rows for item in _flat(part, shape[1:])] if shape else [rows]

@@ -21,10 +21,9 @@ from typing import Any
 
 from lit_rl.execution.wire import library_values
 from lit_rl.execution.wire.bounded_json import NotCarried, NotPlain, parse, readable
-from lit_rl.execution.wire.collisions import checked_dict, checked_keys
+from lit_rl.execution.wire.hashed import Kind, build, checked_dict, checked_keys, recipe
 from lit_rl.execution.wire.neutral_values import Opaque
 from lit_rl.execution.wire.printable import printable, printable_name
-from lit_rl.execution.wire.set_order import Kind, build, recipe
 
 __all__ = [
     "Hold", "NotCarried", "NotPlain", "Opaque", "Revive", "dumps", "forget", "from_tree", "loads", "opaque",
@@ -57,13 +56,13 @@ Hold = Callable[[Any], list[Any]]
 Revive = Callable[[list[Any]], Any]
 
 
-def dumps(value: Any, hold: Hold | None = None) -> str:
-    """``value`` as a JSON text; ``hold`` turns what is not plain data into its ``["o", ...]``.
+def dumps(value: Any) -> str:
+    """``value`` as a JSON text; of what is not plain data, its type's name.
 
     Raises:
         NotCarried: if the value is beyond what ``loads`` reads.
     """
-    return readable(_ENCODE(to_tree(value, hold or forget)))
+    return readable(_ENCODE(to_tree(value, forget)))
 
 
 def or_reason(value: Any) -> str:
@@ -79,18 +78,17 @@ def reason(error: NotCarried) -> list[Any]:
     return ["!", str(error)]
 
 
-def loads(text: str | bytes, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
+def loads(text: str | bytes, *, beside_large: bool = False) -> Any:
     """The value in a JSON text.
 
     Args:
         text: as it arrived.
-        revive: turns ``["o", ...]`` into an object.
         beside_large: whether it is compared with what may hold large ints: no Decimal or Fraction is read then.
 
     Raises:
         NotPlain: if the text is not what ``dumps`` writes.
     """
-    return from_tree(parse(text), revive, beside_large=beside_large)
+    return from_tree(parse(text), beside_large=beside_large)
 
 
 def to_tree(value: Any, hold: Hold, depth: int = _DEEPEST) -> Any:
@@ -172,7 +170,12 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
 
 
 def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
-    """The value that a JSON tree stands for; arguments as for ``loads``.
+    """The value that a JSON tree stands for.
+
+    Args:
+        tree: what ``to_tree`` made.
+        revive: turns ``["o", ...]`` into an object.
+        beside_large: as for ``loads``.
 
     Raises:
         NotPlain: if it is not what ``to_tree`` makes.

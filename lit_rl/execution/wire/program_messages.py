@@ -6,7 +6,7 @@ program's fault whatever the line was. Nothing else parses what a program wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lit_rl.execution.wire import plain
@@ -59,7 +59,10 @@ def read_hosted(line: bytes) -> HostedCall | HostedEnd:
     Raises:
         NotPlain: if it is neither a call nor an end.
     """
-    kind, *parts = _list(parse(line, LONGEST_CALL, _CALL_UNITS), "a message")
+    tree = parse(line, LONGEST_CALL, _CALL_UNITS)
+    if type(tree) is not list or not tree:
+        raise NotPlain("a message that is not a list")
+    kind, *parts = tree
     if kind == "end" and len(parts) == 1:
         return HostedEnd(None if parts[0] is None else description_of_tree(parts[0]))
     if kind != "call" or len(parts) != 3:
@@ -128,36 +131,11 @@ def _line(number: Any) -> int | None:
     return number if type(number) is int and 0 < number < _LAST_LINE else None
 
 
-def _list(tree: Any, what: str) -> Sequence[Any]:
-    if type(tree) is not list or not tree:
-        raise NotPlain(f"{what} that is not a list")
-    return tree
-
-
-class Lines(Mapping[int, bytes]):
-    """The whole lines that a program wrote; no more of them are looked for than can mean something.
+def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
+    """The whole lines that a program wrote, by their position; no more of them are read than can mean something.
 
     Args:
         content: what was written; a last line without its end does not count.
         most: lines after which nothing is read.
     """
-
-    def __init__(self, content: bytes, most: int) -> None:
-        self._content = content
-        self._ends: list[int] = []
-        start = 0
-        while len(self._ends) < most and (end := content.find(b"\n", start)) >= 0:
-            self._ends.append(end)
-            start = end + 1
-
-    def __getitem__(self, index: int) -> bytes:
-        if not 0 <= index < len(self._ends):
-            raise KeyError(index)
-        start = self._ends[index - 1] + 1 if index else 0
-        return self._content[start : self._ends[index]]
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __iter__(self) -> Any:
-        return iter(range(len(self._ends)))
+    return dict(enumerate(content.split(b"\n", most)[:-1]))

@@ -6,10 +6,13 @@ exactly those operators that class has. No code of the other process runs here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 from lit_rl.execution.wire.held import OPERATIONS, StopOfProgram, is_plain_method, known_exception
+
+if TYPE_CHECKING:
+    from lit_rl.execution.wire.link import Link
 
 # Attributes with two underscores that are asked for. Any other could make a library here trust the other side: numpy
 # reads memory addresses from some.
@@ -18,31 +21,10 @@ _READABLE = frozenset(
 )
 
 
-class Connection(Protocol):
-    """What a stand-in needs of its end of the connection; see :class:`lit_rl.execution.wire.link.Link`."""
-
-    def request(
-        self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...
-    ) -> Any:
-        """Have something done on the other side."""
-
-    def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Use an operator or builtin function on a stand-in."""
-
-    def construct(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make an instance of a class of the other side."""
-
-    def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
-        """Make a class of this side known to the other, whose class it extends."""
-
-    def is_derived(self, kind: type) -> bool:
-        """Whether a class of this side extends one of the other's."""
-
-
 class ProxyClass(type):
     """Class of the stand-ins of one class of the other process: makes instances there, reads its constants there."""
 
-    _class_link_: Connection
+    _class_link_: Link
     _class_number_: int
 
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
@@ -51,13 +33,13 @@ class ProxyClass(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance, made in the other process."""
-        return cls._class_link_.construct(cls, args, kwargs)
+        return cls._class_link_.request("__call__", cls._class_number_, args, kwargs)
 
     def __getattr__(cls, name: str) -> Any:
-        return cls._class_link_.request("getattr", _number_of(cls), _readable(name))
+        return cls._class_link_.request("getattr", cls._class_number_, _readable(name))
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        cls._class_link_.request("setattr", _number_of(cls), (name, value))
+        cls._class_link_.request("setattr", cls._class_number_, (name, value))
 
     def __iter__(cls) -> Iterator[Any]:
         members: Iterator[Any] = cls._class_link_.request("__iter__", cls._class_number_)
@@ -80,7 +62,7 @@ class Proxy:
     """Base of all stand-ins. Equal only to itself, unless its class was made with comparisons."""
 
     __slots__ = ("_link_", "_number_")
-    _link_: Connection
+    _link_: Link
     _number_: int
 
     def __getattr__(self, name: str) -> Any:
@@ -108,7 +90,7 @@ class Proxy:
         raise TypeError(f"a {type(self).__name__} of another process cannot be pickled")
 
 
-def new_proxy(kind: type, link: Connection, number: int) -> Any:
+def new_proxy(kind: type, link: Link, number: int) -> Any:
     """The stand-in of the object with this number."""
     proxy: Any = object.__new__(kind)
     object.__setattr__(proxy, "_link_", link)
@@ -117,7 +99,7 @@ def new_proxy(kind: type, link: Connection, number: int) -> Any:
 
 
 def new_class(
-    link: Connection, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
+    link: Link, number: int, name: str, bases: tuple[type, ...], operations: list[str], methods: list[str]
 ) -> type:
     """The class of the stand-ins of a class's instances."""
     members: dict[str, Any] = {"__slots__": (), "_class_link_": link, "_class_number_": number}
@@ -133,7 +115,7 @@ def new_class(
         return type.__new__(ProxyClass, "object", (Proxy,), members)
 
 
-def new_exception_class(link: Connection, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
+def new_exception_class(link: Link, name: str, bases: tuple[type, ...], known: str) -> type[BaseException]:
     """The class of an exception of the other process: the same one if it belongs to the standard library.
 
     An exception that steers a loop, a generator or a test runner which catches it becomes a ``RuntimeError``.
@@ -173,16 +155,9 @@ def _readable(name: str) -> tuple[str]:
     return (name,)
 
 
-def _number_of(kind: ProxyClass) -> int:
-    number = type.__getattribute__(kind, "_class_number_")
-    if not isinstance(number, int):
-        raise AttributeError("a class without an original")
-    return number
-
-
 def _method(class_number: int, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(self)._class_number_ == class_number or not self._link_.is_derived(type(self)):
+        if type(self)._class_number_ == class_number or type(self) not in self._link_.derived:
             return self._link_.request("method", self._number_, (name, *args), kwargs)
         return self._link_.request("method of", class_number, (name, self, *args), kwargs)
 

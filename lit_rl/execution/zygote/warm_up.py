@@ -7,16 +7,22 @@ own copies of the pages. The sample is ours: the zygote still sees nothing of a 
 
 from __future__ import annotations
 
+import _socket
 import json
 import linecache
 import marshal
 import os
 import sys
 
+from lit_rl.execution.grading.grader import result_of_tests
+from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.program_side import child
 from lit_rl.execution.program_side.ending import flush
+from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire import plain
-from lit_rl.execution.zygote.warm_grading import warm_grading
+from lit_rl.execution.wire.channel import Channel
+from lit_rl.execution.wire.errors import describe
+from lit_rl.execution.zygote.randomness import draw_anew
 
 _SAMPLE = """
 import sys
@@ -74,6 +80,18 @@ if __name__ == "__main__":
 """
 _TIMES = 20
 
+_GRADED = "def f(x):\n    if x > 3:\n        raise ValueError('too large')\n    return [x + 1]\n"
+_TESTS = """
+for i in range(3):
+    assert f(i) == [i + 1]
+    __lit_rl_passed__(0)
+try:
+    f(4)
+except ValueError:
+    pass
+"""
+_TIMES_GRADED = 10
+
 
 def warm_up() -> None:
     """Run a sample program, and pass values as programs do; leaves no other trace."""
@@ -86,7 +104,7 @@ def warm_up() -> None:
             namespace = child.execute(job, "__main__")
             flush()
             _call(namespace)
-        warm_grading()
+        _warm_grading()
     sys.stdin, sys.stdout = stdin, stdout
     sys.modules["__main__"] = main
     linecache.cache.clear()
@@ -97,5 +115,39 @@ def _call(namespace: child.Namespace) -> None:
     try:
         child.find(namespace, name)(*args)
     except RuntimeError as error:
-        json.loads(json.dumps(child.describe(error)))
+        json.loads(json.dumps(describe(error)))
     plain.from_tree(json.loads(plain.dumps([1, 2.5, "a", None, True, (1, 2), {"k": [3]}])), list)
+
+
+class _Asking(Channel):
+    """The tests' end of a connection whose other end, a server, is in this process: it answers each line at once."""
+
+    server: Server
+    has_begun = False
+
+    def send(self, text: str) -> None:
+        """Send a line: the first asks for names, the others are requests."""
+        super().send(text)
+        if self.has_begun:
+            self.server.answer(self.server.receive())
+        else:
+            self.has_begun = True
+            self.server.send(["names", self.server.names(json.loads(self.server.channel.receive()))])
+
+
+def _warm_grading() -> None:
+    """Judge a small program by small tests a few times."""
+    code = compile(_TESTS, "<test>", "exec")
+    job = {"names": ("f",), "modules": {}, "calls_check": False}
+    job |= {"check_line": None, "required": (0,), "runs": (), "entry_point": None}
+    for _ in range(_TIMES_GRADED):
+        draw_anew(0)
+        ours, theirs = _socket.socketpair()
+        asking = _Asking(ours.fileno())
+        namespace = child.execute({"source": _GRADED}, "program")
+        asking.server = Server(Channel(theirs.fileno()), namespace, in_place=False)
+        result = result_of_tests(job, code, TestsSide(asking, in_place=False, allow_objects=False), {})
+        ours.close()
+        theirs.close()
+        if result["kind"] != "passed":
+            raise RuntimeError(f"the sample of a graded test gave {result}")

@@ -42,10 +42,10 @@ from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 # clocks, CPU seconds in all.
 REQUEST = struct.Struct("=iiiid")
 # For each child: number of the job, what ended it, its wall seconds; exit status as of waitpid, CPU seconds, largest
-# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or something else if this
-# process is of no further use.
+# resident KiB, whether it ran until this process killed it. After the last of them CLEAN, or LAST if this process is
+# of no further use.
 REPORT = struct.Struct("=iididqi")
-CLEAN = b"\1"
+CLEAN, LAST = b"\1", b"\0"
 # The other way: number of the job that is to end, and why.
 STOP = struct.Struct("=ii")
 # Number of a job that takes longer than a moment, with descriptors of its processes: the supervisor watches it too.
@@ -166,14 +166,12 @@ class Zygote:
             try:
                 if _stat(work_folder).st_mtime_ns:
                     if in_memory:
-                        self._report_last(report)
-                        return
+                        return self._report_last(report)
                     empty_folder(work_folder, _CLEANING_SECONDS)
                     self._mark_folder()
                 send(report + clean)
             except OSError:
-                self._report_last(report)
-                return
+                return self._report_last(report)
             # The next job finds the memory as this one found it, so each run of a program has the same addresses.
             del (
                 header,
@@ -197,7 +195,7 @@ class Zygote:
         In memory, the numbers of files count up from the first that was made, so that the next program could read there
         how many this one made. It gets another file system, with another zygote.
         """
-        _tell(self.control, report + b"\0")
+        _tell(self.control, report + LAST)
         with contextlib.suppress(OSError):  # an order that nobody reads would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
@@ -416,7 +414,5 @@ def _load(settings: dict[str, Any]) -> None:
         import_module(name)
     # Our own modules may be cached as bytecode (parsing leaves memory that every fork copies); a program's may not.
     sys.dont_write_bytecode = True
-    child.add_mode("grade", grade)
-    child.add_mode("rehearse", rehearse)
-    child.add_mode("serve", serve)
+    child.MODES.update(grade=grade, rehearse=rehearse, serve=serve)
     warm_up()

@@ -1,0 +1,91 @@
+"""Exceptions as plain data: what is told of one in another process, and one made of what was told."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+from types import TracebackType
+from typing import Any
+
+FILE_NAME = "<program>"
+
+# What exceptions of the standard library hold besides their arguments, such as the position of a JSON error.
+_OF_CLASSES = ("filename", "filename2", "name", "path")  # of OSError, ImportError, NameError, AttributeError
+_LONGEST = 4096
+_MOST = 16
+
+
+class NotCompiled(Exception):
+    """The program is not Python; ``cause`` says why."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as plain data: type, its ancestors' names, message, line in the program."""
+    stage = "run"
+    if isinstance(error, NotCompiled):
+        stage, error = "compile", error.cause
+    try:
+        message = str(error)[:500]
+    except BaseException:
+        message = ""
+    line = error.lineno if stage == "compile" and isinstance(error, SyntaxError) else line_in(error, FILE_NAME)
+    names = [base.__name__ for base in type(error).__mro__ if base is not object]
+    return {"stage": stage, "types": names[:20], "message": message, "line": line}
+
+
+def line_in(error: BaseException, file_name: str) -> int | None:
+    """The innermost line of a file that an exception passed through."""
+    line, trace = None, error.__traceback__
+    while isinstance(trace, TracebackType):
+        if trace.tb_frame.f_code.co_filename == file_name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def exception_from(description: dict[str, Any]) -> Exception:
+    """An exception like the one described: the nearest builtin type, under the name it had."""
+    names = [str(name) for name in description["types"]]
+    message = str(description["message"])
+    for position, name in enumerate(names):
+        found = getattr(builtins, name, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            kind: type[Exception] = found if position == 0 else type(names[0], (found,), {})
+            with contextlib.suppress(Exception):  # UnicodeDecodeError and others that want more arguments
+                return kind(message)
+    nameless: type[Exception] = type(names[0] if names else "Exception", (Exception,), {})
+    return nameless(message)
+
+
+def attributes_of(error: BaseException) -> dict[str, Any]:
+    """The plain attributes of an exception, by name."""
+    named = {**vars(error), **{name: getattr(error, name) for name in _OF_CLASSES if hasattr(type(error), name)}}
+    kept = {name: value for name, value in named.items() if _crosses(name, value) and value is not None}
+    return dict(list(kept.items())[:_MOST])
+
+
+def set_attributes(error: BaseException, told: Any) -> None:
+    """Give an exception the attributes that the other side sent; what its class defines stays as it is.
+
+    Raises:
+        TypeError: if ``told`` is not a dictionary.
+    """
+    if type(told) is not dict:
+        raise TypeError("no attributes")
+    for name, value in list(told.items())[:_MOST]:
+        if not _crosses(name, value):
+            continue
+        if name in _OF_CLASSES:
+            with contextlib.suppress(AttributeError, TypeError):
+                setattr(error, name, value)
+        elif not hasattr(type(error), name):
+            error.__dict__[name] = value
+
+
+def _crosses(name: Any, value: Any) -> bool:
+    simple = type(value) in (bool, int, float) or (type(value) in (str, bytes) and len(value) <= _LONGEST)
+    return type(name) is str and name.isidentifier() and not name.startswith("_") and simple
