@@ -7,8 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lit_rl.execution.check_base import Check
-from lit_rl.execution.check_values import require_count, require_seconds
+from lit_rl.execution.check_base import Check, require_count, require_seconds
 from lit_rl.execution.confinement.visible_files import is_inside
 
 _MOST_COMPARED = 96 << 20  # so that a supervisor reads it within its own limits

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from lit_rl.execution.build_checks import BuildAndRun
-from lit_rl.execution.check_base import Check, Language, wall_limit
-from lit_rl.execution.check_values import (
+from lit_rl.execution.check_base import (
+    Check,
+    Language,
     require_carried,
     require_items,
     require_not_negative,
@@ -21,6 +22,7 @@ from lit_rl.execution.check_values import (
     require_seconds,
     require_switch,
     shown,
+    wall_limit,
 )
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 from lit_rl.execution.robot_checks import InventedWorlds, RobotCheck, RobotTest, RobotWorlds
@@ -73,7 +75,7 @@ class AssertTests(Check):
     in_place: bool = False
     allow_objects: bool = False
 
-    judged_by: ClassVar[str] = "lit_rl.execution.judging.asserts:judge_asserts"
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.calls:judge_asserts"
 
     def __post_init__(self) -> None:
         require_seconds(self, "timeout_seconds")

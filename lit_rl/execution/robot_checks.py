@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lit_rl.execution.check_base import Check, wall_limit
-from lit_rl.execution.check_values import require_count, require_items, require_seconds
+from lit_rl.execution.check_base import Check, require_count, require_items, require_seconds, wall_limit
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
 from lit_rl.simulators.robot_program import code_span
 

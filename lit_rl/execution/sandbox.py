@@ -14,12 +14,11 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from lit_rl.execution.checks import Check, Language, StdioTests
-from lit_rl.execution.confinement.packages import find_packages
+from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.judging.supervisor import Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.execution.shortages import need_descriptors, remedy
-from lit_rl.execution.spawning import TIERS, ZygoteSettings
+from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 

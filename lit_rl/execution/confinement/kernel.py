@@ -84,6 +84,13 @@ def pivot_root(new: str, old: str) -> None:
     check(libc.syscall(_PIVOT_ROOT[MACHINE], new.encode(), old.encode()), "pivot_root")
 
 
+def become(user: int) -> None:
+    """Change all ids to ``user``; needs root."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
 def drop_capabilities() -> None:
     """Give up all capabilities, for this process and everything it will ever execute."""
     empty_bounding_set()

@@ -30,13 +30,13 @@ from lit_rl.execution.confinement.kernel import (
     MS_REC,
     MS_REMOUNT,
     PR_SET_PDEATHSIG,
+    become,
     mount,
     pivot_root,
     prctl,
     unmount,
     unshare,
 )
-from lit_rl.execution.confinement.profile import become
 
 WORK_FOLDER = "/box"
 _ROOT_SIZE = "size=4m,nr_inodes=16k"

@@ -10,8 +10,7 @@ from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.fusion.shim import LONGEST_ANSWER, shim, shim_input
 from lit_rl.execution.judging.answers import Answers, calls_of_asserts
 from lit_rl.execution.judging.assert_plan import AssertPlan, Call
-from lit_rl.execution.judging.asserts import plan_of
-from lit_rl.execution.judging.calls import calls_of
+from lit_rl.execution.judging.calls import calls_of, plan_of
 from lit_rl.execution.judging.comparing import Expected, same_output
 from lit_rl.execution.judging.stdio import over_cases
 from lit_rl.execution.judging.verdicts import with_cause

@@ -18,12 +18,19 @@ from importlib import import_module
 from types import CodeType
 from typing import Any, Protocol
 
-from lit_rl.execution.judging.careful_builtins import CAREFUL
 from lit_rl.execution.judging.evidence import truth_of
 from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
-from lit_rl.execution.judging.literal_expressions import PURE, NotLiteral, Template, template_of, value_of
-from lit_rl.execution.judging.literal_loops import rounds, targets
-from lit_rl.execution.judging.names_in_tests import program_names
+from lit_rl.execution.judging.literal_expressions import (
+    CAREFUL,
+    PURE,
+    NotLiteral,
+    Template,
+    rounds,
+    targets,
+    template_of,
+    value_of,
+)
+from lit_rl.execution.judging.prepared_tests import program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
 
 # Importing these does nothing but bind names, in every process.

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
+import math
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +26,10 @@ from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import BuildAndRun
-from lit_rl.execution.confinement.boxed_command import BoxError, BoxLimits, BoxReport, run_boxed
+from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
-from lit_rl.execution.judging.text_bleu import text_bleu
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.work_folder import empty_folder
@@ -315,3 +317,44 @@ def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes
         return os.pread(descriptor, num_bytes, offset)
     finally:
         os.close(descriptor)
+
+
+_ORDER = 4
+
+
+def text_bleu(text: str, reference: str) -> float:
+    """Sentence BLEU in [0, 1]; 1 for equal words, also for two empty texts.
+
+    Source:
+        Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing: Chen and Cherry 2014, method 3,
+        https://aclanthology.org/W14-3346
+
+    Example:
+        >>> text_bleu("a b c d", "a b c d")
+        1.0
+    """
+    words, expected = text.split(), reference.split()
+    if not words or not expected:
+        return float(words == expected)
+    logs, halvings = [], 1.0
+    for order in range(1, min(_ORDER, len(words)) + 1):
+        total = len(words) - order + 1
+        matched = _count_matches(words, expected, order)
+        if not matched:
+            if order == 1:
+                return 0.0
+            halvings *= 2
+        logs.append(math.log((matched or 1 / halvings) / total))
+    brevity = min(0.0, 1 - len(expected) / len(words))
+    return math.exp(brevity + sum(logs) / len(logs))
+
+
+def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
+    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
+    matched = 0
+    for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
+        if left.get(ngram, 0) > 0:
+            left[ngram] -= 1
+            matched += 1
+    return matched

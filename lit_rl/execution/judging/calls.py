@@ -10,13 +10,29 @@ from typing import Any
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.execution.judging.answers import Answers, calls_of_asserts
-from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.assert_plan import AssertPlan, Call, plan_asserts
 from lit_rl.execution.judging.child_files import Child, read_whole
 from lit_rl.execution.judging.failed_cases import failed_assert, failed_call
+from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
+
+
+def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
+    """Calls of a plan if there is one, two processes otherwise."""
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
+    plan = plan_of(check)
+    outcome = None if plan is None else judge_plan(client, program, check, plan)
+    return outcome or judge_graded(client, program, check)
+
+
+def plan_of(check: AssertTests) -> AssertPlan | None:
+    """The plan of a check's tests, or ``None`` if they need a grader."""
+    return None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
+
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}

@@ -13,7 +13,7 @@ from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.grading.rehearsal import REHEARSED
 from lit_rl.execution.judging.child_files import Child, read_whole
-from lit_rl.execution.judging.failed_statements import failed_statement
+from lit_rl.execution.judging.failed_cases import failed_statement
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error

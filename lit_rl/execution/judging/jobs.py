@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from lit_rl.execution.check_base import Language
 from lit_rl.execution.judging.child_files import Child
-from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.judging.watching import Watch
+from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
@@ -72,6 +73,22 @@ class JobReport(NamedTuple):
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
+
+
 class _Job:
     """The running job: its number, what watches it, when the zygote must have answered."""
 
@@ -98,7 +115,7 @@ class ZygoteClient:
     def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self.control = control
         self.settings = settings
-        self.compiler: CompilesPrograms | None = None
+        self.compile: Callable[[str, Language], Compiled] | None = None  # set where there is a compiler
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately

@@ -29,9 +29,9 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         return Outcome(Verdict.NO_PROGRAM)
     binary = None
     if check.language != "python":
-        if client.compiler is None:
+        if client.compile is None:
             raise RuntimeError("this worker has no compiler")
-        compiled = client.compiler.compile(program, check.language)
+        compiled = client.compile(program, check.language)
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary

@@ -14,16 +14,18 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from importlib import import_module
 from typing import NamedTuple
 
 from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
+from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, end_with, go_before_the_trainer
-from lit_rl.execution.judging.registry import judge_of
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.shortages import remedy
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
@@ -80,7 +82,8 @@ class Supervisor:
         self._client.on_report = self._limits.on_content
         self._client.renew = self._renew
         self._client.group_is_full = lambda: self._zygote.group_is_full()
-        self._client.compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        self._compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        self._client.compile = self._compiler.compile
 
     def serve(self) -> None:
         """Judge tasks until the trainer hangs up."""
@@ -126,8 +129,7 @@ class Supervisor:
     def close(self) -> None:
         """End the zygote, and what was started for compiling."""
         try:
-            if self._client.compiler is not None:
-                self._client.compiler.close()
+            self._compiler.close()
         finally:
             self._zygote.close()
 
@@ -188,3 +190,22 @@ def main() -> None:
         print(f"sandbox: {error}", file=sys.stderr)
     finally:
         supervisor.close()
+
+
+Judge = Callable[[ZygoteClient, str, Check], Outcome]
+
+
+def judge_of(kind: type[Check]) -> Judge:
+    """The judge that a kind of check names; its module is loaded at the first check of that kind.
+
+    Raises:
+        TypeError: if the kind names none, or one that does not exist.
+    """
+    if not kind.judged_by:
+        raise TypeError(f"{kind.__name__} is not judged by running a program")
+    module, _, name = kind.judged_by.partition(":")
+    try:
+        found: Judge = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TypeError(f"{kind.__name__}.judged_by is {kind.judged_by!r}, which cannot be loaded: {error}") from None
+    return found
