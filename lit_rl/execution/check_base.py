@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import marshal
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
@@ -64,7 +64,7 @@ class Check:
     @property
     def defines(self) -> str | None:
         """The function or class under test, which tells the answer from the other blocks of a completion."""
-        return None
+        return getattr(self, "entry_point", None)
 
     @property
     def num_tests(self) -> int:
@@ -73,8 +73,8 @@ class Check:
 
     @property
     def wall_budget_seconds(self) -> float:
-        """Most wall seconds that judging one program can take under the check's own limits."""
-        return 0.0
+        """Most wall seconds that judging one program can take: ``timeout_seconds`` of the CPU for each test."""
+        return self.num_tests * wall_limit(getattr(self, "timeout_seconds", 0.0))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -106,46 +106,38 @@ _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twic
 def require_seconds(owner: object, *names: str) -> None:
     """Raise ValueError unless the fields hold a finite number of seconds above 0."""
     for name in names:
-        value = getattr(owner, name)
-        if not _is_number(value) or value <= 0:
-            raise ValueError(f"{_field(owner, name)} must be a finite number of seconds above 0, got {value!r}")
+        _require(owner, name, "a finite number of seconds above 0", lambda value: _is_number(value) and value > 0)
 
 
 def require_count(owner: object, *names: str) -> None:
     """Raise ValueError unless the fields are whole numbers of at least 1."""
     for name in names:
-        value = getattr(owner, name)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{_field(owner, name)} must be a whole number of at least 1, got {value!r}")
+        _require(owner, name, "a whole number of at least 1", lambda value: type(value) is int and value >= 1)
 
 
 def require_not_negative(owner: object, name: str) -> None:
     """Raise ValueError unless a field holds a finite number of at least 0."""
-    value = getattr(owner, name)
-    if not _is_number(value) or value < 0:
-        raise ValueError(f"{_field(owner, name)} must be a finite number of at least 0, got {value!r}")
+    _require(owner, name, "a finite number of at least 0", lambda value: _is_number(value) and value >= 0)
 
 
 def require_switch(owner: object, *names: str) -> None:
     """Raise ValueError unless the fields are True or False: the text "false" would count as True."""
     for name in names:
-        if type(getattr(owner, name)) is not bool:
-            raise ValueError(f"{_field(owner, name)} must be True or False, got {getattr(owner, name)!r}")
+        _require(owner, name, "True or False", lambda value: type(value) is bool)
 
 
 def require_one_of(owner: object, name: str, known: Sequence[str]) -> None:
     """Raise ValueError unless a field is one of the known words."""
-    if getattr(owner, name) not in known:
-        raise ValueError(f"{_field(owner, name)} must be one of {', '.join(known)}, got {getattr(owner, name)!r}")
+    _require(owner, name, f"one of {', '.join(known)}", lambda value: value in known)
 
 
 def require_items(owner: object, name: str) -> None:
     """Raise ValueError unless a field is a tuple with an item: a check without tests would pass every program."""
-    value = getattr(owner, name)
+    where, value = f"{type(owner).__name__}.{name}", getattr(owner, name)
     if not isinstance(value, tuple):
-        raise ValueError(f"{_field(owner, name)} must be a tuple, got {type(value).__name__}")
+        raise ValueError(f"{where} must be a tuple, got {type(value).__name__}")
     if not value:
-        raise ValueError(f"{_field(owner, name)} is empty, so every program would pass: give at least one")
+        raise ValueError(f"{where} is empty, so every program would pass: give at least one")
 
 
 def require_carried(value: Any, where: str) -> None:
@@ -186,5 +178,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _field(owner: object, name: str) -> str:
-    return f"{type(owner).__name__}.{name}"
+def _require(owner: object, name: str, wanted: str, is_right: Callable[[Any], bool]) -> None:
+    """Raise ValueError unless a field is as wanted."""
+    value = getattr(owner, name)
+    if not is_right(value):
+        raise ValueError(f"{type(owner).__name__}.{name} must be {wanted}, got {value!r}")

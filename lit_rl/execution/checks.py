@@ -92,11 +92,6 @@ class AssertTests(Check):
             require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
 
     @property
-    def defines(self) -> str | None:
-        """The entry point."""
-        return self.entry_point
-
-    @property
     def num_tests(self) -> int:
         """Asserts that can be counted without running the tests, at least one."""
         return max(1, _count_asserts(self.test))
@@ -146,19 +141,9 @@ class CallTests(Check):
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
 
     @property
-    def defines(self) -> str | None:
-        """The entry point."""
-        return self.entry_point
-
-    @property
     def num_tests(self) -> int:
         """One per case."""
         return len(self.cases)
-
-    @property
-    def wall_budget_seconds(self) -> float:
-        """One limit per case."""
-        return self.num_tests * wall_limit(self.timeout_seconds)
 
 
 @dataclass(frozen=True)
@@ -212,7 +197,7 @@ class StdioTests(Check):
     def wall_budget_seconds(self) -> float:
         """One limit per case and per run of the compiler, which is retried when it fails."""
         compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
-        return self.num_tests * wall_limit(self.timeout_seconds) + compiling
+        return super().wall_budget_seconds + compiling
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
@@ -106,11 +106,12 @@ class Answers:
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""
-        cases = []
-        for assertion in plan.assertions:
-            bad = _first(self.missing(index) for index in assertion.calls)
-            cases.append(bad or _holds(self._assertion_holds, assertion))
-        return cases
+
+        def holds(assertion: Expectation) -> bool:
+            return assertion.holds({index: self.value(index) for index in assertion.calls})
+
+        missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)
+        return [next(bad, None) or _holds(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
 
     def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
         """Whether the first assert that failed compared what is not plain data."""
@@ -126,16 +127,11 @@ class Answers:
 
     def of_calls(self, check: CallTests) -> list[Verdict]:
         """One verdict per case."""
-        cases = []
-        for index, (_, expected) in enumerate(check.cases):
-            cases.append(self.missing(index) or _holds(self._case_holds, index, expected, check))
-        return cases
 
-    def _assertion_holds(self, assertion: Expectation) -> bool:
-        return assertion.holds({index: self.value(index) for index in assertion.calls})
+        def holds(index: int, expected: Any) -> bool:
+            return matches(self.value(index, expected), expected, check)
 
-    def _case_holds(self, index: int, expected: Any, check: CallTests) -> bool:
-        return matches(self.value(index, expected), expected, check)
+        return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
 
     def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
         """The verdict of the first case that did not pass, and the exception that explains it.
@@ -206,7 +202,3 @@ def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
         return Verdict.PASSED if comparison(*arguments) else Verdict.WRONG_ANSWER
     except Exception:  # comparing 3 with None and the like: the value is not what was asked for
         return Verdict.WRONG_ANSWER
-
-
-def _first(verdicts: Iterable[Verdict | None]) -> Verdict | None:
-    return next((verdict for verdict in verdicts if verdict is not None), None)

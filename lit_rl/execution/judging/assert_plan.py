@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 from lit_rl.execution.judging.evidence import truth_of
 from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
@@ -63,27 +63,6 @@ class Call:
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-
-class Expectation(Protocol):
-    """What must hold of the results of some calls."""
-
-    @property
-    def calls(self) -> tuple[int, ...]:
-        """Positions in the plan's calls."""
-        ...
-
-    def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether it holds for these results, by call position."""
-        ...
-
-    def literal(self) -> Any:
-        """The expected result, if the test gives one; else ``None``."""
-        ...
-
-    def wanted(self, test: str) -> str:
-        """The expected result, or else the assert itself, for a reader; ``test`` is the source of the tests."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -155,6 +134,9 @@ class HelperAssertion:
     def wanted(self, test: str) -> str:
         """The second argument."""
         return value_text(self.expected)
+
+
+Expectation = Assertion | HelperAssertion
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
-        report = client.run([child], check.timeout_seconds, max(1, len(calls)), answers=child.channel)
+        report = client.run([child], check.timeout_seconds, max(1, len(calls)))
         answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)

@@ -128,25 +128,17 @@ class ZygoteClient:
         self._poll.register(trainer, select.POLLRDHUP)
         self._poll.register(trainer_process, select.POLLIN)
 
-    def start(
-        self,
-        children: Sequence[Child],
-        case_seconds: float,
-        num_cases: int = 1,
-        compiled: bool = False,
-        answers: int | None = None,
-    ) -> None:
+    def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
         """Have the children forked; ``finish`` must follow.
 
         Args:
             children: one or two.
             case_seconds: CPU seconds of one case.
-            num_cases: cases in the job.
+            num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
             compiled: the children execute a compiled program.
-            answers: memfd that gets a line for each answered case, if there are several.
         """
         self._make_ready()
-        self._job = _Job(Watch(case_seconds, num_cases, answers), case_seconds * num_cases)
+        self._job = _Job(Watch(case_seconds, num_cases, children[0].channel), case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
@@ -175,15 +167,10 @@ class ZygoteClient:
             job.watch.leave()
 
     def run(
-        self,
-        children: Sequence[Child],
-        case_seconds: float,
-        num_cases: int = 1,
-        compiled: bool = False,
-        answers: int | None = None,
+        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
     ) -> JobReport:
         """Fork, wait, report; arguments as for ``start``."""
-        self.start(children, case_seconds, num_cases, compiled, answers)
+        self.start(children, case_seconds, num_cases, compiled)
         report = self.finish()
         assert report is not None
         return report
@@ -292,14 +279,3 @@ class ZygoteClient:
         if self.group_is_full():
             return GROUP_IS_FULL
         raise KilledFromOutside
-
-
-__all__ = [
-    "FINISHED",
-    "OUT_OF_CPU",
-    "OUT_OF_WALL",
-    "JobReport",
-    "Spent",
-    "ZygoteClient",
-    "ZygoteLost",
-]

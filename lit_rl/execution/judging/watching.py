@@ -31,7 +31,7 @@ class Watch:
     Args:
         case_seconds: CPU seconds of one case.
         num_cases: cases that the job answers, one line each.
-        answers: memfd that the answers are written to; ``None`` if they are not counted.
+        answers: memfd that the answers of several cases are written to.
     """
 
     def __init__(self, case_seconds: float, num_cases: int, answers: int | None) -> None:
@@ -105,14 +105,7 @@ class _AnswerCount:
 
     def were_changed(self) -> bool:
         """Whether the part that was counted has changed."""
-        again, position = hashlib.blake2b(), 0
-        while position < self._num_bytes:
-            chunk = os.pread(self._descriptor, min(_CHUNK, self._num_bytes - position), position)
-            if not chunk:
-                return True
-            again.update(chunk)
-            position += len(chunk)
-        return again.digest() != self._digest.digest()
+        return hashlib.blake2b(os.pread(self._descriptor, self._num_bytes, 0)).digest() != self._digest.digest()
 
     def remove(self) -> None:
         """Remove all lines."""
