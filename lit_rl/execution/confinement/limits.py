@@ -58,7 +58,8 @@ def tasks_are_counted_alone(namespaces: bool) -> bool:
     It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
     namespace of its own. Older kernels count a user's tasks together across namespaces.
     """
-    return os.geteuid() == 0 or (namespaces and _kernel_version() >= (5, 14))
+    version = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
+    return os.geteuid() == 0 or (namespaces and version >= [5, 14])
 
 
 class SharedTasks:
@@ -99,11 +100,6 @@ class SharedTasks:
 def tasks_of_builds(most: int, own_tasks: bool) -> int:
     """Limit on processes for a build. Counted once: a build ends before the machine's number changes much."""
     return most if own_tasks else _tasks_in("/proc/loadavg") + most
-
-
-def _kernel_version() -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _tasks_in(path: str) -> int:

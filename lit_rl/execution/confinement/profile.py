@@ -63,7 +63,7 @@ def confine(profile: Profile) -> None:
     Raises:
         OSError: if something that the profile needs is not available here.
     """
-    _be_killed_first()
+    kernel.be_killed_first(1000)
     _give_up_privileges(profile)
     os.chdir(profile.folder)
     limits.lower(profile.limits)
@@ -81,28 +81,18 @@ def confine(profile: Profile) -> None:
         raise OSError(f"no table of system calls for {kernel.MACHINE}")
 
 
-def _be_killed_first() -> None:
-    """Have the kernel kill the program, not the trainer, when the node or the job runs out of memory."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass  # worth having, not worth failing for
-
-
 def _give_up_privileges(profile: Profile) -> None:
     """Become the profile's user without capabilities; a user that is not root only drops what it has.
 
     One capability, reading past permissions, is kept if the interpreter lies in a folder that only root may enter.
     File rules and the filter still bound what can be read.
     """
-    if os.geteuid() != 0:
-        kernel.drop_capabilities()
-        return
     kernel.empty_bounding_set()
-    kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
-    kernel.become(profile.user)
-    reads = profile.reads_library_as_root and not os.access(os.__file__, os.R_OK, effective_ids=True)
+    reads = False
+    if os.geteuid() == 0:
+        kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
+        kernel.become(profile.user)
+        reads = profile.reads_library_as_root and not os.access(os.__file__, os.R_OK, effective_ids=True)
     kernel.set_capabilities(_CAP_DAC_READ_SEARCH if reads else 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from lit_rl.execution.checks import CallTests
@@ -37,7 +38,6 @@ class Answers:
         self._judge_error = judge_error
         self._refused: dict[int, plain.NotCarried] = {}
         self.start_error = description_of(self._lines[0]) if self._lines else None
-        self._of_start: Verdict | None = None
 
     def value(self, index: int, expected: Any = None) -> Any:
         """What a call returned, to be compared with what is expected.
@@ -90,7 +90,7 @@ class Answers:
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
         if self.start_error:
-            return self._verdict_of_start(self.start_error)
+            return self._verdict_of_start
         error = self._exception(index)
         if error:
             return self._judge_error({**error, "stage": "run"})
@@ -98,11 +98,10 @@ class Answers:
             return None
         return self._ended or Verdict.EXCEPTION
 
-    def _verdict_of_start(self, error: Description) -> Verdict:
+    @cached_property
+    def _verdict_of_start(self) -> Verdict | None:
         """The verdict on a program that ended before the first call, found out once for all calls."""
-        if self._of_start is None:
-            self._of_start = self._judge_error(error)
-        return self._of_start
+        return self._judge_error(self.start_error) if self.start_error else None
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
         """One verdict per assert."""

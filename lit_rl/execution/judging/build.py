@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,7 @@ class BuildError(FaultyCheck):
     """The tree does not build or run as it is: a fault of the task, not of a completion."""
 
 
-@dataclass(frozen=True)
-class Output:
-    """What is compared of one plotfile."""
-
-    header: str
-    variable: Variable
-
-
+Output = tuple[str, Variable]  # what is compared of one plotfile: its header, and an array
 _references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
 _masked: dict[tuple[Any, ...], Path] = {}
 _VERSIONS = (".git", ".hg", ".svn")
@@ -125,7 +118,8 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
         return _outcome(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
     report = _run(folder, check)
-    if report.status != 0 or not all(_is_folder(folder / name) for name in check.outputs):
+    written = [folder / name for name in check.outputs]
+    if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
         return _outcome(verdict, scores, report.log, check)
     scores["execution"] = 1.0
@@ -140,8 +134,8 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
 
 def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
     """BLEU of the header, and nearness of the array."""
-    header = _score(lambda: text_bleu(_header(folder), reference.header))
-    return header, _score(lambda: similarity(_variable(folder, check), reference.variable))
+    header = _score(lambda: text_bleu(_header(folder), reference[0]))
+    return header, _score(lambda: similarity(_variable(folder, check), reference[1]))
 
 
 def _score(compare: Callable[[], float]) -> float:
@@ -217,7 +211,7 @@ def _output(folder: Path, check: BuildAndRun) -> Output:
     variable = _variable(folder, check)
     if similarity(variable, variable) != 1.0:
         raise PlotfileError(f"{check.variable} in {folder.name} has values that are not finite")
-    return Output(_header(folder), variable)
+    return _header(folder), variable
 
 
 def _forget() -> None:
@@ -290,13 +284,6 @@ def _header(folder: Path) -> str:
 
 def _variable(folder: Path, check: BuildAndRun) -> Variable:
     return read_variable(partial(_read_regular, folder), check.variable, check.compare_bytes)
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
-        return False
 
 
 def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
-from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.checks import StdioTests
 
 Expected = str | tuple[str, ...]
 
@@ -29,18 +29,17 @@ _ROUNDING = 1 + 1e-9
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
     """Whether a program printed what was expected, or one of several accepted outputs."""
     accepted = (expected,) if isinstance(expected, str) else expected
-    same = _RULES[check.compare]
     printed = printed.rstrip()
     texts = (text.encode("utf-8", "surrogateescape").rstrip() for text in accepted)
-    return any(printed == text or same(printed, text, check.tolerance) for text in texts)
+    return any(printed == text or _same(printed, text, check) for text in texts)
 
 
-def _same_lines(printed: bytes, expected: bytes, tolerance: float) -> bool:
-    return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
-
-
-def _same_decimals(printed: bytes, expected: bytes, tolerance: float) -> bool:
-    return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
+def _same(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+    if check.compare == "lines":
+        return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
+    if check.compare == "decimals":
+        return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
+    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _near(one, other, check.tolerance))
 
 
 def _same_line(printed: bytes, expected: bytes) -> bool:
@@ -48,17 +47,6 @@ def _same_line(printed: bytes, expected: bytes) -> bool:
     if printed.strip() == expected.strip():
         return True
     return _all_match(_tokens(printed), _tokens(expected), _equal_numbers)
-
-
-def _same_tokens(printed: bytes, expected: bytes, tolerance: float) -> bool:
-    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _near(one, other, tolerance))
-
-
-_RULES: dict[Compare, Callable[[bytes, bytes, float], bool]] = {
-    "lines": _same_lines,
-    "decimals": _same_decimals,
-    "tokens": _same_tokens,
-}
 
 
 def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:

@@ -19,8 +19,9 @@ from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import Description, read_result
+from lit_rl.execution.wire.program_messages import read_result
 
+_Result = dict[str, Any] | None
 _SECRET_BYTES = 16
 _MOST_REHEARSED = 1024
 # Why tests fail without a program, ``None`` if they do not: by test and entry point.
@@ -48,7 +49,7 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         report = client.finish()
         assert report is not None
         result = result_of(read_whole(grader.stdout), report.children[0].status, tests["secret"])
-        return _Grading(client, program, check, served, report).outcome(result)
+        return _outcome(client, program, check, served, report, result)
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
@@ -107,7 +108,7 @@ def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, An
     }
 
 
-def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
+def result_of(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     Args:
@@ -125,53 +126,31 @@ def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None
     return result if exited and result["secret"] == secret else None
 
 
-class _Grading:
-    """Turns the end of both processes into an outcome."""
-
-    def __init__(
-        self, client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport
-    ) -> None:
-        self._client = client
-        self._program = program
-        self._check = check
-        self._served = served
-        self._report = report
-        self._ended = how_it_ended(client, served, report, 1)
-
-    def outcome(self, result: dict[str, Any] | None) -> Outcome:
-        """The outcome of a limit that was reached, else of what the grader reported."""
-        if self._report.timed_out or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
-            return self._made(self._ended or Verdict.TIMED_OUT, None, result)
-        if result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
-            return self._made(Verdict.EXCEPTION, ended_early(self._report.children[0].status), None)
-        kind, error = result["kind"], result["error"]
-        if kind == "passed":
-            return self._made(Verdict.PASSED if result["num_passed"] > 0 else Verdict.WRONG_ANSWER, None, result)
-        if kind in ("failed", "error"):
-            error = _error_of(result)
-            short = kind == "error" and error["types"] == ["MemoryError"]
-            return self._made(Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER, error, result)
-        if error is None:
-            return self._made(self._ended or Verdict.EXCEPTION, ended_early(self._status), result)
-        outcome = self._made(verdict_of_error(self._client, self._program, error, self._status), error, result)
-        return replace(outcome, stderr=outcome.stderr + str(result["message"]))
-
-    @property
-    def _status(self) -> int:
-        """Exit status of the program's process."""
-        return self._report.children[1].status
-
-    def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
-        num_passed = int(result["num_passed"]) if result else 0
-        cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
-        outcome = outcome_of(verdict, cases, self._served, self._report, error)
-        if verdict is Verdict.PASSED or result is None or result["line"] is None:
-            return outcome
-        failed = failed_statement(self._check, num_passed + 1, result["line"], result["actual"])
-        return replace(outcome, failed_case=failed)
-
-
-def _error_of(result: dict[str, Any]) -> Description:
-    """The exception of the tests that a result names."""
-    name, _, text = str(result["message"]).partition(": ")
-    return {"types": [name], "message": text, "line": None}
+def _outcome(
+    client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport, result: _Result
+) -> Outcome:
+    """The outcome of a limit that was reached, else of what the grader reported."""
+    ended, status = how_it_ended(client, served, report, 1), report.children[1].status
+    num_passed, error, added = int(result["num_passed"]) if result else 0, None, ""
+    if report.timed_out or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+        verdict = ended or Verdict.TIMED_OUT
+    elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
+        verdict, error = Verdict.EXCEPTION, ended_early(report.children[0].status)
+    elif result["kind"] == "passed":
+        verdict = Verdict.PASSED if num_passed > 0 else Verdict.WRONG_ANSWER
+    elif result["kind"] in ("failed", "error"):  # of the tests
+        name, _, text = str(result["message"]).partition(": ")
+        error = {"types": [name], "message": text, "line": None}
+        short = result["kind"] == "error" and name == "MemoryError"
+        verdict = Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER
+    elif result["error"] is None:
+        verdict, error = ended or Verdict.EXCEPTION, ended_early(status)
+    else:
+        error, added = result["error"], str(result["message"])
+        verdict = verdict_of_error(client, program, error, status)
+    cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
+    outcome = outcome_of(verdict, cases, served, report, error)
+    if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
+        failed = failed_statement(check, num_passed + 1, result["line"], result["actual"])
+        outcome = replace(outcome, failed_case=failed)
+    return replace(outcome, stderr=outcome.stderr + added)

@@ -151,7 +151,11 @@ class _Session:
         except ReadsTooLong:
             self._seconds_left = 0.0
         finally:
-            self._charge(time.thread_time() - began)
+            spent = time.thread_time() - began
+            self._client.charge(spent)
+            self._seconds_left -= spent
+            if self._seconds_left <= 0:
+                self._end(OUT_OF_CPU)
         return True
 
     def _exchange(self) -> bool:
@@ -166,12 +170,6 @@ class _Session:
             self._take(self._line)
             self._line = self._channel.take_line()
         return True
-
-    def _charge(self, seconds: float) -> None:
-        self._client.charge(seconds)
-        self._seconds_left -= seconds
-        if self._seconds_left <= 0:
-            self._end(OUT_OF_CPU)
 
     def _end(self, cause: int) -> None:
         """End the program at a limit."""
@@ -206,7 +204,8 @@ class _Session:
             value = self._host.call(*call)
             return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
-            return json.dumps(["error", {"types": _type_names(error), "message": message_of(error)}])
+            types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+            return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """How the run ended: a program that ended without its last message did not return."""
@@ -230,10 +229,6 @@ class _Session:
 def message_of(error: Exception) -> str:
     """The text of a host's exception, as the program gets it."""
     return printable(str(error)[:LONGEST_MESSAGE])
-
-
-def _type_names(error: Exception) -> list[str]:
-    return [kind.__name__ for kind in type(error).__mro__ if kind is not object]
 
 
 def _refuse(value: Any) -> list[Any]:

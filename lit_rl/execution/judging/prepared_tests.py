@@ -73,6 +73,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FaultyCheck(f"the test code of this problem does not compile: {error}") from None
+    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return PreparedTests(
         marshal.dumps(code),
         imports,
@@ -80,7 +81,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         tuple(sorted(names)),
         modules,
         calls_check,
-        _line_of_check(tree),
+        lines[-1] if lines else None,
         tuple(evidence.required),
         runs,
     )
@@ -184,11 +185,6 @@ def _plain(field: list[Any]) -> list[ast.AST]:
 def _is_call_of_check(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
-
-
-def _line_of_check(tree: ast.Module) -> int | None:
-    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
-    return lines[-1] if lines else None
 
 
 def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:

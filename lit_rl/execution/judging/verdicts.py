@@ -24,18 +24,13 @@ def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: i
     limit = client.settings.output_bytes
     if spent.peak_bytes > client.settings.memory_bytes or report.cause == GROUP_IS_FULL:
         return Verdict.OUT_OF_MEMORY
-    if any(size_of(descriptor) >= limit for descriptor in (child.stdout, child.stderr)):
+    if any(os.fstat(descriptor).st_size >= limit for descriptor in (child.stdout, child.stderr)):
         return Verdict.OUTPUT_LIMIT
     if report.cause == DISK_FULL:
         return Verdict.OUTPUT_LIMIT
     if report.timed_out:
         return Verdict.TIMED_OUT
     return Verdict.EXCEPTION if spent.status and not (index and spent.status == signal.SIGKILL) else None
-
-
-def size_of(descriptor: int) -> int:
-    """Bytes in a memfd."""
-    return os.fstat(descriptor).st_size
 
 
 def ended_early(status: int) -> Description:
