@@ -1,4 +1,4 @@
-"""Resource limits of programs, compilers and builds."""
+"""Resource limits of programs, compilers and builds, and remedies for when this process has reached one of its own."""
 
 from __future__ import annotations
 

@@ -310,7 +310,11 @@ _ORDER = 4
 
 
 def text_bleu(text: str, reference: str) -> float:
-    """Sentence BLEU in [0, 1]; 1 for equal words, also for two empty texts.
+    """Sentence BLEU in [0, 1] of small files, where no package may be loaded; 1 for equal words or two empty texts.
+
+    Counts n-grams of words between white space, up to four, with the effective order and the exponential smoothing
+    of sacrebleu's sentence BLEU, so that both give the same number (see the tests). The reward term over
+    completions uses sacrebleu itself.
 
     Source:
         Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing: Chen and Cherry 2014, method 3,

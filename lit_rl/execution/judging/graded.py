@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import hashlib
 import os
 import socket
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
@@ -13,17 +16,20 @@ from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.grading.rehearsal import REHEARSED
 from lit_rl.execution.judging.child_files import Child, read_whole
-from lit_rl.execution.judging.failed_cases import failed_statement
+from lit_rl.execution.judging.evidence import statements
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
+from lit_rl.execution.wire.value_text import lines_of, shortened
 
 _Result = dict[str, Any] | None
 _SECRET_BYTES = 16
 _MOST_REHEARSED = 1024
+_LONGEST_PARSED = 200_000
+_SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Why tests fail without a program, ``None`` if they do not: by test and entry point.
 _rehearsed: dict[tuple[str, str | None], str | None] = {}
 
@@ -154,3 +160,50 @@ def _outcome(
         failed = failed_statement(check, num_passed + 1, result["line"], result["actual"])
         outcome = replace(outcome, failed_case=failed)
     return replace(outcome, stderr=outcome.stderr + added)
+
+
+def failed_statement(check: AssertTests, number: int, line: int, actual: str) -> FailedCase:
+    """The case at a line of the tests.
+
+    Args:
+        check: holds the tests.
+        number: 1-based number of the case.
+        line: where the tests ended.
+        actual: the program's last answer; shown if the statement asked the program just once.
+    """
+    source, asks_once = _statement_at(check.test, check.entry_point, line)
+    return FailedCase(number, source, actual=shortened(actual) if asks_once else "", kind="assert")
+
+
+@lru_cache(maxsize=512)
+def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
+    """The source of the innermost statement at a line, and whether it calls the program just once."""
+    if len(test) > _LONGEST_PARSED:
+        return lines_of(test, line, line), False
+    around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    if not around:
+        return lines_of(test, line, line), False
+    found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
+    if hasattr(found, "body"):  # a block: show only the line of its condition
+        return lines_of(test, line, line), False
+    source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
+    return source, _asks_once(found, {*prepare_tests(test, entry_point).names, "candidate"})
+
+
+def _asks_once(statement: ast.stmt, names: set[str]) -> bool:
+    """Whether the last answer of the program is what the statement compares."""
+    if isinstance(statement, ast.Assert):
+        parts = [statement.test]
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        parts = statement.value.args
+    else:
+        return False
+    nodes = [node for part in parts for node in ast.walk(part)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    calls = [name for name in calls if not (isinstance(name, ast.Name) and hasattr(builtins, name.id))]
+    return (
+        len(calls) == 1
+        and isinstance(calls[0], ast.Name)
+        and calls[0].id in names
+        and not any(isinstance(node, _SKIPPING) for node in nodes)
+    )

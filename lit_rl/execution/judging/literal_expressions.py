@@ -257,6 +257,9 @@ def _careful_round(number: Any, ndigits: int | None = None) -> Any:
     return round(number, ndigits)
 
 
+# Builtin functions that tests apply to results, bounded so that no result can keep the supervisor busy. Most builtins
+# take time linear in their arguments. These need not: a table of keys that collide, a sum of numbers or lists that
+# grows with each item, rounding to a billion digits.
 CAREFUL: Mapping[str, Callable[..., Any]] = {
     "dict": _careful_dict,
     "frozenset": _careful_set(frozenset),
