@@ -56,7 +56,8 @@ class Waiting:
         try:
             self.packed = pack(self.check)
         except Exception as error:  # whatever a check of the user's holds
-            self.resolve(failure(f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"))
+            message = f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"
+            self.resolve(Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message))
         return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
@@ -126,8 +127,3 @@ class Worker:
             self._process.wait()
         self._connection.close()
         remove_groups_of(self._process.pid)
-
-
-def failure(message: str) -> Outcome:
-    """The outcome of a failure that is ours."""
-    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

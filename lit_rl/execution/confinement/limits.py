@@ -22,6 +22,7 @@ MOST_TASKS = 512
 _PENDING_SIGNALS = 256
 _OFFSET_OF_TASKS = 80  # in ``struct sysinfo`` of 64 bits, as a number of 16 bits
 _MOST_COUNTED = 1 << 16
+_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool) -> tuple[tuple[int, int], ...]:
@@ -71,11 +72,11 @@ class SharedTasks:
     """
 
     def __init__(self) -> None:
-        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max")]
+        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max", r"(\d+)", 0)]
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = _tasks_in("/proc/loadavg") < _MOST_COUNTED // 2
+        self._can_count = _tasks_now() < _MOST_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -99,27 +100,22 @@ class SharedTasks:
 
 def tasks_of_builds(most: int, own_tasks: bool) -> int:
     """Limit on processes for a build. Counted once: a build ends before the machine's number changes much."""
-    return most if own_tasks else _tasks_in("/proc/loadavg") + most
+    return most if own_tasks else _tasks_now() + most
 
 
-def _tasks_in(path: str) -> int:
+def _tasks_now() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
+    return _number_in("/proc/loadavg", r"/(\d+)", _MOST_COUNTED)
+
+
+def _number_in(path: str, pattern: str, otherwise: int) -> int:
+    """The first group of a pattern in a file of the kernel's, as a number."""
     try:
         with open(path) as file:
-            return int(file.read().split()[3].partition("/")[2])
-    except (OSError, ValueError, IndexError):
-        return _MOST_COUNTED
-
-
-def _number_in(path: str) -> int:
-    try:
-        with open(path) as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return 0
-
-
-_FILES = (errno.EMFILE, errno.ENFILE)
+            found = re.search(pattern, file.read())
+    except OSError:
+        return otherwise
+    return int(found[1]) if found else otherwise
 
 
 def is_shortage(error: BaseException) -> bool:

@@ -16,7 +16,6 @@ from lit_rl.execution.confinement import kernel, visible_files
 
 WORK_FOLDER = "/box"
 _ROOT_SIZE = "size=4m,nr_inodes=16k"
-_PLAIN = kernel.MS_NOSUID | kernel.MS_NODEV  # neither privileges nor devices
 _ALL = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 _LOCKED = {
     os.ST_NOSUID: kernel.MS_NOSUID,
@@ -82,19 +81,13 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         owner: user id that owns the work folder.
     """
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
-    kernel.mount("lit_rl", staging, "tmpfs", _PLAIN, f"mode=0755,{_ROOT_SIZE}")
+    _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
     shown = [visible_files.library_folder(), *visible_files.links(), *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _show(staging, path)
     for path in visible_files.site_folders():
         if not any(package.startswith(path + "/") for package in packages):
-            kernel.mount(
-                "lit_rl",
-                staging + path,
-                "tmpfs",
-                kernel.MS_RDONLY | _PLAIN,
-                "size=0,mode=0755",
-            )
+            _mount_memory(staging + path, kernel.MS_RDONLY, "size=0,mode=0755")
         else:
             _show_only(staging, path, packages)
     for path in visible_files.DEVICES:
@@ -103,13 +96,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
     os.mkdir(staging + WORK_FOLDER)
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
-    kernel.mount(
-        "lit_rl",
-        staging + WORK_FOLDER,
-        "tmpfs",
-        _PLAIN | kernel.MS_NOEXEC | kernel.MS_NOATIME,
-        work,
-    )
+    _mount_memory(staging + WORK_FOLDER, kernel.MS_NOEXEC | kernel.MS_NOATIME, work)
     os.mkdir(staging + "/proc")
     _mount_proc(staging + "/proc")  # allowed to a user only while the old /proc is still visible
     os.mkdir(staging + "/old")
@@ -117,13 +104,18 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     os.chdir("/")
     kernel.unmount("/old")
     os.rmdir("/old")
-    kernel.mount("lit_rl", "/", "tmpfs", kernel.MS_REMOUNT | kernel.MS_RDONLY | _PLAIN, _ROOT_SIZE)
+    _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)
+
+
+def _mount_memory(target: str, flags: int, options: str = "") -> None:
+    """A file system in memory, or changed flags of one, without privileged programs and devices."""
+    kernel.mount("lit_rl", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | flags, options)
 
 
 def _mount_proc(target: str) -> None:
     """``/proc`` of the new process namespace, if the kernel allows it here; for ``/dev/stdin``."""
-    flags = _PLAIN | kernel.MS_NOEXEC
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     for options in ("subset=pid,hidepid=invisible", "hidepid=2"):
         try:
             return kernel.mount("proc", target, "proc", flags, options)
@@ -150,11 +142,11 @@ def _show(root: str, path: str) -> None:
 
 def _show_only(root: str, folder: str, packages: tuple[str, ...]) -> None:
     """Hide a folder but for the packages in it."""
-    kernel.mount("lit_rl", root + folder, "tmpfs", _PLAIN, "size=1m,mode=0755")
+    _mount_memory(root + folder, 0, "size=1m,mode=0755")
     for path in packages:
         if path.startswith(folder + "/"):
             _show(root, path)
-    kernel.mount("lit_rl", root + folder, "tmpfs", kernel.MS_REMOUNT | kernel.MS_RDONLY | _PLAIN)
+    _mount_memory(root + folder, kernel.MS_REMOUNT | kernel.MS_RDONLY)
 
 
 def _show_device(root: str, path: str) -> None:
@@ -172,8 +164,5 @@ def _bind_read_only(path: str, target: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+    with open(path, "w") as file:
+        file.write(text)

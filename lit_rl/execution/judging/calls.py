@@ -175,12 +175,12 @@ class Answers:
         return self._exception(index) or (None if refused is None else not_carried(refused))
 
     def _exception(self, index: int) -> Description | None:
-        line = self._lines.get(index + 1) if index >= 0 else None
+        line = self._lines.get(index + 1)
         return self.start_error or (None if line is None else description_of(line))
 
     def text(self, index: int) -> str:
         """What a call returned, for a reader; empty if it returned nothing."""
-        line = self._lines.get(index + 1) if index >= 0 else None
+        line = self._lines.get(index + 1)
         if line is None or line.startswith(b"{"):
             return ""
         if len(line) > _LONGEST_SHOWN:
@@ -205,7 +205,7 @@ class Answers:
         error = self._exception(index)
         if error:
             return self._judge_error({**error, "stage": "run"})
-        if index >= 0 and index + 1 in self._lines:
+        if index + 1 in self._lines:
             return None
         return self._ended or Verdict.EXCEPTION
 
@@ -248,14 +248,12 @@ class Answers:
 
         Args:
             cases: verdict of each case.
-            calls: positions of each case's calls, -1 alone for none.
+            calls: positions of each case's calls.
         """
         bad = next((i for i, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
-        if not cases:
-            return self.missing(-1) or Verdict.PASSED, self.start_error
         if bad is None:
             return Verdict.PASSED, None
-        return cases[bad], next(filter(None, map(self.error, calls[bad])), None)
+        return cases[bad], next(filter(None, map(self.error, calls[bad])), self.start_error)
 
 
 def _may_hold_large(expected: Any) -> bool:
@@ -277,7 +275,7 @@ def _holds_object(value: Any) -> bool:
 
 def calls_of_asserts(plan: AssertPlan) -> list[tuple[int, ...]]:
     """Positions of the calls of each assert."""
-    return [assertion.calls or (-1,) for assertion in plan.assertions]
+    return [assertion.calls for assertion in plan.assertions]
 
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:

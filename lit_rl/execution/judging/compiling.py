@@ -32,18 +32,7 @@ _CACHE_BYTES = 32 << 20
 _PARTS = {"c": ("cc1", "as", "ld", "collect2"), "cpp": ("cc1plus", "as", "ld", "collect2")}
 _DRIVERS = {"c": "gcc", "cpp": "g++"}
 _FLAGS = {"c": ("-x", "c", "-std=gnu17"), "cpp": ("-x", "c++", "-std=gnu++17")}
-_COMMON = (
-    "-O2",
-    "-static",
-    "-pipe",
-    "-fno-diagnostics-color",
-    "-fmax-errors=5",
-    "-w",
-    "-",
-    "-o",
-    "program",
-    "-lm",
-)
+_COMMON = ["-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w", "-", "-o", "program", "-lm"]
 # An error with a line, from preprocessor to assembler, or a name that the linker misses or finds twice.
 _OF_THE_SOURCE = re.compile(
     r"^[^\n]*:\d+:(?:\d+:)? (?:fatal )?error: |undefined reference to|multiple definition of",

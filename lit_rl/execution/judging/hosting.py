@@ -135,7 +135,7 @@ class _Session:
                     pass
                 return report
             if not self._step():
-                self._refuse_more()  # the channel was ready: only an urgent byte cannot be read
+                self._end(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
     def _step(self) -> bool:
         """Do what the channel is ready for, at the program's expense; return whether there was anything."""
@@ -145,7 +145,7 @@ class _Session:
                 return self._exchange()
         except (LineTooLong, plain.NotPlain) as error:
             self._refused = error if isinstance(error, plain.NotCarried) else None
-            self._refuse_more()
+            self._end(is_limit=False)
         except ChannelClosed:
             self._listening = False
         except ReadsTooLong:
@@ -171,15 +171,10 @@ class _Session:
             self._line = self._channel.take_line()
         return True
 
-    def _end(self, cause: int) -> None:
-        """End the program at a limit."""
-        self._is_over, self._listening = True, False
+    def _end(self, cause: int = STOPPED, is_limit: bool = True) -> None:
+        """End the program at a limit, or because it sent what no honest one does: it might run to its wall limit."""
+        self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
-
-    def _refuse_more(self) -> None:
-        """End a program that sent what no honest one does; it might run to its wall limit."""
-        self._listening = False
-        self._client.stop()
 
     def _take(self, line: bytes) -> None:
         if self._ended:
@@ -193,7 +188,7 @@ class _Session:
             return
         self._num_calls += 1
         if self._num_calls > self._max_calls:
-            self._end(STOPPED)
+            self._end()
         else:
             self._channel.send(self._answer(message))
 

@@ -58,7 +58,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         modules = foreign_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
         imports, texts = tuple(_imports(tree)), _texts(tree)
-        calls_check = any(_is_call_of_check(node) for node in _statements_that_run(tree))
+        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
         _require_asserts(tree, names, entry_point, calls_check, runs)
         called = {name for kind, name, _ in runs if kind == "function"}
@@ -125,14 +125,13 @@ def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test") and node.name not in used:
             if any(isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in node.body):
                 yield "class", node.name, node.lineno
-        elif _is_test_function(node) and getattr(node, "name", "") not in used:
-            yield "function", getattr(node, "name", ""), node.lineno
-
-
-def _is_test_function(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    return node.name.startswith("test") and can_fail(node)
+        elif (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test")
+            and node.name not in used
+            and can_fail(node)
+        ):
+            yield "function", node.name, node.lineno
 
 
 def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -182,7 +181,8 @@ def _plain(field: list[Any]) -> list[ast.AST]:
     return [part for part in field if isinstance(part, ast.AST) and not isinstance(part, nested)]
 
 
-def _is_call_of_check(statement: ast.stmt) -> bool:
+def is_call_of_check(statement: ast.stmt) -> bool:
+    """Whether a statement is a call of the tests' own function ``check``, and nothing else."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
 
