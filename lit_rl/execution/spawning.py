@@ -45,27 +45,25 @@ main()
 """
 
 
-def entry_code(module: str) -> str:
-    """Code for a fresh interpreter that runs ``main`` of a module below ``lit_rl.execution``, and little else."""
-    return _BOOTSTRAP.format(root=_ROOT, module=module)
-
-
-def start_process(module: str, arguments: list[str], connection: socket.socket) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that runs ``main`` of a module of this package.
+def start_process(
+    module: str, arguments: list[str], connection: socket.socket | None = None, log: int | None = None
+) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that runs ``main`` of a module of this package, with one socket, or a file that it prints to.
 
     No site packages, an empty environment but for a fixed hash seed (so that a program's sets iterate in
     the same order in every run), its own session (Ctrl-C goes to the trainer alone). It is not a fork
     of this process: nothing of a trainer's memory, descriptors or threads goes along.
     """
-    code = entry_code(module)
+    code = _BOOTSTRAP.format(root=_ROOT, module=module)
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return subprocess.Popen(
         [interpreter, "-s", "-S", "-P", "-X", "utf8", "-c", code, *arguments],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if log is None else log,
+        stderr=log,
         # LD_BIND_NOW: the C library's functions are looked up once, not in every fork.
         env={"LD_BIND_NOW": "1", "PYTHONHASHSEED": "0" if module == "zygote.zygote" else "random"},
-        pass_fds=[connection.fileno()],
+        pass_fds=[] if connection is None else [connection.fileno()],
         start_new_session=True,
         cwd="/",
     )

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
 from lit_rl.execution.confinement.profile import Profile, confine, nobody
-from lit_rl.execution.spawning import entry_code
+from lit_rl.execution.spawning import start_process
 from lit_rl.execution.zygote.work_folder import folder_is_full
 
 TIMED_OUT = 200
@@ -227,26 +227,13 @@ def run_boxed(
     for with_namespaces in (True, False) if namespaces is None else (namespaces,):
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
             reason = Path(own, "report")
-            process = _start({**settings, "namespaces": with_namespaces, "report": str(reason)}, log.fileno())
+            job = json.dumps({**settings, "namespaces": with_namespaces, "report": str(reason)})
+            process = start_process("confinement.box", [job], log=log.fileno())
             report = _watch(process, log.fileno(), work_folder, limits)
             said = reason.read_text(errors="replace") if reason.exists() else ""
         if not (report.status == NOT_CONFINED and said):
             return report
     raise BoxError(f"commands cannot be confined on this machine: {said}")
-
-
-def _start(settings: Mapping[str, object], log: int) -> subprocess.Popen[bytes]:
-    code = entry_code("confinement.box")
-    interpreter = getattr(sys, "_base_executable", None) or sys.executable
-    return subprocess.Popen(
-        [interpreter, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", code, json.dumps(settings)],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env={},
-        start_new_session=True,
-        cwd="/",
-    )
 
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:

@@ -82,7 +82,8 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     """
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
-    shown = [visible_files.library_folder(), *visible_files.links(), *visible_files.system_files(), *packages]
+    links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # to others, as ``/lib`` often is
+    shown = [visible_files.library_folder(), *links, *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _show(staging, path)
     for path in visible_files.site_folders():

@@ -117,7 +117,7 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
-    report = _run(folder, check)
+    report = _boxed(check.run, folder, check, check.run_seconds)
     written = [folder / name for name in check.outputs]
     if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
@@ -180,7 +180,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
         report = _build(folder, check)
         if not _is_built(report, check):
             raise BuildError(f"{tree} does not build as it is ({check.build!r}): {report.log[-1000:]}")
-        report = _run(folder, check)
+        report = _boxed(check.run, folder, check, check.run_seconds)
         if report.status != 0:
             raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
         return tuple(_output(folder / name, check) for name in check.outputs)
@@ -226,10 +226,6 @@ def _forget() -> None:
 
 def _build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
     return _boxed(check.build, folder, check, check.build_seconds, environment)
-
-
-def _run(folder: Path, check: BuildAndRun) -> BoxReport:
-    return _boxed(check.run, folder, check, check.run_seconds)
 
 
 def _boxed(

@@ -190,11 +190,11 @@ class Answers:
         except plain.NotPlain:
             return ""
 
-    @property
-    def single_out_a_case(self) -> bool:
-        """Whether a failure belongs to one case, not to the program's start or to all cases together."""
-        started = bool(self._lines) and not self.start_error
-        return started and self._ended not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT)
+    def first_failed(self, cases: Sequence[Verdict]) -> int | None:
+        """Index of the first case that did not pass, unless the program's start failed, or all cases together."""
+        if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            return None
+        return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
     def missing(self, index: int) -> Verdict | None:
         """Why the value of a call is missing, or ``None`` if it is there."""
@@ -323,7 +323,7 @@ def failed_call(
         calls: calls that were asked for, one per case.
         check: holds the expected values.
     """
-    index = _first_failed(answers, cases)
+    index = answers.first_failed(cases)
     if index is None:
         return None
     return FailedCase(index + 1, _shown(calls[index]), value_text(check.cases[index][1]), answers.text(index))
@@ -331,7 +331,7 @@ def failed_call(
 
 def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
     """The first assert of a plan that does not hold; ``test`` is the source that the plan was made of."""
-    failed = _first_failed(answers, cases)
+    failed = answers.first_failed(cases)
     if failed is None:
         return None
     assertion = plan.assertions[failed]
@@ -339,12 +339,6 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
     call = "; ".join(_shown(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
     return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
-
-
-def _first_failed(answers: Answers, cases: Sequence[Verdict]) -> int | None:
-    if not answers.single_out_a_case:
-        return None
-    return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
 
 def _shown(call: Call) -> str:

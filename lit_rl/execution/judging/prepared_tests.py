@@ -9,10 +9,10 @@ import symtable
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lit_rl.execution.check_base import FaultyCheck
-from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, statements
+from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers
 
 Import = tuple[str, tuple[str, ...], int]
 Runs = tuple[tuple[str, str, int], ...]
@@ -168,17 +168,8 @@ def _used_names(tree: ast.Module) -> set[str]:
     found: set[str] = set()
     for statement in tree.body:
         own = getattr(statement, "name", None)
-        for node in statements(ast.Module([statement], [])):
-            values: list[ast.AST] = [part for _, part in ast.iter_fields(node) if isinstance(part, ast.expr)]
-            values += [part for _, field in ast.iter_fields(node) if isinstance(field, list) for part in _plain(field)]
-            loaded = (part for value in values for part in ast.walk(value) if isinstance(part, ast.Name))
-            found.update(part.id for part in loaded if part.id != own)
+        found.update(node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id != own)
     return found
-
-
-def _plain(field: list[Any]) -> list[ast.AST]:
-    nested = (ast.stmt, ast.ExceptHandler, ast.match_case)
-    return [part for part in field if isinstance(part, ast.AST) and not isinstance(part, nested)]
 
 
 def is_call_of_check(statement: ast.stmt) -> bool:

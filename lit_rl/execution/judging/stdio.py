@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.judging.child_files import Child, memfd, read_ends, read_whole
@@ -149,16 +149,12 @@ def _tokens(text: bytes) -> Iterator[bytes]:
     return (found.group() for found in _TOKEN.finditer(text))
 
 
-class _Number(NamedTuple):
-    """A decimal number without leading and trailing zeros: ``digits`` times ten to the ``exponent``."""
+def _number(token: bytes) -> tuple[bool, bytes, int] | None:
+    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
 
-    negative: bool
-    digits: bytes
-    exponent: int
-
-
-def _number(token: bytes) -> _Number | None:
-    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``."""
+    Returns:
+        Whether it is negative, its digits without zeros at either end, and the power of ten that they are times.
+    """
     found = _NUMBER.fullmatch(token)
     if found is None:
         return None
@@ -169,7 +165,7 @@ def _number(token: bytes) -> _Number | None:
     digits = (whole + fraction).rstrip(b"0")
     exponent = int(power or 0) + len(whole) - len(digits)
     digits = digits.lstrip(b"0")
-    return _Number(sign == b"-", digits, exponent) if digits else _Number(False, b"", 0)
+    return (sign == b"-", digits, exponent) if digits else (False, b"", 0)
 
 
 def _equal_numbers(printed: bytes, expected: bytes) -> bool:
