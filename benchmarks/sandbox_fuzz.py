@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.execution import AssertTests, CallTests, Outcome, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
-from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.judging.calls import Answers
 from lit_rl.execution.wire import plain, program_messages
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
 

@@ -26,6 +26,7 @@ CONTAINER_TAGS = _words("markdown md mdx rst")
 KNOWN_TAGS = PYTHON_TAGS | C_TAGS | PROSE_TAGS | OTHER_TAGS | CONTAINER_TAGS
 
 MOST_FENCES = 4096  # in a text with more, only the last ones are read
+_BLANK = re.compile("[ \t\r\n\ufeff]*+")
 _MARK = re.compile("```|~~~")
 _FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
 _TAG = re.compile(r"[\w+#-]+")
@@ -74,14 +75,14 @@ def answer_start(text: str) -> int:
 
     A chat template may have opened the thought already; then only its end is in the text.
     """
-    start = _skip_blank(text, 0)
+    start = _after_blank(text, 0)
     opened = False
     while found := _THOUGHT.match(text, start):
         opened = True
         end = text.find(f"</{found[1]}>", found.end())
         if end < 0:
             return len(text)
-        start = _skip_blank(text, end + len(found[1]) + 3)
+        start = _after_blank(text, end + len(found[1]) + 3)
     if not opened and (closing := _THOUGHT_ENDS.search(text)) and not _THOUGHT.search(text, 0, closing.start()):
         return closing.end()
     return start if opened else int(text.startswith("\ufeff"))
@@ -146,7 +147,6 @@ def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:
         yield found.start(), start
 
 
-def _skip_blank(text: str, start: int) -> int:
-    while start < len(text) and text[start] in " \t\r\n\ufeff":
-        start += 1
-    return start
+def _after_blank(text: str, start: int) -> int:
+    found = _BLANK.match(text, start)
+    return found.end() if found else start

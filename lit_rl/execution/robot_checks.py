@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lit_rl.execution.check_base import Check, wall_limit
-from lit_rl.execution.check_values import require_count, require_items, require_seconds
+from lit_rl.execution.check_base import Check, require_count, require_items, require_seconds
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
 from lit_rl.simulators.robot_program import code_span
 
@@ -60,11 +59,6 @@ class RobotWorlds(RobotCheck):
         """One per world."""
         return len(self.tests)
 
-    @property
-    def wall_budget_seconds(self) -> float:
-        """One limit per world."""
-        return self.num_tests * wall_limit(self.timeout_seconds)
-
 
 @dataclass(frozen=True)
 class InventedWorlds(RobotCheck):
@@ -93,8 +87,3 @@ class InventedWorlds(RobotCheck):
     def num_tests(self) -> int:
         """One per run."""
         return self.num_worlds
-
-    @property
-    def wall_budget_seconds(self) -> float:
-        """One limit per run."""
-        return self.num_tests * wall_limit(self.timeout_seconds)

@@ -14,12 +14,10 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from lit_rl.execution.checks import Check, Language, StdioTests
-from lit_rl.execution.confinement.packages import find_packages
-from lit_rl.execution.judging.supervisor import Settings, Task
+from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.execution.shortages import need_descriptors, remedy
-from lit_rl.execution.spawning import TIERS, ZygoteSettings
+from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
 
@@ -138,7 +136,7 @@ class Sandbox(ProgramRunner):
             self._folder = tempfile.mkdtemp(prefix="lit_rl-", dir=self._parent_folder)
             os.chmod(self._folder, 0o711)  # programs may run as another user
             import_paths = tuple(os.path.abspath(path) for path in sys.path if os.path.exists(path or "."))
-            self._settings = Settings(self._zygote._replace(temporary_folder=self._folder), import_paths)
+            self._settings = self._zygote._replace(temporary_folder=self._folder), import_paths
             for _ in range(self._num_workers):
                 worker = Worker(self._settings)
                 self._workers.append(worker)
@@ -351,7 +349,7 @@ class Sandbox(ProgramRunner):
         worker = self._workers[slot]
         if worker is None:
             worker = self._workers[slot] = self._another_worker()
-        worker.send([Task(i, item.program, item.packed) for i, item in enumerate(items)])
+        worker.send([(i, item.program, item.packed) for i, item in enumerate(items)])
         expected = 0
         while expected < len(items):
             for number, outcome in worker.receive(items[expected].budget_seconds + _GRACE_SECONDS):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,27 +45,25 @@ main()
 """
 
 
-def entry_code(module: str) -> str:
-    """Code for a fresh interpreter that runs ``main`` of a module below ``lit_rl.execution``, and little else."""
-    return _BOOTSTRAP.format(root=_ROOT, module=module)
-
-
-def start_process(module: str, arguments: list[str], connection: socket.socket) -> subprocess.Popen[bytes]:
-    """A fresh interpreter that runs ``main`` of a module of this package.
+def start_process(
+    module: str, arguments: list[str], connection: socket.socket | None = None, log: int | None = None
+) -> subprocess.Popen[bytes]:
+    """A fresh interpreter that runs ``main`` of a module of this package, with one socket, or a file that it prints to.
 
     No site packages, an empty environment but for a fixed hash seed (so that a program's sets iterate in
     the same order in every run), its own session (Ctrl-C goes to the trainer alone). It is not a fork
     of this process: nothing of a trainer's memory, descriptors or threads goes along.
     """
-    code = entry_code(module)
+    code = _BOOTSTRAP.format(root=_ROOT, module=module)
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return subprocess.Popen(
         [interpreter, "-s", "-S", "-P", "-X", "utf8", "-c", code, *arguments],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if log is None else log,
+        stderr=log,
         # LD_BIND_NOW: the C library's functions are looked up once, not in every fork.
         env={"LD_BIND_NOW": "1", "PYTHONHASHSEED": "0" if module == "zygote.zygote" else "random"},
-        pass_fds=[connection.fileno()],
+        pass_fds=[] if connection is None else [connection.fileno()],
         start_new_session=True,
         cwd="/",
     )
@@ -198,3 +197,22 @@ def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
         f"programs cannot be confined on this machine ({'; '.join(reasons)}): use a kernel with Landlock and "
         "seccomp, or allow_weak=True to run them with resource limits alone"
     )
+
+
+def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
+    """Folders and files of each named package, with the shared libraries that wheels put beside it.
+
+    Only named packages become visible: those that they depend on must be named too.
+
+    Raises:
+        ValueError: if a package is not installed here.
+    """
+    found = {}
+    for name in names:
+        spec = importlib.util.find_spec(name) if "." not in name else None
+        if spec is None or (spec.origin is None and not spec.submodule_search_locations):
+            raise ValueError(f"packages names {name!r}, which is not installed: pip install it or leave it out")
+        paths = list(spec.submodule_search_locations or [str(spec.origin)])
+        beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]
+        found[name] = [os.path.realpath(path) for path in (*paths, *beside) if os.path.exists(path)]
+    return found

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
@@ -23,6 +24,7 @@ class SandboxError(RuntimeError):
     """The sandbox cannot start, was closed, or runs on a machine that fails. Never the fault of a program."""
 
 
+@dataclass(eq=False, slots=True)
 class Waiting:
     """A submitted program, until its future is resolved.
 
@@ -30,19 +32,19 @@ class Waiting:
     in which that one failed too. After the first loss it runs alone, with no other program beside it.
     """
 
-    __slots__ = (
-        "budget_seconds", "check", "faults", "future", "is_alone", "packed", "program", "reason", "started", "strikes",
-    )  # fmt: skip
+    program: str
+    check: Check
+    budget_seconds: float = field(init=False)
+    packed: bytes = b""
+    future: Future[Outcome] = field(default_factory=Future)
+    started: bool = False
+    is_alone: bool = False
+    strikes: int = 0
+    faults: int = 0
+    reason: str = ""
 
-    def __init__(self, program: str, check: Check) -> None:
-        self.program = program
-        self.check = check
-        self.budget_seconds = check.wall_budget_seconds
-        self.packed = b""
-        self.future: Future[Outcome] = Future()
-        self.started = self.is_alone = False
-        self.strikes = self.faults = 0
-        self.reason = ""
+    def __post_init__(self) -> None:
+        self.budget_seconds = self.check.wall_budget_seconds
 
     def start(self) -> bool:
         """Whether it is still wanted; from now on it cannot be cancelled."""
@@ -54,7 +56,8 @@ class Waiting:
         try:
             self.packed = pack(self.check)
         except Exception as error:  # whatever a check of the user's holds
-            self.resolve(failure(f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"))
+            message = f"{type(self.check).__name__} must hold plain data that pickles, got {error!r}"
+            self.resolve(Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message))
         return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
@@ -124,8 +127,3 @@ class Worker:
             self._process.wait()
         self._connection.close()
         remove_groups_of(self._process.pid)
-
-
-def failure(message: str) -> Outcome:
-    """The outcome of a failure that is ours."""
-    return Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=message)

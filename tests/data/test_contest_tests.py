@@ -17,7 +17,7 @@ from lit_rl.data.contest_tests import (
     read_hidden_tests,
 )
 from lit_rl.execution.checks import CallTests, StdioTests
-from lit_rl.execution.judging.answers import matches
+from lit_rl.execution.judging.calls import matches
 
 STDIN = [ContestTest("1 2\n", "3\n")]
 CALL = [ContestTest(([1, 2], "a"), [3], "solve")]

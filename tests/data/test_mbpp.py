@@ -8,7 +8,7 @@ import pytest
 
 from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.judging.asserts import plan_of
+from lit_rl.execution.judging.calls import plan_of
 from lit_rl.execution.sandbox import Sandbox
 
 FULL = "mbpp/mbpp.jsonl.gz"

@@ -13,8 +13,7 @@ import pytest
 
 from lit_rl.data.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT
-from lit_rl.execution.confinement.boxed_command import BoxError, BoxLimits, run_boxed
+from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError, BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.confinement.visible_files import without
 from lit_rl.execution.judging import build

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from lit_rl.execution import AssertTests, Sandbox, Verdict
-from lit_rl.execution.judging.careful_builtins import CAREFUL
+from lit_rl.execution.judging.literal_expressions import CAREFUL
 from lit_rl.execution.wire.bounded_json import NotPlain
 
 COLLIDING = [i * ((1 << 61) - 1) for i in range(200)]

@@ -11,7 +11,7 @@ import pytest
 
 from lit_rl.data.deepcoder import DeepCoder
 from lit_rl.execution import StdioTests
-from lit_rl.execution.judging.comparing import same_output
+from lit_rl.execution.judging.stdio import same_output
 
 RULES = ("lines", "decimals", "tokens")
 

@@ -15,8 +15,7 @@ import pytest
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.judging import compiling
-from lit_rl.execution.judging.compiled import CompilerFailed
-from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
 from lit_rl.execution.spawning import ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")

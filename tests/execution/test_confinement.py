@@ -11,7 +11,7 @@ import pytest
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.confinement import landlock, limits
-from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
+from lit_rl.execution.confinement.box import BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 
 spec = importlib.util.spec_from_file_location("suites", Path(__file__).parent / "suites.py")

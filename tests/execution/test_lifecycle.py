@@ -16,7 +16,7 @@ import pytest
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
-from lit_rl.execution.confinement.boxed_command import BoxLimits, run_boxed
+from lit_rl.execution.confinement.box import BoxLimits, run_boxed
 
 HERE = Path(__file__).parent
 HELLO = ("print('hello')", StdioTests((("", "hello"),)))

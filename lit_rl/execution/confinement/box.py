@@ -1,4 +1,7 @@
-"""The process around one build or run: confines itself, runs a shell command, leaves nothing behind.
+"""Shell commands in a box: builds, and runs of what was built.
+
+The box is a process that confines itself, runs a command, and leaves nothing behind; ``main`` is its entry point,
+``run_boxed`` the supervisor's side.
 
 A build starts processes of its own (make, compilers, linkers), so unlike in a zygote they are allowed here. All
 else is refused: files outside a list can be neither read nor executed and only the working copy can be written
@@ -14,13 +17,19 @@ import os
 import resource
 import select
 import signal
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
-from lit_rl.execution.confinement.bpf import Filter
-from lit_rl.execution.confinement.profile import Guards, Profile, confine
+from lit_rl.execution.confinement.profile import Profile, confine, nobody
+from lit_rl.execution.spawning import start_process
+from lit_rl.execution.zygote.work_folder import folder_is_full
 
 TIMED_OUT = 200
 """Exit status of the box after its time limit."""
@@ -30,6 +39,12 @@ NOT_CONFINED = 201
 
 _OPEN_FILES = 1024
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
+"""What a build may read and execute: programs, libraries and headers, but no user's files."""
+
+LOG_BYTES = 1 << 16
+_POLL_SECONDS = 0.02
+_MEASURE_SECONDS = 0.1
 
 
 def main() -> None:
@@ -54,32 +69,15 @@ def _end(signum: int, frame: object) -> NoReturn:
 def _run(settings: dict[str, Any]) -> int:
     # Inherited by the children, which report through it why they could not be confined.
     report = os.open(settings["report"], os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + settings["seconds"]
     pid = os.fork()
     if pid == 0:
         _become_command(settings, report)
     try:
-        return _wait(pid, deadline)
+        if not select.select([os.pidfd_open(pid)], [], [], settings["seconds"])[0]:
+            return TIMED_OUT
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF
     finally:
         _kill_all()
-
-
-def _wait(pid: int, deadline: float) -> int:
-    watched = os.pidfd_open(pid)
-    try:
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return TIMED_OUT
-            if _ready(watched, left):
-                _, status = os.waitpid(pid, 0)
-                return os.waitstatus_to_exitcode(status) & 0xFF
-    finally:
-        os.close(watched)
-
-
-def _ready(descriptor: int, seconds: float) -> bool:
-    return bool(select.select([descriptor], [], [], seconds)[0])
 
 
 def _kill_all() -> None:
@@ -121,9 +119,6 @@ def _profile(settings: dict[str, Any], user: int) -> Profile:
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
 
-    def system_calls(guards: Guards) -> Filter:
-        return seccomp.build_filter(guards.signals, guards.truncation)
-
     return Profile(
         folder=settings["folder"],
         user=user,
@@ -136,7 +131,136 @@ def _profile(settings: dict[str, Any], user: int) -> Profile:
             (resource.RLIMIT_NPROC, limits.tasks_of_builds(settings["processes"], own_tasks)),
             (resource.RLIMIT_CORE, 0),
         ),
-        system_calls=system_calls,
+        system_calls=seccomp.build_filter,
         alone=alone,
         landlock_version=settings["landlock_version"],
     )
+
+
+class BoxError(RuntimeError):
+    """A box could not be set up: the machine's fault or ours, never the command's."""
+
+
+@dataclass(frozen=True)
+class BoxLimits:
+    """What one command may use.
+
+    Args:
+        seconds: wall seconds, then everything is killed.
+        memory_bytes: address space of one process.
+        file_bytes: longest file.
+        folder_bytes: all files in the working folder together, looked at again and again.
+        folder_files: number of files and folders in it.
+        processes: most processes of the box's user at a time.
+    """
+
+    seconds: float
+    memory_bytes: int = 4 << 30
+    file_bytes: int = 256 << 20
+    folder_bytes: int = 2 << 30
+    folder_files: int = 1 << 17
+    processes: int = 256
+
+
+@dataclass(frozen=True)
+class BoxReport:
+    """How a command ended.
+
+    Args:
+        status: its exit status; ``None`` if a limit ended it.
+        log: the last bytes of what it printed, stdout and stderr together.
+        timed_out: whether that was the time limit.
+        wall_seconds: wall time.
+    """
+
+    status: int | None
+    log: str
+    timed_out: bool
+    wall_seconds: float
+
+
+def run_boxed(
+    command: str,
+    folder: str | Path,
+    limits: BoxLimits,
+    *,
+    readable: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    namespaces: bool | None = None,
+    landlock_version: int | None = None,
+) -> BoxReport:
+    """Run a shell command that can write ``folder`` and read the toolchain, and nothing else.
+
+    Args:
+        command: for ``/bin/sh -c``.
+        folder: working folder, also HOME and TMPDIR.
+        limits: time, memory, files.
+        readable: further folders to read and execute from.
+        hidden: folders and files that cannot be read, even where the toolchain or ``readable`` contains them.
+        environment: further variables.
+        namespaces: require them or do without; ``None`` uses them where the machine has them.
+        landlock_version: behave as a kernel with this version of Landlock, for tests.
+
+    Raises:
+        BoxError: if this machine cannot confine commands.
+    """
+    work_folder = str(Path(folder).resolve())
+    settings = {
+        "command": command,
+        "folder": work_folder,
+        **asdict(limits),
+        "cpu_seconds": int(limits.seconds * (os.cpu_count() or 1)) + 1,
+        "readable": [*TOOLCHAIN, *readable],
+        "hidden": list(hidden),
+        "environment": {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": work_folder,
+            "TMPDIR": work_folder,
+            "LC_ALL": "C",
+            **(environment or {}),
+        },
+        "user": nobody(),
+        "landlock_version": landlock_version,
+    }
+    said = ""
+    for with_namespaces in (True, False) if namespaces is None else (namespaces,):
+        with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as own:
+            reason = Path(own, "report")
+            job = json.dumps({**settings, "namespaces": with_namespaces, "report": str(reason)})
+            process = start_process("confinement.box", [job], log=log.fileno())
+            report = _watch(process, log.fileno(), work_folder, limits)
+            said = reason.read_text(errors="replace") if reason.exists() else ""
+        if not (report.status == NOT_CONFINED and said):
+            return report
+    raise BoxError(f"commands cannot be confined on this machine: {said}")
+
+
+def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
+    """Wait for the box; end it when its folder is full, or when nobody waits for the result any more."""
+    started = time.monotonic()
+    measure_at = started + _MEASURE_SECONDS
+    parent = os.getppid()
+    full = False
+    while process.poll() is None:
+        now = time.monotonic()
+        if now > measure_at:
+            full = full or folder_is_full(folder, limits.folder_bytes, limits.folder_files)
+            measure_at = time.monotonic() + max(_MEASURE_SECONDS, 10 * (time.monotonic() - now))
+        if full or os.getppid() != parent or now - started > limits.seconds + 10:
+            process.terminate() if now - started < limits.seconds + 15 else process.kill()
+        time.sleep(min(_POLL_SECONDS, max(0.002, (now - started) / 10)))
+    if os.getppid() != parent:
+        raise SystemExit(0)  # lest the next command be run
+    status: int | None = process.returncode
+    wall_seconds = time.monotonic() - started
+    # A command may end with that status, too, but not so late.
+    timed_out = status == TIMED_OUT and not full and wall_seconds >= limits.seconds
+    if status is None or timed_out or status < 0 or full:
+        status = None
+    return BoxReport(status, _tail(log), timed_out, wall_seconds)
+
+
+def _tail(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -21,7 +22,7 @@ PR_SET_CHILD_SUBREAPER, PR_SET_NAME = 36, 15
 PR_SET_KEEPCAPS, PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 8, 38, 24
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP = 0x10000000, 0x20000000, 0x40000000, 0x02000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_REC, MS_PRIVATE, MS_NOATIME = 4096, 16384, 1 << 18, 1024
@@ -84,10 +85,17 @@ def pivot_root(new: str, old: str) -> None:
     check(libc.syscall(_PIVOT_ROOT[MACHINE], new.encode(), old.encode()), "pivot_root")
 
 
-def drop_capabilities() -> None:
-    """Give up all capabilities, for this process and everything it will ever execute."""
-    empty_bounding_set()
-    set_capabilities(0)
+def become(user: int) -> None:
+    """Change all ids to ``user``; needs root."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def be_killed_first(score: int) -> None:
+    """Have the kernel kill this process, the sooner the higher the score, before the trainer when memory runs out."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # not worth failing for
+        file.write(str(score))
 
 
 def empty_bounding_set() -> None:

@@ -1,8 +1,9 @@
-"""Resource limits of programs, compilers and builds."""
+"""Resource limits of programs, compilers and builds, and remedies for when this process has reached one of its own."""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import re
 import resource
@@ -21,6 +22,7 @@ MOST_TASKS = 512
 _PENDING_SIGNALS = 256
 _OFFSET_OF_TASKS = 80  # in ``struct sysinfo`` of 64 bits, as a number of 16 bits
 _MOST_COUNTED = 1 << 16
+_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool) -> tuple[tuple[int, int], ...]:
@@ -57,7 +59,8 @@ def tasks_are_counted_alone(namespaces: bool) -> bool:
     It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
     namespace of its own. Older kernels count a user's tasks together across namespaces.
     """
-    return os.geteuid() == 0 or (namespaces and _kernel_version() >= (5, 14))
+    version = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
+    return os.geteuid() == 0 or (namespaces and version >= [5, 14])
 
 
 class SharedTasks:
@@ -69,11 +72,11 @@ class SharedTasks:
     """
 
     def __init__(self) -> None:
-        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max")]
+        limits = [resource.getrlimit(resource.RLIMIT_NPROC)[0], _number_in("/proc/sys/kernel/threads-max", r"(\d+)", 0)]
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = _tasks_in("/proc/loadavg") < _MOST_COUNTED // 2
+        self._can_count = _tasks_now() < _MOST_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -97,26 +100,55 @@ class SharedTasks:
 
 def tasks_of_builds(most: int, own_tasks: bool) -> int:
     """Limit on processes for a build. Counted once: a build ends before the machine's number changes much."""
-    return most if own_tasks else _tasks_in("/proc/loadavg") + most
+    return most if own_tasks else _tasks_now() + most
 
 
-def _kernel_version() -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-def _tasks_in(path: str) -> int:
+def _tasks_now() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
-    try:
-        with open(path) as file:
-            return int(file.read().split()[3].partition("/")[2])
-    except (OSError, ValueError, IndexError):
-        return _MOST_COUNTED
+    return _number_in("/proc/loadavg", r"/(\d+)", _MOST_COUNTED)
 
 
-def _number_in(path: str) -> int:
+def _number_in(path: str, pattern: str, otherwise: int) -> int:
+    """The first group of a pattern in a file of the kernel's, as a number."""
     try:
         with open(path) as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return 0
+            found = re.search(pattern, file.read())
+    except OSError:
+        return otherwise
+    return int(found[1]) if found else otherwise
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that the machine, or this user's share of it, is used up."""
+    return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
+
+
+def remedy(error: OSError) -> str:
+    """One line for an error: what is used up, how much there is, what to do; other errors as they are."""
+    if not is_shortage(error) or "ulimit" in str(error):
+        return (error.strerror if "ulimit" in str(error) else None) or str(error)
+    if error.errno in _FILES:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return f"no further file can be opened, the limit is {soft}: raise it with ulimit -n"
+    limit, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    shown = "unlimited" if limit == resource.RLIM_INFINITY else limit
+    return (
+        f"no further process or thread can be started, this user's limit is {shown}: raise it with ulimit -u, "
+        "end other processes, or use fewer workers"
+    )
+
+
+def need_descriptors(num_wanted: int, num_each: int) -> None:
+    """Check that this process can open this many further files, and each that it starts this many in all.
+
+    Raises:
+        OSError: if not, saying how many are needed.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    num_open = len(os.listdir("/proc/self/fd")) if num_wanted else 0
+    needed = max(num_open + num_wanted, num_each)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raise OSError(
+            errno.EMFILE,
+            f"{needed} files must be open at a time, the limit is {soft}: raise it with ulimit -n {needed}",
+        )

@@ -12,41 +12,17 @@ import signal
 import stat
 from typing import NoReturn
 
-from lit_rl.execution.confinement import visible_files
-from lit_rl.execution.confinement.kernel import (
-    CLONE_NEWIPC,
-    CLONE_NEWNET,
-    CLONE_NEWNS,
-    CLONE_NEWPID,
-    CLONE_NEWUSER,
-    CLONE_NEWUTS,
-    MS_BIND,
-    MS_NOATIME,
-    MS_NODEV,
-    MS_NOEXEC,
-    MS_NOSUID,
-    MS_PRIVATE,
-    MS_RDONLY,
-    MS_REC,
-    MS_REMOUNT,
-    PR_SET_PDEATHSIG,
-    mount,
-    pivot_root,
-    prctl,
-    unmount,
-    unshare,
-)
-from lit_rl.execution.confinement.profile import become
+from lit_rl.execution.confinement import kernel, visible_files
 
 WORK_FOLDER = "/box"
 _ROOT_SIZE = "size=4m,nr_inodes=16k"
-_ALL = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+_ALL = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 _LOCKED = {
-    os.ST_NOSUID: MS_NOSUID,
-    os.ST_NODEV: MS_NODEV,
-    os.ST_NOEXEC: MS_NOEXEC,
-    os.ST_RDONLY: MS_RDONLY,
-    os.ST_NOATIME: MS_NOATIME,
+    os.ST_NOSUID: kernel.MS_NOSUID,
+    os.ST_NODEV: kernel.MS_NODEV,
+    os.ST_NOEXEC: kernel.MS_NOEXEC,
+    os.ST_RDONLY: kernel.MS_RDONLY,
+    os.ST_NOATIME: kernel.MS_NOATIME,
     os.ST_NODIRATIME: 2048,
     os.ST_RELATIME: 1 << 21,
 }
@@ -67,20 +43,20 @@ def enter(user: int) -> None:
         _enter_as_user()
     else:
         try:
-            unshare(_ALL)
+            kernel.unshare(_ALL)
         except OSError:
-            become(user)
+            kernel.become(user)
             _enter_as_user()
     pid = os.fork()
     if pid:
         _wait_for(pid)
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _enter_as_user() -> None:
     """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
-    unshare(CLONE_NEWUSER | _ALL)
+    kernel.unshare(kernel.CLONE_NEWUSER | _ALL)
     # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
@@ -89,7 +65,7 @@ def _enter_as_user() -> None:
 
 def _wait_for(pid: int) -> NoReturn:
     """The process outside: it lives as long as the first process of the new process namespace."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.closerange(3, 1 << 16)
     _, status = os.waitpid(pid, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
@@ -104,14 +80,15 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         work_bytes: size of the work folder.
         owner: user id that owns the work folder.
     """
-    mount("", "/", "", MS_REC | MS_PRIVATE)
-    mount("lit_rl", staging, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=0755,{_ROOT_SIZE}")
-    shown = [visible_files.library_folder(), *visible_files.links(), *visible_files.system_files(), *packages]
+    kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
+    _mount_memory(staging, 0, f"mode=0755,{_ROOT_SIZE}")
+    links = filter(os.path.islink, visible_files.LIBRARY_FOLDERS)  # to others, as ``/lib`` often is
+    shown = [visible_files.library_folder(), *links, *visible_files.system_files(), *packages]
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _show(staging, path)
     for path in visible_files.site_folders():
         if not any(package.startswith(path + "/") for package in packages):
-            mount("lit_rl", staging + path, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV, "size=0,mode=0755")
+            _mount_memory(staging + path, kernel.MS_RDONLY, "size=0,mode=0755")
         else:
             _show_only(staging, path, packages)
     for path in visible_files.DEVICES:
@@ -120,24 +97,29 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
     os.mkdir(staging + WORK_FOLDER)
     work = f"mode=0700,size={work_bytes},nr_inodes=8k,uid={owner},gid={owner}"
-    mount("lit_rl", staging + WORK_FOLDER, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME, work)
+    _mount_memory(staging + WORK_FOLDER, kernel.MS_NOEXEC | kernel.MS_NOATIME, work)
     os.mkdir(staging + "/proc")
     _mount_proc(staging + "/proc")  # allowed to a user only while the old /proc is still visible
     os.mkdir(staging + "/old")
-    pivot_root(staging, staging + "/old")
+    kernel.pivot_root(staging, staging + "/old")
     os.chdir("/")
-    unmount("/old")
+    kernel.unmount("/old")
     os.rmdir("/old")
-    mount("lit_rl", "/", "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, _ROOT_SIZE)
+    _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)
+
+
+def _mount_memory(target: str, flags: int, options: str = "") -> None:
+    """A file system in memory, or changed flags of one, without privileged programs and devices."""
+    kernel.mount("lit_rl", target, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | flags, options)
 
 
 def _mount_proc(target: str) -> None:
     """``/proc`` of the new process namespace, if the kernel allows it here; for ``/dev/stdin``."""
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     for options in ("subset=pid,hidepid=invisible", "hidepid=2"):
         try:
-            return mount("proc", target, "proc", flags, options)
+            return kernel.mount("proc", target, "proc", flags, options)
         except OSError:
             continue
 
@@ -161,30 +143,27 @@ def _show(root: str, path: str) -> None:
 
 def _show_only(root: str, folder: str, packages: tuple[str, ...]) -> None:
     """Hide a folder but for the packages in it."""
-    mount("lit_rl", root + folder, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755")
+    _mount_memory(root + folder, 0, "size=1m,mode=0755")
     for path in packages:
         if path.startswith(folder + "/"):
             _show(root, path)
-    mount("lit_rl", root + folder, "tmpfs", MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV)
+    _mount_memory(root + folder, kernel.MS_REMOUNT | kernel.MS_RDONLY)
 
 
 def _show_device(root: str, path: str) -> None:
     os.makedirs(root + "/dev", 0o755, exist_ok=True)
     os.close(os.open(root + path, os.O_CREAT | os.O_WRONLY, 0o666))
-    mount(path, root + path, "", MS_BIND)
+    kernel.mount(path, root + path, "", kernel.MS_BIND)
 
 
 def _bind_read_only(path: str, target: str) -> None:
-    mount(path, target, "", MS_BIND | MS_REC)
+    kernel.mount(path, target, "", kernel.MS_BIND | kernel.MS_REC)
     # Flags that the mount came with are locked in a user namespace and must be repeated.
     flags = os.statvfs(target).f_flag
     locked = sum(ours for theirs, ours in _LOCKED.items() if flags & theirs)
-    mount("", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | locked)
+    kernel.mount("", target, "", kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | kernel.MS_NOSUID | locked)
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+    with open(path, "w") as file:
+        file.write(text)

@@ -1,33 +1,24 @@
-"""Confining a process before untrusted code runs in it: the one way for programs, compilers and builds."""
+"""Confining a process before untrusted code runs in it: the one way for programs, compilers and builds.
+
+A zygote does so in tiers, each of which adds to the one below: 0 is a system-call filter, file rules and resource
+limits; 1 adds namespaces; 2 adds a control group (made by the supervisor, see ``cgroup``). A tier is tried by entering
+it: if that raises ``OSError``, the supervisor starts a fresh zygote one tier lower.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from lit_rl.execution.confinement import kernel, landlock, limits
-from lit_rl.execution.confinement.bpf import Filter, available
+from lit_rl.execution.confinement import bpf, kernel, landlock, limits, namespaces, seccomp, visible_files
 
 _FIRST_USER, _NUM_USERS = 61184, 4000
 _CAP_DAC_READ_SEARCH = 1 << 2
-SCOPED_SIGNALS = 6
-"""First version of Landlock that keeps signals from processes outside."""
-
-_GUARDED_TRUNCATION = 3
-
-
-class Guards(NamedTuple):
-    """What already guards a process, so that its system-call filter need not.
-
-    Args:
-        signals: whether its signals reach only processes that are confined with it.
-        truncation: whether file rules cover truncation.
-    """
-
-    signals: bool
-    truncation: bool
+# First versions of Landlock that keep signals from processes outside, and that cover truncation.
+_SCOPED_SIGNALS, _GUARDED_TRUNCATION = 6, 3
+_M_ARENA_MAX = -8
 
 
 class Profile(NamedTuple):
@@ -38,10 +29,11 @@ class Profile(NamedTuple):
         user: who it becomes, if it is root.
         rules: paths, each with what is allowed there (see ``landlock``); nothing is allowed elsewhere.
         limits: resource limits, for ``limits.lower``.
-        system_calls: builds its system-call filter.
+        system_calls: builds its system-call filter, told what that need not guard: whether the signals of a process
+            reach only processes that are confined with it, and whether file rules cover truncation.
         alone: its process namespace holds no other process.
-        file_rules: ``needed``: fail without them; ``wanted``: something else hides the files already; ``none``.
-        needs_filter: fail on a machine for which no filter can be built.
+        file_rules: ``needed``: fail without them; ``wanted``: something else hides the files already; ``none``, where
+            the filter is not needed either.
         reads_library_as_root: as root, keep the right to read past permissions if the interpreter's library needs it.
         landlock_version: the newest version of Landlock to use, ``None`` for the kernel's.
     """
@@ -50,10 +42,9 @@ class Profile(NamedTuple):
     user: int
     rules: tuple[tuple[str, int], ...]
     limits: tuple[tuple[int, int], ...]
-    system_calls: Callable[[Guards], Filter]
+    system_calls: Callable[[bool, bool], bpf.Filter]
     alone: bool
     file_rules: Literal["needed", "wanted", "none"] = "needed"
-    needs_filter: bool = True
     reads_library_as_root: bool = False
     landlock_version: int | None = None
 
@@ -72,7 +63,7 @@ def confine(profile: Profile) -> None:
     Raises:
         OSError: if something that the profile needs is not available here.
     """
-    _be_killed_first()
+    kernel.be_killed_first(1000)
     _give_up_privileges(profile)
     os.chdir(profile.folder)
     limits.lower(profile.limits)
@@ -83,27 +74,11 @@ def confine(profile: Profile) -> None:
     # Die with the process that started this one. Set again, because a change of user clears it.
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     version = _set_file_rules(profile)
-    if available():
-        guards = Guards(profile.alone or version >= SCOPED_SIGNALS, version >= _GUARDED_TRUNCATION)
-        profile.system_calls(guards).install()
-    elif profile.needs_filter:
+    if bpf.available():
+        keeps_signals = profile.alone or version >= _SCOPED_SIGNALS
+        profile.system_calls(keeps_signals, version >= _GUARDED_TRUNCATION).install()
+    elif profile.file_rules != "none":
         raise OSError(f"no table of system calls for {kernel.MACHINE}")
-
-
-def become(user: int) -> None:
-    """Change all ids to ``user``; needs root."""
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-
-
-def _be_killed_first() -> None:
-    """Have the kernel kill the program, not the trainer, when the node or the job runs out of memory."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError:
-        pass  # worth having, not worth failing for
 
 
 def _give_up_privileges(profile: Profile) -> None:
@@ -112,13 +87,12 @@ def _give_up_privileges(profile: Profile) -> None:
     One capability, reading past permissions, is kept if the interpreter lies in a folder that only root may enter.
     File rules and the filter still bound what can be read.
     """
-    if os.geteuid() != 0:
-        kernel.drop_capabilities()
-        return
     kernel.empty_bounding_set()
-    kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
-    become(profile.user)
-    reads = profile.reads_library_as_root and not os.access(os.__file__, os.R_OK, effective_ids=True)
+    reads = False
+    if os.geteuid() == 0:
+        kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
+        kernel.become(profile.user)
+        reads = profile.reads_library_as_root and not os.access(os.__file__, os.R_OK, effective_ids=True)
     kernel.set_capabilities(_CAP_DAC_READ_SEARCH if reads else 0)
 
 
@@ -132,3 +106,73 @@ def _set_file_rules(profile: Profile) -> int:
         if profile.file_rules == "needed":
             raise
         return 0
+
+
+class Confined(NamedTuple):
+    """What each child of a confined zygote must still do.
+
+    Args:
+        filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.
+        tasks: limit to apply where the kernel counts the programs' tasks together with the trainer's.
+    """
+
+    filters: tuple[bpf.Filter | None, bpf.Filter | None]
+    tasks: limits.SharedTasks | None
+
+
+def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
+    """Confine this process.
+
+    Args:
+        settings: those of ``spawning.ZygoteSettings``, and ``folder``, the work folder.
+        exec_descriptor: descriptor through which compiled programs are executed.
+
+    Raises:
+        OSError: if this machine cannot provide the tier.
+    """
+    tier, folder, user = int(settings["tier"]), str(settings["folder"]), nobody()
+    own_tasks = limits.tasks_are_counted_alone(tier >= 1)
+    tasks = None if own_tasks else limits.SharedTasks()
+    # Only its supervisor ends a zygote, by hanging up: not the signals that a job or a terminal sends to all.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    if hasattr(kernel.libc, "mallopt"):  # of glibc, where by default each thread reserves 64 MiB of address space
+        kernel.libc.mallopt(_M_ARENA_MAX, 2)
+    readable = (*settings["packages"], *settings["readable"])
+    if tier >= 1:
+        namespaces.enter(user)
+        namespaces.build_root(folder, readable, int(settings["work_bytes"]), user)
+        folder = namespaces.WORK_FOLDER
+    elif os.geteuid() == 0:
+        os.chown(folder, user, user)
+    confine(_profile(settings, folder, user, readable, own_tasks))
+    if not bpf.available():
+        return Confined((None, None), tasks)
+    processes = bool(settings["executables"])
+    if processes:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    own = seccomp.program_filter(processes=processes), seccomp.program_filter(exec_descriptor)
+    return Confined(own, tasks)
+
+
+def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool) -> Profile:
+    tier, executables = int(settings["tier"]), tuple(settings["executables"])
+    return Profile(
+        folder=folder,
+        user=user,
+        rules=_rules(folder, readable, executables),
+        limits=limits.of_programs(int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks),
+        # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.
+        system_calls=lambda _, truncation: seccomp.zygote_filter(bool(executables), truncation or tier != 0),
+        alone=tier >= 1,
+        file_rules="none" if tier < 0 else "needed" if tier == 0 else "wanted",
+        reads_library_as_root=True,
+        landlock_version=settings["landlock_version"],
+    )
+
+
+def _rules(folder: str, also: tuple[str, ...], executables: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    readable = (*visible_files.library_entries(), *visible_files.system_files(), *also)
+    rules = [(path, landlock.READ) for path in readable]
+    rules += [(path, landlock.RUN) for path in executables]
+    rules += [(path, landlock.DEVICE) for path in visible_files.DEVICES]
+    return (*rules, (folder, landlock.WORK))

@@ -8,6 +8,7 @@ to fork, to kill, to set up a child. The second is short, because the kernel com
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 
 from lit_rl.execution.confinement.bpf import (
     ALLOW,
@@ -25,7 +26,8 @@ from lit_rl.execution.confinement.bpf import (
     only_if,
     unless,
 )
-from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, REFUSED, UNSUPPORTED
+from lit_rl.execution.confinement.kernel import MACHINE
+from lit_rl.execution.confinement.system_calls import ALLOWED, BUILDING, FAKED, NUMBERS, UNSUPPORTED
 
 # Without FILES a thread has a table of its own, and so as many descriptors again as a process may open.
 _CLONE_THREAD = 0x00000100 | 0x00000800 | 0x00010000 | 0x00000400  # VM, SIGHAND, THREAD, FILES
@@ -65,9 +67,7 @@ def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
     blocks["mmap"] = unless(3, [_MAP_SHARED | _MAP_ANONYMOUS], mask=_MAP_SHARED | _MAP_ANONYMOUS)
     blocks["fallocate"] = only_if(1, [0])  # else disk beyond the longest file
     also = (*_ZYGOTE_ONLY, *_OWN_ONLY, "prctl", "execveat", *(_PROCESSES if processes else ()))
-    actions = dict.fromkeys(REFUSED, REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
-    actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
-    return Filter(_without_truncation(actions, truncation), blocks)
+    return Filter(_actions_of_all(also, truncation), blocks)
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
@@ -112,11 +112,10 @@ def build_filter(alone: bool, truncation: bool = True) -> Filter:
     for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam"):
         blocks[name] = only_if(0, [0])
     blocks["setpriority"] = only_if(0, [0], only_if(1, [0]))
+    blocks["execveat"] = always(UNKNOWN)
     blocks["ioctl"] = only_if(1, _IOCTL, otherwise=NO_TERMINAL)  # cp copies by itself where it cannot clone
-    actions = dict.fromkeys(REFUSED, REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
-    actions |= dict.fromkeys((*ALLOWED, *FAKED, *BUILDING, *_PROCESSES, "prctl"), ALLOW)
-    actions |= dict.fromkeys(("kill", "tkill", "tgkill"), ALLOW if alone else REFUSE)
-    return Filter(_without_truncation(actions, truncation), blocks)
+    also = (*BUILDING, *_PROCESSES, "prctl", *(("kill", "tkill", "tgkill") if alone else ()))
+    return Filter(_actions_of_all(also, truncation), blocks)
 
 
 def _blocks_of_all() -> dict[str, Block]:
@@ -147,5 +146,8 @@ def _limits_of_ours(argument: int) -> Block:
     return unless(argument, [_RLIMIT_CPU, _RLIMIT_NPROC], PRETEND)
 
 
-def _without_truncation(actions: dict[str, int], truncation: bool) -> dict[str, int]:
+def _actions_of_all(also: Iterable[str], truncation: bool) -> dict[str, int]:
+    """What to do with each call that has a number, by its name; ``also`` is allowed besides the usual ones."""
+    actions = dict.fromkeys(NUMBERS[MACHINE], REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
+    actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
     return actions if truncation else actions | {"truncate": REFUSE}

@@ -40,28 +40,6 @@ FAKED = _names(
     """
 )
 
-# Refused as "not permitted": new processes, the network, other processes, signals that the kernel sends later (timers
-# may send any, SIGKILL too), namespaces, memory that is counted nowhere, and parts of the kernel that no program of
-# ours needs. Unlisted calls fail as unknown.
-REFUSED = _names(
-    """
-    fork vfork execve socket connect accept accept4 bind listen ptrace process_vm_readv
-    process_vm_writev process_madvise pidfd_open pidfd_getfd pidfd_send_signal unshare setns mount
-    umount2 pivot_root chroot setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid
-    setfsgid capset setsid setpgid setpriority sched_setparam sched_setscheduler sched_setattr
-    ioprio_set tkill rt_sigqueueinfo rt_tgsigqueueinfo mknod mknodat memfd_create memfd_secret shmget
-    shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
-    mq_timedsend mq_timedreceive mq_notify mq_getsetattr timer_create timer_settime
-    timer_gettime timer_getoverrun timer_delete get_robust_list keyctl add_key request_key io_uring_setup
-    io_uring_enter io_uring_register bpf perf_event_open userfaultfd seccomp personality mlock mlock2
-    mlockall munlockall name_to_handle_at open_by_handle_at quotactl acct swapon swapoff reboot
-    settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname init_module finit_module
-    delete_module kexec_load syslog vhangup inotify_init inotify_init1 inotify_add_watch fanotify_init
-    fanotify_mark splice tee vmsplice setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
-    mbind set_mempolicy migrate_pages move_pages kcmp lookup_dcookie sync syncfs ioperm iopl modify_ldt
-    """
-)
-
 # What a build may do beyond a program: groups of processes, and what tools do to their own files. Without capabilities
 # a user id can only be set to what it is, and make does that for every child.
 BUILDING = _names(
@@ -177,4 +155,7 @@ _AARCH64 = _table(
     "ioctl=29 execveat=281"
 )
 
+# What is in none of the lists above is refused as "not permitted": new processes, the network, other processes, signals
+# that the kernel sends later (timers may send any, SIGKILL too), namespaces, memory that is counted nowhere, and parts
+# of the kernel that no program of ours needs. Calls that have no number here fail as unknown.
 NUMBERS = {"x86_64": _X86_64, "aarch64": _AARCH64}

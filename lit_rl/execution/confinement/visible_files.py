@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 _VERSION = (f"python{sys.version_info.major}.{sys.version_info.minor}",)
 _SITE = ("site-packages", "dist-packages")
-_LIBRARY_FOLDERS = (
+LIBRARY_FOLDERS = (
     "/lib",
     "/lib32",
     "/lib64",
@@ -34,15 +34,10 @@ def library_folder() -> str:
     return os.path.realpath(os.path.dirname(os.__file__))
 
 
-def links() -> list[str]:
-    """Library folders that are links to others, as ``/lib`` often is."""
-    return [path for path in _LIBRARY_FOLDERS if os.path.islink(path)]
-
-
 def system_files() -> list[str]:
     """Libraries, locales and time zones, one by one: a rule for a folder cannot exclude a part of it."""
     beside = os.path.join(os.path.realpath(sys.base_exec_prefix), "lib")
-    folders = {path for path in (*_LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
+    folders = {path for path in (*LIBRARY_FOLDERS, beside) if os.path.isdir(path) and not os.path.islink(path)}
     found = [entry.path for folder in sorted(folders) for entry in os.scandir(folder) if _is_for_all(entry)]
     return [*found, *(path for path in _FILES if os.path.lexists(path))]
 

@@ -11,40 +11,33 @@ import ast
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
-from lit_rl.execution.judging.careful_builtins import CAREFUL
 from lit_rl.execution.judging.evidence import truth_of
 from lit_rl.execution.judging.known_helpers import BUILTINS_OF_HELPERS, NAMES_OF_HELPERS, Compare, KnownHelpers
-from lit_rl.execution.judging.literal_expressions import PURE, NotLiteral, Template, template_of, value_of
-from lit_rl.execution.judging.literal_loops import rounds, targets
-from lit_rl.execution.judging.names_in_tests import program_names
+from lit_rl.execution.judging.literal_expressions import (
+    CAREFUL,
+    PURE,
+    NotLiteral,
+    Template,
+    rounds,
+    targets,
+    template_of,
+    value_of,
+)
+from lit_rl.execution.judging.prepared_tests import is_call_of_check, program_names
 from lit_rl.execution.wire.value_text import lines_of, value_text
 
 # Importing these does nothing but bind names, in every process.
-_QUIET_MODULES = frozenset(
-    (
-        "bisect",
-        "cmath",
-        "collections",
-        "copy",
-        "functools",
-        "heapq",
-        "itertools",
-        "math",
-        "operator",
-        "re",
-        "string",
-        "typing",
-    )
-)
-
-
+_QUIET_MODULES = frozenset((
+    "bisect", "cmath", "collections", "copy", "functools", "heapq", "itertools", "math", "operator", "re", "string",
+    "typing",
+))  # fmt: skip
 # Written out: as slow to compare with some results as a large power.
 _LARGE_INT = re.compile(r"0[xXoObB][0-9a-fA-F_]{100000}")
 
@@ -56,27 +49,6 @@ class Call:
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-
-
-class Expectation(Protocol):
-    """What must hold of the results of some calls."""
-
-    @property
-    def calls(self) -> tuple[int, ...]:
-        """Positions in the plan's calls."""
-        ...
-
-    def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether it holds for these results, by call position."""
-        ...
-
-    def literal(self) -> Any:
-        """The expected result, if the test gives one; else ``None``."""
-        ...
-
-    def wanted(self, test: str) -> str:
-        """The expected result, or else the assert itself, for a reader; ``test`` is the source of the tests."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -128,14 +100,12 @@ class HelperAssertion:
         compare: what the helper does.
         expected: its second argument.
         tolerance: its third.
-        line: its line in the test.
     """
 
     calls: tuple[int, ...]
     compare: Compare
     expected: Any
     tolerance: float
-    line: int
 
     def holds(self, results: Mapping[int, Any]) -> bool:
         """Whether the helper accepts the result of its call."""
@@ -148,6 +118,9 @@ class HelperAssertion:
     def wanted(self, test: str) -> str:
         """The second argument."""
         return value_text(self.expected)
+
+
+Expectation = Assertion | HelperAssertion
 
 
 @dataclass(frozen=True)
@@ -193,7 +166,7 @@ class _Planner:
                 self._alias = {check.args.args[0].arg: str(self._entry_point)}
                 self._body(check.body)
                 self._alias = {}
-            elif not self._is_call_of_check(statement):
+            elif not is_call_of_check(statement):
                 self._body([statement])
         if not self._calls:
             raise NotLiteral
@@ -206,10 +179,6 @@ class _Planner:
                     raise NotLiteral
                 return statement
         return None
-
-    def _is_call_of_check(self, statement: ast.stmt) -> bool:
-        call = statement.value if isinstance(statement, ast.Expr) else None
-        return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
 
     def _body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
@@ -231,7 +200,10 @@ class _Planner:
             self._assertion(statement)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             self._helper_call(statement.value)
-        elif not _does_nothing(statement):
+        elif isinstance(statement, ast.Expr):
+            if not isinstance(statement.value, ast.Constant):
+                raise NotLiteral
+        elif not isinstance(statement, ast.Pass):
             raise NotLiteral
 
     def _loop(self, loop: ast.For) -> None:
@@ -248,8 +220,9 @@ class _Planner:
 
     def _assign(self, statement: ast.Assign) -> None:
         value = self._value(statement.value)  # such as METADATA, or the inputs of a loop
-        for name in _bound(statement):
-            self._require_free(name)
+        for part in (part for target in statement.targets for part in ast.walk(target)):
+            if isinstance(part, ast.Name):
+                self._require_free(part.id)
         self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
@@ -296,7 +269,7 @@ class _Planner:
         if not _accepts(compare, expected, tolerance):
             raise NotLiteral  # a grader reports what is wrong with such tests
         position = self._add_call(name, result)
-        self._assertions.append(HelperAssertion((position,), compare, expected, tolerance, call.lineno))
+        self._assertions.append(HelperAssertion((position,), compare, expected, tolerance))
 
     def _resolve(self, function: ast.expr) -> str | None:
         """Name of the program's function that is called here, or ``None`` for a pure builtin."""
@@ -333,13 +306,3 @@ def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
         return compare(expected, expected, tolerance)
     except Exception:
         return False
-
-
-def _bound(statement: ast.Assign) -> Iterator[str]:
-    for target in statement.targets:
-        yield from (part.id for part in ast.walk(target) if isinstance(part, ast.Name))
-
-
-def _does_nothing(statement: ast.stmt) -> bool:
-    text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return text or isinstance(statement, ast.Pass)

@@ -10,24 +10,26 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
+import math
 import os
 import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import BuildAndRun
-from lit_rl.execution.confinement.boxed_command import BoxError, BoxLimits, BoxReport, run_boxed
+from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.judging.jobs import ZygoteClient
 from lit_rl.execution.judging.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
-from lit_rl.execution.judging.text_bleu import text_bleu
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.work_folder import empty_folder
@@ -41,14 +43,7 @@ class BuildError(FaultyCheck):
     """The tree does not build or run as it is: a fault of the task, not of a completion."""
 
 
-@dataclass(frozen=True)
-class Output:
-    """What is compared of one plotfile."""
-
-    header: str
-    variable: Variable
-
-
+Output = tuple[str, Variable]  # what is compared of one plotfile: its header, and an array
 _references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
 _masked: dict[tuple[Any, ...], Path] = {}
 _VERSIONS = (".git", ".hg", ".svn")
@@ -122,8 +117,9 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
         return _outcome(verdict, scores, report.log, check)
     scores["compilation"] = 1.0
-    report = _run(folder, check)
-    if report.status != 0 or not all(_is_folder(folder / name) for name in check.outputs):
+    report = _boxed(check.run, folder, check, check.run_seconds)
+    written = [folder / name for name in check.outputs]
+    if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
         verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
         return _outcome(verdict, scores, report.log, check)
     scores["execution"] = 1.0
@@ -138,8 +134,8 @@ def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: 
 
 def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
     """BLEU of the header, and nearness of the array."""
-    header = _score(lambda: text_bleu(_header(folder), reference.header))
-    return header, _score(lambda: similarity(_variable(folder, check), reference.variable))
+    header = _score(lambda: text_bleu(_header(folder), reference[0]))
+    return header, _score(lambda: similarity(_variable(folder, check), reference[1]))
 
 
 def _score(compare: Callable[[], float]) -> float:
@@ -184,7 +180,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
         report = _build(folder, check)
         if not _is_built(report, check):
             raise BuildError(f"{tree} does not build as it is ({check.build!r}): {report.log[-1000:]}")
-        report = _run(folder, check)
+        report = _boxed(check.run, folder, check, check.run_seconds)
         if report.status != 0:
             raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
         return tuple(_output(folder / name, check) for name in check.outputs)
@@ -215,7 +211,7 @@ def _output(folder: Path, check: BuildAndRun) -> Output:
     variable = _variable(folder, check)
     if similarity(variable, variable) != 1.0:
         raise PlotfileError(f"{check.variable} in {folder.name} has values that are not finite")
-    return Output(_header(folder), variable)
+    return _header(folder), variable
 
 
 def _forget() -> None:
@@ -230,10 +226,6 @@ def _forget() -> None:
 
 def _build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
     return _boxed(check.build, folder, check, check.build_seconds, environment)
-
-
-def _run(folder: Path, check: BuildAndRun) -> BoxReport:
-    return _boxed(check.run, folder, check, check.run_seconds)
 
 
 def _boxed(
@@ -290,13 +282,6 @@ def _variable(folder: Path, check: BuildAndRun) -> Variable:
     return read_variable(partial(_read_regular, folder), check.variable, check.compare_bytes)
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
 def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
     """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there.
 
@@ -315,3 +300,48 @@ def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes
         return os.pread(descriptor, num_bytes, offset)
     finally:
         os.close(descriptor)
+
+
+_ORDER = 4
+
+
+def text_bleu(text: str, reference: str) -> float:
+    """Sentence BLEU in [0, 1] of small files, where no package may be loaded; 1 for equal words or two empty texts.
+
+    Counts n-grams of words between white space, up to four, with the effective order and the exponential smoothing
+    of sacrebleu's sentence BLEU, so that both give the same number (see the tests). The reward term over
+    completions uses sacrebleu itself.
+
+    Source:
+        Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing: Chen and Cherry 2014, method 3,
+        https://aclanthology.org/W14-3346
+
+    Example:
+        >>> text_bleu("a b c d", "a b c d")
+        1.0
+    """
+    words, expected = text.split(), reference.split()
+    if not words or not expected:
+        return float(words == expected)
+    logs, halvings = [], 1.0
+    for order in range(1, min(_ORDER, len(words)) + 1):
+        total = len(words) - order + 1
+        matched = _count_matches(words, expected, order)
+        if not matched:
+            if order == 1:
+                return 0.0
+            halvings *= 2
+        logs.append(math.log((matched or 1 / halvings) / total))
+    brevity = min(0.0, 1 - len(expected) / len(words))
+    return math.exp(brevity + sum(logs) / len(logs))
+
+
+def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
+    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
+    matched = 0
+    for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
+        if left.get(ngram, 0) > 0:
+            left[ngram] -= 1
+            matched += 1
+    return matched

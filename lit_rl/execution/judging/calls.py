@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import marshal
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.execution.judging.answers import Answers, calls_of_asserts
-from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.assert_plan import AssertPlan, Call, Expectation, plan_asserts
 from lit_rl.execution.judging.child_files import Child, read_whole
-from lit_rl.execution.judging.failed_cases import failed_assert, failed_call
+from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.bounded_json import not_carried
+from lit_rl.execution.wire.program_messages import Description, whole_lines
+from lit_rl.execution.wire.value_text import call_text, shortened, value_text
 
 _MARSHALLED = frozenset((bool, bytes, complex, float, int, str, type(None), type(...)))
 _MARSHALLED_DEEP = _MARSHALLED | {dict, list, tuple}
+_LONGEST_SHOWN = 1 << 20  # bytes of an answer that is read once more to be shown
+_MOST_CALLS = 10
+
+
+def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
+    """Calls of a plan if there is one, two processes otherwise."""
+    if not program.strip():
+        return Outcome(Verdict.NO_PROGRAM)
+    plan = plan_of(check)
+    outcome = None if plan is None else judge_plan(client, program, check, plan)
+    return outcome or judge_graded(client, program, check)
+
+
+def plan_of(check: AssertTests) -> AssertPlan | None:
+    """The plan of a check's tests, or ``None`` if they need a grader."""
+    return None if check.in_place or check.allow_objects else plan_asserts(check.test, check.entry_point)
 
 
 def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: AssertPlan) -> Outcome | None:
@@ -47,7 +67,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         return Outcome(Verdict.NO_PROGRAM)
     calls = calls_of(check)
     with _child(program, calls, check.in_place) as child:
-        report = client.run([child], check.timeout_seconds, max(1, len(calls)), answers=child.channel)
+        report = client.run([child], check.timeout_seconds, max(1, len(calls)))
         answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
@@ -109,3 +129,217 @@ def _outcome(
     if verdict is Verdict.EXCEPTION and not error:
         error = ended_early(report.children[0].status)
     return outcome_of(verdict, cases, child, report, error)
+
+
+class Answers:
+    """Values by position of the call, and why the others are missing. Each is read when it is compared.
+
+    Args:
+        content: what the program's process wrote: one line for its start, one per call; an object is an exception.
+        num_calls: calls that were to be made; lines after theirs are not read.
+        ended: the verdict that the end of the process alone decides, if it does.
+        judge_error: gives the verdict on a program that describes an exception, which is its own word.
+    """
+
+    def __init__(
+        self, content: bytes, num_calls: int, ended: Verdict | None, judge_error: Callable[[Description], Verdict]
+    ) -> None:
+        self._lines = whole_lines(content, num_calls + 1)
+        self._ended = ended
+        self._judge_error = judge_error
+        self._refused: dict[int, plain.NotCarried] = {}
+        self.start_error = description_of(self._lines[0]) if self._lines else None
+
+    def value(self, index: int, expected: Any = None) -> Any:
+        """What a call returned, to be compared with what is expected.
+
+        Raises:
+            NotPlain: if it cannot be carried, or is no value.
+        """
+        try:
+            return plain.loads(self._lines[index + 1], beside_large=_may_hold_large(expected))
+        except plain.NotCarried as error:
+            self._refused[index] = error
+            raise
+
+    def compares_large(self, plan: AssertPlan) -> bool:
+        """Whether an assert compares long answers with each other: that can be slow, so a grader does it."""
+        compared = (assertion.calls for assertion in plan.assertions if len(assertion.calls) > 1)
+        return any(
+            len(self._lines.get(index + 1, b"")) > plain.DIGITS_BESIDE_OTHERS for calls in compared for index in calls
+        )
+
+    def error(self, index: int) -> Description | None:
+        """Why a call gave no value: its exception, one that ended the program before, or a value not carried."""
+        refused = self._refused.get(index)
+        return self._exception(index) or (None if refused is None else not_carried(refused))
+
+    def _exception(self, index: int) -> Description | None:
+        line = self._lines.get(index + 1)
+        return self.start_error or (None if line is None else description_of(line))
+
+    def text(self, index: int) -> str:
+        """What a call returned, for a reader; empty if it returned nothing."""
+        line = self._lines.get(index + 1)
+        if line is None or line.startswith(b"{"):
+            return ""
+        if len(line) > _LONGEST_SHOWN:
+            return f"<a value of {len(line)} bytes>"
+        try:
+            return value_text(self.value(index))
+        except plain.NotPlain:
+            return ""
+
+    def first_failed(self, cases: Sequence[Verdict]) -> int | None:
+        """Index of the first case that did not pass, unless the program's start failed, or all cases together."""
+        if not self._lines or self.start_error or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            return None
+        return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+
+    def missing(self, index: int) -> Verdict | None:
+        """Why the value of a call is missing, or ``None`` if it is there."""
+        if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+            return self._ended
+        if self.start_error:
+            return self._verdict_of_start
+        error = self._exception(index)
+        if error:
+            return self._judge_error({**error, "stage": "run"})
+        if index + 1 in self._lines:
+            return None
+        return self._ended or Verdict.EXCEPTION
+
+    @cached_property
+    def _verdict_of_start(self) -> Verdict | None:
+        """The verdict on a program that ended before the first call, found out once for all calls."""
+        return self._judge_error(self.start_error) if self.start_error else None
+
+    def of_plan(self, plan: AssertPlan) -> list[Verdict]:
+        """One verdict per assert."""
+
+        def holds(assertion: Expectation) -> bool:
+            return assertion.holds({index: self.value(index) for index in assertion.calls})
+
+        missing = (filter(None, map(self.missing, assertion.calls)) for assertion in plan.assertions)
+        return [next(bad, None) or _holds(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
+
+    def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
+        """Whether the first assert that failed compared what is not plain data."""
+        for assertion, verdict in zip(plan.assertions, cases, strict=True):
+            if verdict is Verdict.WRONG_ANSWER:
+                try:
+                    return any(_holds_object(self.value(index)) for index in assertion.calls)
+                except plain.NotPlain:
+                    return False
+            if verdict is not Verdict.PASSED:
+                return False
+        return False
+
+    def of_calls(self, check: CallTests) -> list[Verdict]:
+        """One verdict per case."""
+
+        def holds(index: int, expected: Any) -> bool:
+            return matches(self.value(index, expected), expected, check)
+
+        return [self.missing(index) or _holds(holds, index, one) for index, (_, one) in enumerate(check.cases)]
+
+    def overall(self, cases: Sequence[Verdict], calls: Sequence[Sequence[int]]) -> tuple[Verdict, Description | None]:
+        """The verdict of the first case that did not pass, and the exception that explains it.
+
+        Args:
+            cases: verdict of each case.
+            calls: positions of each case's calls.
+        """
+        bad = next((i for i, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
+        if bad is None:
+            return Verdict.PASSED, None
+        return cases[bad], next(filter(None, map(self.error, calls[bad])), self.start_error)
+
+
+def _may_hold_large(expected: Any) -> bool:
+    """Whether an expected value takes as many bytes as an int that is slow to compare with some types."""
+    try:
+        return len(marshal.dumps(expected)) > plain.DIGITS_BESIDE_OTHERS // 2
+    except ValueError:  # not of a type that marshal knows
+        return False
+
+
+def _holds_object(value: Any) -> bool:
+    """Whether a value is an object of the program's, or holds one at any depth."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return any(_holds_object(item) for item in value)
+    return isinstance(value, plain.Opaque)
+
+
+def calls_of_asserts(plan: AssertPlan) -> list[tuple[int, ...]]:
+    """Positions of the calls of each assert."""
+    return [assertion.calls for assertion in plan.assertions]
+
+
+def matches(value: Any, expected: Any, check: CallTests) -> bool:
+    """Whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
+    if hasattr(value, "shape") and isinstance(expected, list | tuple):  # numpy's array where lists are expected
+        value = value.tolist()
+    if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
+        return _close(value, expected, check.tolerance)
+    if isinstance(expected, list | tuple) and _same_kind(value, expected, check.tuples_are_lists):
+        return len(value) == len(expected) and all(
+            matches(item, other, check) for item, other in zip(value, expected, strict=True)
+        )
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return value.keys() == expected.keys() and all(matches(value[key], expected[key], check) for key in expected)
+    return bool(value == expected)
+
+
+def _same_kind(value: Any, expected: Any, tuples_are_lists: bool) -> bool:
+    if isinstance(value, tuple) and isinstance(expected, tuple):  # one may be a named tuple
+        return True
+    return type(value) is type(expected) or (tuples_are_lists and isinstance(value, list | tuple))
+
+
+def _close(value: float, expected: float, tolerance: float) -> bool:
+    if value == expected or (math.isnan(expected) and value != value):
+        return True
+    return tolerance > 0 and math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
+
+
+def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
+    try:
+        return Verdict.PASSED if comparison(*arguments) else Verdict.WRONG_ANSWER
+    except Exception:  # comparing 3 with None and the like: the value is not what was asked for
+        return Verdict.WRONG_ANSWER
+
+
+def failed_call(
+    answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
+) -> FailedCase | None:
+    """The first case whose call did not give what it should.
+
+    Args:
+        answers: of the program.
+        cases: verdict of each case.
+        calls: calls that were asked for, one per case.
+        check: holds the expected values.
+    """
+    index = answers.first_failed(cases)
+    if index is None:
+        return None
+    return FailedCase(index + 1, _shown(calls[index]), value_text(check.cases[index][1]), answers.text(index))
+
+
+def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
+    """The first assert of a plan that does not hold; ``test`` is the source that the plan was made of."""
+    failed = answers.first_failed(cases)
+    if failed is None:
+        return None
+    assertion = plan.assertions[failed]
+    made = assertion.calls[:_MOST_CALLS]
+    call = "; ".join(_shown(plan.calls[index]) for index in made)
+    actual = "; ".join(filter(None, map(answers.text, made)))
+    return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
+
+
+def _shown(call: Call) -> str:
+    return call_text(call.name, call.args, dict(call.kwargs))

@@ -20,8 +20,7 @@ from lit_rl.execution.check_base import FaultyCheck, Language
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import header_folders
 from lit_rl.execution.judging.child_files import TAIL_BYTES, Child, read_tail, read_whole
-from lit_rl.execution.judging.compiled import Compiled, CompilerFailed
-from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.judging.jobs import Compiled, ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
@@ -33,18 +32,7 @@ _CACHE_BYTES = 32 << 20
 _PARTS = {"c": ("cc1", "as", "ld", "collect2"), "cpp": ("cc1plus", "as", "ld", "collect2")}
 _DRIVERS = {"c": "gcc", "cpp": "g++"}
 _FLAGS = {"c": ("-x", "c", "-std=gnu17"), "cpp": ("-x", "c++", "-std=gnu++17")}
-_COMMON = (
-    "-O2",
-    "-static",
-    "-pipe",
-    "-fno-diagnostics-color",
-    "-fmax-errors=5",
-    "-w",
-    "-",
-    "-o",
-    "program",
-    "-lm",
-)
+_COMMON = ["-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w", "-", "-o", "program", "-lm"]
 # An error with a line, from preprocessor to assembler, or a name that the linker misses or finds twice.
 _OF_THE_SOURCE = re.compile(
     r"^[^\n]*:\d+:(?:\d+:)? (?:fatal )?error: |undefined reference to|multiple definition of",
@@ -56,6 +44,10 @@ _KNOWN_GOOD: dict[Language, str] = {
     "c": '#include <math.h>\n#include <stdio.h>\nint main(void) { printf("%f", sqrt(2)); }\n',
     "cpp": "#include <algorithm>\n#include <iostream>\nint main() { std::cout << std::max(1, 2); }\n",
 }
+
+
+class CompilerFailed(RuntimeError):
+    """The compiler failed for a reason of ours, which says nothing about the source."""
 
 
 class Compiler:

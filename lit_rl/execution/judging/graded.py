@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import hashlib
 import os
 import socket
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
@@ -13,16 +16,20 @@ from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.grading.names import REHEARSED
 from lit_rl.execution.judging.child_files import Child, read_whole
-from lit_rl.execution.judging.failed_statements import failed_statement
+from lit_rl.execution.judging.evidence import statements
 from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
-from lit_rl.execution.wire.program_messages import Description, read_result
+from lit_rl.execution.wire.program_messages import read_result
+from lit_rl.execution.wire.value_text import lines_of, shortened
 
+_Result = dict[str, Any] | None
 _SECRET_BYTES = 16
 _MOST_REHEARSED = 1024
+_LONGEST_PARSED = 200_000
+_SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # Why tests fail without a program, ``None`` if they do not: by test and entry point.
 _rehearsed: dict[tuple[str, str | None], str | None] = {}
 
@@ -48,7 +55,7 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
         report = client.finish()
         assert report is not None
         result = result_of(read_whole(grader.stdout), report.children[0].status, tests["secret"])
-        return _Grading(client, program, check, served, report).outcome(result)
+        return _outcome(client, program, check, served, report, result)
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
@@ -107,7 +114,7 @@ def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, An
     }
 
 
-def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None:
+def result_of(content: bytes, status: int, secret: str) -> _Result:
     """The grader's result: one whole line with the job's secret, from a process that ended as that line says.
 
     Args:
@@ -125,53 +132,78 @@ def result_of(content: bytes, status: int, secret: str) -> dict[str, Any] | None
     return result if exited and result["secret"] == secret else None
 
 
-class _Grading:
-    """Turns the end of both processes into an outcome."""
-
-    def __init__(
-        self, client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport
-    ) -> None:
-        self._client = client
-        self._program = program
-        self._check = check
-        self._served = served
-        self._report = report
-        self._ended = how_it_ended(client, served, report, 1)
-
-    def outcome(self, result: dict[str, Any] | None) -> Outcome:
-        """The outcome of a limit that was reached, else of what the grader reported."""
-        if self._report.timed_out or self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
-            return self._made(self._ended or Verdict.TIMED_OUT, None, result)
-        if result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
-            return self._made(Verdict.EXCEPTION, ended_early(self._report.children[0].status), None)
-        kind, error = result["kind"], result["error"]
-        if kind == "passed":
-            return self._made(Verdict.PASSED if result["num_passed"] > 0 else Verdict.WRONG_ANSWER, None, result)
-        if kind in ("failed", "error"):
-            error = _error_of(result)
-            short = kind == "error" and error["types"] == ["MemoryError"]
-            return self._made(Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER, error, result)
-        if error is None:
-            return self._made(self._ended or Verdict.EXCEPTION, ended_early(self._status), result)
-        outcome = self._made(verdict_of_error(self._client, self._program, error, self._status), error, result)
-        return replace(outcome, stderr=outcome.stderr + str(result["message"]))
-
-    @property
-    def _status(self) -> int:
-        """Exit status of the program's process."""
-        return self._report.children[1].status
-
-    def _made(self, verdict: Verdict, error: dict[str, Any] | None, result: dict[str, Any] | None) -> Outcome:
-        num_passed = int(result["num_passed"]) if result else 0
-        cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
-        outcome = outcome_of(verdict, cases, self._served, self._report, error)
-        if verdict is Verdict.PASSED or result is None or result["line"] is None:
-            return outcome
-        failed = failed_statement(self._check, num_passed + 1, result["line"], result["actual"])
-        return replace(outcome, failed_case=failed)
+def _outcome(
+    client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport, result: _Result
+) -> Outcome:
+    """The outcome of a limit that was reached, else of what the grader reported."""
+    ended, status = how_it_ended(client, served, report, 1), report.children[1].status
+    num_passed, error, added = int(result["num_passed"]) if result else 0, None, ""
+    if report.timed_out or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+        verdict = ended or Verdict.TIMED_OUT
+    elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
+        verdict, error = Verdict.EXCEPTION, ended_early(report.children[0].status)
+    elif result["kind"] == "passed":
+        verdict = Verdict.PASSED if num_passed > 0 else Verdict.WRONG_ANSWER
+    elif result["kind"] in ("failed", "error"):  # of the tests
+        name, _, text = str(result["message"]).partition(": ")
+        error = {"types": [name], "message": text, "line": None}
+        short = result["kind"] == "error" and name == "MemoryError"
+        verdict = Verdict.OUT_OF_MEMORY if short else Verdict.WRONG_ANSWER
+    elif result["error"] is None:
+        verdict, error = ended or Verdict.EXCEPTION, ended_early(status)
+    else:
+        error, added = result["error"], str(result["message"])
+        verdict = verdict_of_error(client, program, error, status)
+    cases = [Verdict.PASSED] * num_passed + ([] if verdict is Verdict.PASSED else [verdict])
+    outcome = outcome_of(verdict, cases, served, report, error)
+    if verdict is not Verdict.PASSED and result is not None and result["line"] is not None:
+        failed = failed_statement(check, num_passed + 1, result["line"], result["actual"])
+        outcome = replace(outcome, failed_case=failed)
+    return replace(outcome, stderr=outcome.stderr + added)
 
 
-def _error_of(result: dict[str, Any]) -> Description:
-    """The exception of the tests that a result names."""
-    name, _, text = str(result["message"]).partition(": ")
-    return {"types": [name], "message": text, "line": None}
+def failed_statement(check: AssertTests, number: int, line: int, actual: str) -> FailedCase:
+    """The case at a line of the tests.
+
+    Args:
+        check: holds the tests.
+        number: 1-based number of the case.
+        line: where the tests ended.
+        actual: the program's last answer; shown if the statement asked the program just once.
+    """
+    source, asks_once = _statement_at(check.test, check.entry_point, line)
+    return FailedCase(number, source, actual=shortened(actual) if asks_once else "", kind="assert")
+
+
+@lru_cache(maxsize=512)
+def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, bool]:
+    """The source of the innermost statement at a line, and whether it calls the program just once."""
+    if len(test) > _LONGEST_PARSED:
+        return lines_of(test, line, line), False
+    around = [node for node in statements(ast.parse(test)) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    if not around:
+        return lines_of(test, line, line), False
+    found = min(around, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
+    if hasattr(found, "body"):  # a block: show only the line of its condition
+        return lines_of(test, line, line), False
+    source = lines_of(test, found.lineno, found.end_lineno or found.lineno)
+    return source, _asks_once(found, {*prepare_tests(test, entry_point).names, "candidate"})
+
+
+def _asks_once(statement: ast.stmt, names: set[str]) -> bool:
+    """Whether the last answer of the program is what the statement compares."""
+    if isinstance(statement, ast.Assert):
+        parts = [statement.test]
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        parts = statement.value.args
+    else:
+        return False
+    nodes = [node for part in parts for node in ast.walk(part)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+    calls = [name for name in calls if not (isinstance(name, ast.Name) and hasattr(builtins, name.id))]
+    return (
+        len(calls) == 1
+        and isinstance(calls[0], ast.Name)
+        and calls[0].id in names
+        and not any(isinstance(node, _SKIPPING) for node in nodes)
+    )

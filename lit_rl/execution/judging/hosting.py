@@ -135,7 +135,7 @@ class _Session:
                     pass
                 return report
             if not self._step():
-                self._refuse_more()  # the channel was ready: only an urgent byte cannot be read
+                self._end(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
     def _step(self) -> bool:
         """Do what the channel is ready for, at the program's expense; return whether there was anything."""
@@ -145,13 +145,17 @@ class _Session:
                 return self._exchange()
         except (LineTooLong, plain.NotPlain) as error:
             self._refused = error if isinstance(error, plain.NotCarried) else None
-            self._refuse_more()
+            self._end(is_limit=False)
         except ChannelClosed:
             self._listening = False
         except ReadsTooLong:
             self._seconds_left = 0.0
         finally:
-            self._charge(time.thread_time() - began)
+            spent = time.thread_time() - began
+            self._client.charge(spent)
+            self._seconds_left -= spent
+            if self._seconds_left <= 0:
+                self._end(OUT_OF_CPU)
         return True
 
     def _exchange(self) -> bool:
@@ -167,21 +171,10 @@ class _Session:
             self._line = self._channel.take_line()
         return True
 
-    def _charge(self, seconds: float) -> None:
-        self._client.charge(seconds)
-        self._seconds_left -= seconds
-        if self._seconds_left <= 0:
-            self._end(OUT_OF_CPU)
-
-    def _end(self, cause: int) -> None:
-        """End the program at a limit."""
-        self._is_over, self._listening = True, False
+    def _end(self, cause: int = STOPPED, is_limit: bool = True) -> None:
+        """End the program at a limit, or because it sent what no honest one does: it might run to its wall limit."""
+        self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
-
-    def _refuse_more(self) -> None:
-        """End a program that sent what no honest one does; it might run to its wall limit."""
-        self._listening = False
-        self._client.stop()
 
     def _take(self, line: bytes) -> None:
         if self._ended:
@@ -195,7 +188,7 @@ class _Session:
             return
         self._num_calls += 1
         if self._num_calls > self._max_calls:
-            self._end(STOPPED)
+            self._end()
         else:
             self._channel.send(self._answer(message))
 
@@ -206,7 +199,8 @@ class _Session:
             value = self._host.call(*call)
             return json.dumps(["value", plain.to_tree(value, _refuse)])
         except Exception as error:
-            return json.dumps(["error", {"types": _type_names(error), "message": message_of(error)}])
+            types = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
+            return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
         """How the run ended: a program that ended without its last message did not return."""
@@ -230,10 +224,6 @@ class _Session:
 def message_of(error: Exception) -> str:
     """The text of a host's exception, as the program gets it."""
     return printable(str(error)[:LONGEST_MESSAGE])
-
-
-def _type_names(error: Exception) -> list[str]:
-    return [kind.__name__ for kind in type(error).__mro__ if kind is not object]
 
 
 def _refuse(value: Any) -> list[Any]:

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from lit_rl.execution.check_base import Language
 from lit_rl.execution.judging.child_files import Child
-from lit_rl.execution.judging.compiled import CompilesPrograms
 from lit_rl.execution.judging.watching import Watch
+from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
@@ -72,6 +73,22 @@ class JobReport(NamedTuple):
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
+
+
 class _Job:
     """The running job: its number, what watches it, when the zygote must have answered."""
 
@@ -98,7 +115,7 @@ class ZygoteClient:
     def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self.control = control
         self.settings = settings
-        self.compiler: CompilesPrograms | None = None
+        self.compile: Callable[[str, Language], Compiled] | None = None  # set where there is a compiler
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
@@ -111,25 +128,17 @@ class ZygoteClient:
         self._poll.register(trainer, select.POLLRDHUP)
         self._poll.register(trainer_process, select.POLLIN)
 
-    def start(
-        self,
-        children: Sequence[Child],
-        case_seconds: float,
-        num_cases: int = 1,
-        compiled: bool = False,
-        answers: int | None = None,
-    ) -> None:
+    def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
         """Have the children forked; ``finish`` must follow.
 
         Args:
             children: one or two.
             case_seconds: CPU seconds of one case.
-            num_cases: cases in the job.
+            num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
             compiled: the children execute a compiled program.
-            answers: memfd that gets a line for each answered case, if there are several.
         """
         self._make_ready()
-        self._job = _Job(Watch(case_seconds, num_cases, answers), case_seconds * num_cases)
+        self._job = _Job(Watch(case_seconds, num_cases, children[0].channel), case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])
@@ -158,15 +167,10 @@ class ZygoteClient:
             job.watch.leave()
 
     def run(
-        self,
-        children: Sequence[Child],
-        case_seconds: float,
-        num_cases: int = 1,
-        compiled: bool = False,
-        answers: int | None = None,
+        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
     ) -> JobReport:
         """Fork, wait, report; arguments as for ``start``."""
-        self.start(children, case_seconds, num_cases, compiled, answers)
+        self.start(children, case_seconds, num_cases, compiled)
         report = self.finish()
         assert report is not None
         return report
@@ -275,14 +279,3 @@ class ZygoteClient:
         if self.group_is_full():
             return GROUP_IS_FULL
         raise KilledFromOutside
-
-
-__all__ = [
-    "FINISHED",
-    "OUT_OF_CPU",
-    "OUT_OF_WALL",
-    "JobReport",
-    "Spent",
-    "ZygoteClient",
-    "ZygoteLost",
-]

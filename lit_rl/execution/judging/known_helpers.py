@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lit_rl.execution.judging.careful_builtins import CAREFUL
+from lit_rl.execution.judging.literal_expressions import CAREFUL
 
 NUMPY_STAND_IN = """\
 class np:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import CodeType
 from typing import Any
+
+from lit_rl.execution.wire.bounded_json import NotPlain
+from lit_rl.execution.wire.hashed import checked_keys, refuse_collisions
 
 # Pure functions of plain data whose cost is linear in it.
 PURE: Mapping[str, Any] = {
@@ -159,3 +163,107 @@ def _is_small_power(node: ast.BinOp) -> bool:
 def _constant(node: ast.AST) -> bool:
     """Whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
+
+
+_JOINING: dict[str, Callable[..., Any]] = {"enumerate": enumerate, "zip": zip}
+
+
+def rounds(loop: ast.For, evaluate: Callable[[ast.expr], Any]) -> Iterator[dict[str, Any]]:
+    """The names of a loop and their values, a round at a time.
+
+    Args:
+        loop: over lists, ``zip`` of some or ``enumerate`` of one.
+        evaluate: gives the value of an expression that calls nothing of the program.
+
+    Raises:
+        NotLiteral: for any other loop.
+    """
+    if loop.orelse:
+        raise NotLiteral
+    for item in _items(loop.iter, evaluate):
+        yield dict(_bindings(loop.target, item))
+
+
+def targets(loop: ast.For) -> set[str]:
+    """Names that a loop binds."""
+    return {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+
+
+def _items(node: ast.expr, evaluate: Callable[[ast.expr], Any]) -> list[Any]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _JOINING:
+        alone = node.func.id == "enumerate"
+        if node.keywords or not node.args or (alone and len(node.args) > 1):
+            raise NotLiteral
+        return list(_JOINING[node.func.id](*[_items(arg, evaluate) for arg in node.args]))
+    value = evaluate(node)
+    if not isinstance(value, list):
+        raise NotLiteral
+    return value
+
+
+def _bindings(target: ast.expr, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, list | tuple):
+        if len(target.elts) != len(value):
+            raise NotLiteral
+        for part, item in zip(target.elts, value, strict=True):
+            yield from _bindings(part, item)
+    else:
+        raise NotLiteral
+
+
+_MOST_STEPS = 10**8
+_MOST_PLACES = 10_000
+
+
+def _careful_set(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
+    def build(items: Iterable[Any] = ()) -> Any:
+        return kind(checked_keys(list(items)))
+
+    return build
+
+
+def _careful_dict(items: Any = ()) -> dict[Any, Any]:
+    pairs = [*(items.items() if isinstance(items, Mapping) else items)]
+    refuse_collisions([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
+    """The sum, unless adding item by item would copy too much."""
+    parts = [start, *items]
+    sizes = [_size(part) for part in parts]
+    steps = len(parts) * sum(sizes)
+    if any(isinstance(part, Fraction) for part in parts):
+        steps *= max(1, sum(sizes))  # each step reduces a fraction
+    if steps > _MOST_STEPS:
+        raise NotPlain(f"a sum of {len(parts)} items that would take too long")
+    return sum(parts[1:], start)
+
+
+def _size(value: Any) -> int:
+    """Machine words or items beyond the first, which adding goes through."""
+    if isinstance(value, Fraction):
+        return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
+    if isinstance(value, int):
+        return value.bit_length() // 64
+    return len(value) if hasattr(value, "__len__") else 0
+
+
+def _careful_round(number: Any, ndigits: int | None = None) -> Any:
+    if ndigits is not None and (abs(ndigits) > _MOST_PLACES or abs(ndigits) * _size(number) > _MOST_STEPS):
+        raise NotPlain(f"rounding to {ndigits} places")
+    return round(number, ndigits)
+
+
+# Builtin functions that tests apply to results, bounded so that no result can keep the supervisor busy. Most builtins
+# take time linear in their arguments. These need not: a table of keys that collide, a sum of numbers or lists that
+# grows with each item, rounding to a billion digits.
+CAREFUL: Mapping[str, Callable[..., Any]] = {
+    "dict": _careful_dict,
+    "frozenset": _careful_set(frozenset),
+    "round": _careful_round,
+    "set": _careful_set(set),
+    "sum": _careful_sum,
+}

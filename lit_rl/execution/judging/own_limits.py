@@ -47,7 +47,9 @@ class OwnLimits:
         self.has_content = True
         if not self._is_bounded:
             self._is_bounded = True
-            _limit_memory(_address_space() + self._memory_bytes)
+            with open("/proc/self/statm", "rb", buffering=0) as file:
+                taken = int(file.read(64).split()[0]) * resource.getpagesize()
+            _limit_memory(taken + self._memory_bytes)
         signal.signal(signal.SIGVTALRM, _tick(_CPU_SECONDS))
         signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_SECONDS, _TICK_SECONDS)
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
@@ -108,11 +110,6 @@ def _tick(seconds: float) -> Callable[..., None]:
     return tick
 
 
-def _address_space() -> int:
-    with open("/proc/self/statm", "rb", buffering=0) as file:
-        return int(file.read(64).split()[0]) * resource.getpagesize()
-
-
 def _limit_memory(num_bytes: int) -> None:
     """Set only the soft limit, so that it can be lifted."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -120,9 +117,3 @@ def _limit_memory(num_bytes: int) -> None:
         num_bytes = hard if num_bytes == resource.RLIM_INFINITY else min(num_bytes, hard)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (num_bytes, hard))
-
-
-def go_before_the_trainer() -> None:
-    """Have the kernel kill programs first when memory runs out, then this process, and the trainer last."""
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import marshal
+import symtable
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lit_rl.execution.check_base import FaultyCheck
-from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, name_called, statements
-from lit_rl.execution.judging.names_in_tests import foreign_modules, program_names
+from lit_rl.execution.judging.evidence import Evidence, can_fail, idle_helpers, name_called
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
 _RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
@@ -59,7 +61,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         modules = foreign_modules(tree, names, entry_point)
         names -= {name for name, (module, _) in modules.items() if module != name}
         imports, texts = tuple(_imports(tree)), _texts(tree)
-        calls_check = any(_is_call_of_check(node) for node in _statements_that_run(tree))
+        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
         runs = tuple(_runs(tree))
         _require_own_code(tree)
         _require_asserts(tree, names, entry_point, calls_check, runs)
@@ -75,6 +77,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FaultyCheck(f"the test code of this problem does not compile: {error}") from None
+    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return PreparedTests(
         marshal.dumps(code),
         imports,
@@ -82,7 +85,7 @@ def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
         tuple(sorted(names)),
         modules,
         calls_check,
-        _line_of_check(tree),
+        lines[-1] if lines else None,
         tuple(evidence.required),
         runs,
     )
@@ -126,14 +129,13 @@ def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test") and node.name not in used:
             if any(isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in node.body):
                 yield "class", node.name, node.lineno
-        elif _is_test_function(node) and getattr(node, "name", "") not in used:
-            yield "function", getattr(node, "name", ""), node.lineno
-
-
-def _is_test_function(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    return node.name.startswith("test") and can_fail(node)
+        elif (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test")
+            and node.name not in used
+            and can_fail(node)
+        ):
+            yield "function", node.name, node.lineno
 
 
 def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -209,24 +211,108 @@ def _used_names(tree: ast.Module) -> set[str]:
     found: set[str] = set()
     for statement in tree.body:
         own = getattr(statement, "name", None)
-        for node in statements(ast.Module([statement], [])):
-            values: list[ast.AST] = [part for _, part in ast.iter_fields(node) if isinstance(part, ast.expr)]
-            values += [part for _, field in ast.iter_fields(node) if isinstance(field, list) for part in _plain(field)]
-            loaded = (part for value in values for part in ast.walk(value) if isinstance(part, ast.Name))
-            found.update(part.id for part in loaded if part.id != own)
+        found.update(node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id != own)
     return found
 
 
-def _plain(field: list[Any]) -> list[ast.AST]:
-    nested = (ast.stmt, ast.ExceptHandler, ast.match_case)
-    return [part for part in field if isinstance(part, ast.AST) and not isinstance(part, nested)]
-
-
-def _is_call_of_check(statement: ast.stmt) -> bool:
+def is_call_of_check(statement: ast.stmt) -> bool:
+    """Whether a statement is a call of the tests' own function ``check``, and nothing else."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
 
 
-def _line_of_check(tree: ast.Module) -> int | None:
-    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
-    return lines[-1] if lines else None
+def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
+    """Names of the test that mean the program's: used, not bound by the test, and not builtin.
+
+    Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
+    (``assert sum(10, 15) == 6``), the outermost call is the one under test.
+
+    Args:
+        test: source of the test.
+        tree: the same, parsed.
+        entry_point: the function under test, if it is known.
+    """
+    module = symtable.symtable(test, "<test>", "exec")
+    bound = {symbol.get_name() for symbol in module.get_symbols() if _binds(symbol)}
+    chosen = {name for name in _free(module) if name not in bound and not hasattr(builtins, name)}
+    if entry_point is not None:
+        chosen.add(entry_point)
+    elif not chosen:
+        chosen = {name for call in _tested_calls(tree, bound) if (name := _name(call)) and name not in bound}
+    return frozenset(chosen)
+
+
+def _binds(symbol: symtable.Symbol) -> bool:
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _free(scope: symtable.SymbolTable) -> Iterator[str]:
+    """Names that a scope, or one within it, looks up in the module."""
+    for symbol in scope.get_symbols():
+        if symbol.is_referenced() and (scope.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for inner in scope.get_children():
+        yield from _free(inner)
+
+
+def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
+    """What an assert compares first, or what a helper of the test is given first."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            yield node.test.left if isinstance(node.test, ast.Compare) else node.test
+        elif isinstance(node, ast.Call) and _name(node) in bound and node.args:
+            yield node.args[0]
+
+
+def _name(node: ast.expr) -> str | None:
+    """Name of the function that is called, if it is a plain one."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+# Customary names of modules in tests of numeric programs.
+_CUSTOMARY = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "pd": "pandas",
+    "pandas": "pandas",
+    "scipy": "scipy",
+    "plt": "matplotlib.pyplot",
+    "sp": "sympy",
+    "sympy": "sympy",
+    "torch": "torch",
+    "nx": "networkx",
+    "pytest": "pytest",
+}
+# Functions that tests compare with, and rely on the program to have imported.
+_COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
+
+
+def foreign_modules(
+    tree: ast.Module, names: frozenset[str], entry_point: str | None
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
+
+    Args:
+        tree: the test.
+        names: names that the test does not bind.
+        entry_point: the function under test.
+
+    Returns:
+        For each name its module and the attributes that are used; a dotted name for a function of a module.
+    """
+    attributes: dict[str, set[str]] = {}
+    otherwise: set[str] = set()
+    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.setdefault(node.value.id, set()).add(node.attr)
+        elif isinstance(node, ast.Name) and id(node) not in inside:
+            otherwise.add(node.id)
+    found = {}
+    for name in names - {entry_point}:
+        module = _CUSTOMARY.get(name, name if name in sys.stdlib_module_names else None)
+        if module is not None and name in attributes and name not in otherwise:
+            found[name] = (module, tuple(sorted(attributes[name])))
+        elif name in _COMPARING and name in otherwise and len(names) > 1:
+            found[name] = (f"{_COMPARING[name]}.{name}", ())
+    return found

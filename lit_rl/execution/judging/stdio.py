@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from lit_rl.execution.checks import StdioTests
-from lit_rl.execution.judging.child_files import Child, memfd, read_whole
-from lit_rl.execution.judging.comparing import Expected, same_output
-from lit_rl.execution.judging.failed_cases import failed_output
+from lit_rl.execution.judging.child_files import Child, memfd, read_ends, read_whole
 from lit_rl.execution.judging.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import (
-    description_of,
-    ended_early,
-    how_it_ended,
-    outcome_of,
-    verdict_of_error,
-)
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
+
+Expected = str | tuple[str, ...]
+_TOKEN = re.compile(rb"\S+")
+# Possessive, so that a token which is not a number is refused in one pass over it.
+_NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
+_LONGEST_EXPONENT = 18
+_LONGEST_FLOAT = 1000
+# Decimal fractions have no exact float: a difference of just the tolerance must still count as within it.
+_ROUNDING = 1 + 1e-9
+_MOST_PRINTED = 4 * LONGEST_SHOWN  # bytes at each end; a character has up to four
 
 
 def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcome:
@@ -29,9 +35,9 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         return Outcome(Verdict.NO_PROGRAM)
     binary = None
     if check.language != "python":
-        if client.compiler is None:
+        if client.compile is None:
             raise RuntimeError("this worker has no compiler")
-        compiled = client.compiler.compile(program, check.language)
+        compiled = client.compile(program, check.language)
         if compiled.verdict is not None:
             return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
         binary = compiled.binary
@@ -82,3 +88,108 @@ def _case(
         if ended in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
             return outcome
         return replace(outcome, failed_case=failed_output(stdin, expected, child.stdout))
+
+
+def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
+    """A case whose output is not the expected one; the only one of its process, and so number 1.
+
+    Args:
+        stdin: what the program read.
+        expected: output, or several that are accepted, of which the first is shown.
+        stdout: descriptor of what the program printed.
+    """
+    accepted = expected if isinstance(expected, str) else expected[0]
+    printed = read_ends(stdout, _MOST_PRINTED).decode("utf-8", "replace")
+    return FailedCase(1, shortened(stdin), shortened(accepted), shortened(printed), "input")
+
+
+def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
+    """Whether a program printed what was expected, or one of several accepted outputs.
+
+    Both texts are walked side by side and the walk ends at the first difference, so that time and memory follow
+    the expected output, whatever the program printed. Numbers are compared as digits and exponents: no integer,
+    decimal or float is ever built from a text that could make it large.
+    """
+    accepted = (expected,) if isinstance(expected, str) else expected
+    printed = printed.rstrip()
+    texts = (text.encode("utf-8", "surrogateescape").rstrip() for text in accepted)
+    return any(printed == text or _same(printed, text, check) for text in texts)
+
+
+def _same(printed: bytes, expected: bytes, check: StdioTests) -> bool:
+    if check.compare == "lines":
+        return _all_match(_lines(printed), _lines(expected), lambda one, other: one.rstrip() == other.rstrip())
+    if check.compare == "decimals":
+        return _all_match(_lines(printed.lstrip()), _lines(expected.lstrip()), _same_line)
+    return _all_match(_tokens(printed), _tokens(expected), lambda one, other: _near(one, other, check.tolerance))
+
+
+def _same_line(printed: bytes, expected: bytes) -> bool:
+    """Equal texts, or numbers on both sides that are equal one by one."""
+    if printed.strip() == expected.strip():
+        return True
+    return _all_match(_tokens(printed), _tokens(expected), _equal_numbers)
+
+
+def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:
+    """Whether both have the same number of parts and each pair matches."""
+    pairs = zip_longest(one, other)
+    return all(a is not None and b is not None and match(a, b) for a, b in pairs)
+
+
+def _lines(text: bytes) -> Iterator[bytes]:
+    start = 0
+    while (end := text.find(b"\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
+def _tokens(text: bytes) -> Iterator[bytes]:
+    return (found.group() for found in _TOKEN.finditer(text))
+
+
+def _number(token: bytes) -> tuple[bool, bytes, int] | None:
+    """The number that a token spells; ``None`` for words, including ``nan`` and ``inf``.
+
+    Returns:
+        Whether it is negative, its digits without zeros at either end, and the power of ten that they are times.
+    """
+    found = _NUMBER.fullmatch(token)
+    if found is None:
+        return None
+    sign, whole, fraction, only_fraction, power = found.groups(b"")
+    fraction = fraction or only_fraction
+    if len(power) > _LONGEST_EXPONENT:
+        return None
+    digits = (whole + fraction).rstrip(b"0")
+    exponent = int(power or 0) + len(whole) - len(digits)
+    digits = digits.lstrip(b"0")
+    return (sign == b"-", digits, exponent) if digits else (False, b"", 0)
+
+
+def _equal_numbers(printed: bytes, expected: bytes) -> bool:
+    number = _number(printed)
+    return number is not None and number == _number(expected)
+
+
+def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
+    """Whether two tokens are equal, or numbers within the tolerance; integers are never near one another.
+
+    The tolerance is absolute or relative where the expected number is written with a fraction or an exponent,
+    and absolute where it is an integer: 123456700.0 is not near enough to 123456789.
+    """
+    if printed == expected or _equal_numbers(printed, expected):
+        return True
+    too_long = max(len(printed), len(expected)) > _LONGEST_FLOAT
+    if not tolerance or too_long or (_is_integer(printed) and _is_integer(expected)):
+        return False
+    if _number(printed) is None or _number(expected) is None:
+        return False
+    value, wanted = float(printed), float(expected)
+    slack = tolerance if _is_integer(expected) else tolerance * max(1.0, abs(wanted))
+    return math.isfinite(wanted) and abs(value - wanted) <= slack * _ROUNDING
+
+
+def _is_integer(token: bytes) -> bool:
+    return token.lstrip(b"+-").isdigit()

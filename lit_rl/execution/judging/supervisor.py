@@ -14,46 +14,25 @@ import socket
 import sys
 import time
 import traceback
-from typing import NamedTuple
+from collections.abc import Callable
+from importlib import import_module
 
 from lit_rl.execution.check_base import FaultyCheck
-from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, libc
+from lit_rl.execution.checks import Check
+from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
+from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
-from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, end_with, go_before_the_trainer
-from lit_rl.execution.judging.registry import judge_of
+from lit_rl.execution.judging.own_limits import OwnLimits, ReadsTooLong, end_with
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.shortages import remedy
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
-
-class Task(NamedTuple):
-    """One program to judge.
-
-    Args:
-        number: identifies it between trainer and supervisor.
-        program: source.
-        check: packed, so that a check that cannot be read here fails no other task.
-    """
-
-    number: int
-    program: str
-    check: bytes
-
-
-class Settings(NamedTuple):
-    """What the trainer tells a fresh supervisor.
-
-    Args:
-        zygote: limits and isolation of programs.
-        import_paths: where modules of checks and judges from outside this package are found.
-    """
-
-    zygote: ZygoteSettings
-    import_paths: tuple[str, ...] = ()
-
-
+# A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
+Task = tuple[int, str, bytes]
+# What the trainer tells a fresh supervisor: limits and isolation of programs, and where modules of checks and judges
+# from outside this package are found.
+Settings = tuple[ZygoteSettings, tuple[str, ...]]
 # Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
 Answer = tuple[int, Outcome | str]
 _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
@@ -80,7 +59,8 @@ class Supervisor:
         self._client.on_report = self._limits.on_content
         self._client.renew = self._renew
         self._client.group_is_full = lambda: self._zygote.group_is_full()
-        self._client.compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        self._compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        self._client.compile = self._compiler.compile
 
     def serve(self) -> None:
         """Judge tasks until the trainer hangs up."""
@@ -99,9 +79,9 @@ class Supervisor:
     def _judge_all(self, tasks: list[Task]) -> None:
         """Judge tasks in order. Outcomes go back a few at a time: each message wakes a thread of the trainer."""
         for task in tasks:
-            outcome = self._judge(task)  # may send, and so replace, what is done so far
+            outcome = self._judge(*task[1:])  # may send, and so replace, what is done so far
             self._limits.end_judgement()
-            self._done.append((task.number, outcome))
+            self._done.append((task[0], outcome))
         self._send_done()
         self._limits.lift_memory()
 
@@ -127,14 +107,13 @@ class Supervisor:
     def close(self) -> None:
         """End the zygote, and what was started for compiling."""
         try:
-            if self._client.compiler is not None:
-                self._client.compiler.close()
+            self._compiler.close()
         finally:
             self._zygote.close()
 
-    def _judge(self, task: Task) -> Outcome | str:
+    def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:
-            return self._judge_check(task.program, task.check)
+            return self._judge_check(program, packed)
         except (ZygoteLost, SystemExit):
             raise
         except FaultyCheck as fault:
@@ -167,14 +146,14 @@ def main() -> None:
     """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
-    go_before_the_trainer()
+    be_killed_first(500)  # after programs, before the trainer
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
     trainer = os.pidfd_open(os.getppid())
     end_with(connection.fileno(), trainer)
     settings: Settings = receive_message(connection)
-    sys.path += settings.import_paths  # after the standard library, which nothing may replace here
+    sys.path += settings[1]  # after the standard library, which nothing may replace here
     try:
-        zygote = start_zygote(settings.zygote)
+        zygote = start_zygote(settings[0])
     except OSError as error:
         send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
         return
@@ -189,3 +168,22 @@ def main() -> None:
         print(f"sandbox: {error}", file=sys.stderr)
     finally:
         supervisor.close()
+
+
+Judge = Callable[[ZygoteClient, str, Check], Outcome]
+
+
+def judge_of(kind: type[Check]) -> Judge:
+    """The judge that a kind of check names; its module is loaded at the first check of that kind.
+
+    Raises:
+        TypeError: if the kind names none, or one that does not exist.
+    """
+    if not kind.judged_by:
+        raise TypeError(f"{kind.__name__} is not judged by running a program")
+    module, _, name = kind.judged_by.partition(":")
+    try:
+        found: Judge = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TypeError(f"{kind.__name__}.judged_by is {kind.judged_by!r}, which cannot be loaded: {error}") from None
+    return found

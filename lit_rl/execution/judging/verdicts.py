@@ -24,18 +24,13 @@ def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: i
     limit = client.settings.output_bytes
     if spent.peak_bytes > client.settings.memory_bytes or report.cause == GROUP_IS_FULL:
         return Verdict.OUT_OF_MEMORY
-    if any(size_of(descriptor) >= limit for descriptor in (child.stdout, child.stderr)):
+    if any(os.fstat(descriptor).st_size >= limit for descriptor in (child.stdout, child.stderr)):
         return Verdict.OUTPUT_LIMIT
     if report.cause == DISK_FULL:
         return Verdict.OUTPUT_LIMIT
     if report.timed_out:
         return Verdict.TIMED_OUT
     return Verdict.EXCEPTION if spent.status and not (index and spent.status == signal.SIGKILL) else None
-
-
-def size_of(descriptor: int) -> int:
-    """Bytes in a memfd."""
-    return os.fstat(descriptor).st_size
 
 
 def ended_early(status: int) -> Description:
@@ -66,18 +61,14 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
         status: how the process ended, as ``waitpid`` gives it.
     """
     if error.get("stage") == "compile":
-        return Verdict.SYNTAX_ERROR if is_no_python(client, program) else Verdict.EXCEPTION
+        with Child({"mode": "parse", "source": program}) as child:  # a process that only compiles it
+            parsed = client.run([child], _PARSE_SECONDS).children[0].status
+        is_python = not os.WIFEXITED(parsed) or os.WEXITSTATUS(parsed) != NOT_PYTHON
+        return Verdict.EXCEPTION if is_python else Verdict.SYNTAX_ERROR
     if NOT_CARRIED in error["types"]:
         return Verdict.WRONG_ANSWER
     exited = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] and exited == OUT_OF_MEMORY else Verdict.EXCEPTION
-
-
-def is_no_python(client: ZygoteClient, program: str) -> bool:
-    """Whether a source does not compile, found out by a process that only compiles it."""
-    with Child({"mode": "parse", "source": program}) as child:
-        status = client.run([child], _PARSE_SECONDS).children[0].status
-    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == NOT_PYTHON
 
 
 def outcome_of(

@@ -31,7 +31,7 @@ class Watch:
     Args:
         case_seconds: CPU seconds of one case.
         num_cases: cases that the job answers, one line each.
-        answers: memfd that the answers are written to; ``None`` if they are not counted.
+        answers: memfd that the answers of several cases are written to.
     """
 
     def __init__(self, case_seconds: float, num_cases: int, answers: int | None) -> None:
@@ -83,8 +83,8 @@ class Watch:
 
     def void_changed_answers(self) -> None:
         """Remove all answers if counted ones were changed later: that makes the clocks of the cases meaningless."""
-        if self._answers is not None and self._answers.were_changed():
-            self._answers.remove()
+        if self._answers is not None:
+            self._answers.void_if_changed()
 
 
 class _AnswerCount:
@@ -103,20 +103,10 @@ class _AnswerCount:
             self._digest.update(chunk)
         return self._num_lines
 
-    def were_changed(self) -> bool:
-        """Whether the part that was counted has changed."""
-        again, position = hashlib.blake2b(), 0
-        while position < self._num_bytes:
-            chunk = os.pread(self._descriptor, min(_CHUNK, self._num_bytes - position), position)
-            if not chunk:
-                return True
-            again.update(chunk)
-            position += len(chunk)
-        return again.digest() != self._digest.digest()
-
-    def remove(self) -> None:
-        """Remove all lines."""
-        os.ftruncate(self._descriptor, 0)
+    def void_if_changed(self) -> None:
+        """Remove all lines if the part that was counted has changed."""
+        if hashlib.blake2b(os.pread(self._descriptor, self._num_bytes, 0)).digest() != self._digest.digest():
+            os.ftruncate(self._descriptor, 0)
 
 
 class _Clocks:

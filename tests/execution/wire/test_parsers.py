@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lit_rl.execution import CallTests, Verdict
-from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.judging.calls import Answers
 from lit_rl.execution.wire import plain, program_messages
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
 from lit_rl.execution.wire.printable import printable, printable_name
@@ -132,7 +132,7 @@ def test_printable_text_holds_nothing_that_steers_a_terminal(text):
 LIMITED = """
 import resource, sys
 from lit_rl.execution import CallTests, Verdict
-from lit_rl.execution.judging.answers import Answers
+from lit_rl.execution.judging.calls import Answers
 from lit_rl.execution.wire import program_messages
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
 LIST = b'["l"%s]'
