@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from lit_rl.execution.checks import Check, Language, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
+from lit_rl.execution.judging.supervisor import KILLED
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
@@ -316,7 +317,7 @@ class Sandbox(ProgramRunner):
         self._drop(slot)
         good = Waiting(*_known_good(item.check, self._zygote.memory_bytes))
         good.pack()
-        works = is_over_content = False
+        works = repeats = is_over_content = False
         try:
             _, said = next(self._outcomes(slot, [good]))
             if isinstance(said, str) or not said.passed:
@@ -325,6 +326,7 @@ class Sandbox(ProgramRunner):
             _, outcome = next(self._outcomes(slot, [item]))
             if isinstance(outcome, Outcome):
                 return item.resolve(outcome)
+            repeats = outcome == item.reason != KILLED  # a judge that raises the same again always will
             item.reason = outcome
         except (OSError, EOFError, SandboxError) as error:
             worker = self._workers[slot]
@@ -334,9 +336,9 @@ class Sandbox(ProgramRunner):
             is_over_content = worker is not None and worker.failed_over_content
             item.reason = f"its worker was lost ({error})"
         item.strikes += 1
-        if item.strikes < _MOST_STRIKES and not is_over_content:
+        if item.strikes < _MOST_STRIKES and not (repeats or is_over_content):
             return self._put_back([item])
-        message = f"lost {item.strikes} times while a known good program passed beside it: {item.reason}"
+        message = f"lost {item.strikes + 1} times, lately while a known good program passed beside it: {item.reason}"
         _log.warning("a program counts as failed, %s", message)
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 

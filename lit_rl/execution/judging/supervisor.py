@@ -35,6 +35,9 @@ Task = tuple[int, str, bytes]
 Settings = tuple[ZygoteSettings, tuple[str, ...]]
 # Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
 Answer = tuple[int, Outcome | str]
+KILLED = "a process of the program was killed from outside"
+"""Why a run was lost that may well go through the next time."""
+
 _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
 
 
@@ -119,7 +122,7 @@ class Supervisor:
         except FaultyCheck as fault:
             reason: Outcome | str = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(fault))
         except KilledFromOutside:
-            reason = "a process of the program was killed from outside"
+            reason = KILLED
         except (MemoryError, ReadsTooLong) as error:
             # Before any program ran, only the tests can have taken it.
             by_program = self._limits.has_content
