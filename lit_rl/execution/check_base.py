@@ -68,8 +68,8 @@ class Check:
 
     @property
     def num_tests(self) -> int:
-        """Number of tests that can be passed one by one; 0 if the check is judged in another way."""
-        return 0
+        """Number of tests that can be passed one by one: its ``cases``; 0 if the check is judged in another way."""
+        return len(getattr(self, "cases", ()))
 
     @property
     def wall_budget_seconds(self) -> float:

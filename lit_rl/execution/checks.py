@@ -85,15 +85,11 @@ class AssertTests(Check):
         require_seconds(self, "timeout_seconds")
         require_switch(self, "in_place", "allow_objects")
         if _may_hold_large(self.test):
-            self._require_carried_values()
+            from lit_rl.execution.judging.assert_plan import plan_asserts  # rarely needed, and slow to import
 
-    def _require_carried_values(self) -> None:
-        """Refuse literal asserts whose values cannot be carried."""
-        from lit_rl.execution.judging.assert_plan import plan_asserts  # rarely needed, and slow to import
-
-        plan = plan_asserts(self.test, self.entry_point)
-        for number, assertion in enumerate(plan.assertions if plan else (), 1):
-            require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
+            plan = plan_asserts(self.test, self.entry_point)
+            for number, assertion in enumerate(plan.assertions if plan else (), 1):
+                require_carried(assertion.literal(), f"AssertTests.test: the value of assert {number}")
 
     @property
     def num_tests(self) -> int:
@@ -144,11 +140,6 @@ class CallTests(Check):
             require_carried(case[0], f"CallTests.cases[{index}]: an argument")
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
 
-    @property
-    def num_tests(self) -> int:
-        """One per case."""
-        return len(self.cases)
-
 
 @dataclass(frozen=True)
 class StdioTests(Check):
@@ -191,11 +182,6 @@ class StdioTests(Check):
     def defines(self) -> str | None:
         """The main function, where the language has one."""
         return None if self.language == "python" else "main"
-
-    @property
-    def num_tests(self) -> int:
-        """One per case."""
-        return len(self.cases)
 
     @property
     def wall_budget_seconds(self) -> float:

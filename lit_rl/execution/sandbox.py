@@ -219,10 +219,8 @@ class Sandbox(ProgramRunner):
             self._closed, self._num_busy, self._is_exclusive = False, 0, False
 
     def _close_workers(self) -> None:
-        for slot, worker in enumerate(self._workers):
-            if worker is not None:
-                worker.close()
-                self._workers[slot] = None
+        for slot in range(len(self._workers)):
+            self._drop(slot)
         self._workers.clear()
         if self._folder is not None and os.path.isdir(self._folder):  # what workers that were killed left
             try:
@@ -267,13 +265,6 @@ class Sandbox(ProgramRunner):
                 break
         return taken
 
-    def _give_back(self) -> None:
-        """Note that a share was judged, or put back."""
-        with self._changed:
-            self._num_busy -= 1
-            self._is_exclusive = False
-            self._changed.notify_all()
-
     def _serve(self, slot: int) -> None:
         """One thread per worker: hand out programs, collect outcomes, replace the worker when it is lost."""
         while items := self._take():
@@ -284,7 +275,10 @@ class Sandbox(ProgramRunner):
                 else:
                     self._judge_chunk(slot, items)
             finally:
-                self._give_back()
+                with self._changed:
+                    self._num_busy -= 1
+                    self._is_exclusive = False
+                    self._changed.notify_all()
         self._drop(slot)
 
     def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from answer_shapes import ANSWER, SHAPES, USAGE, py
 
-from lit_rl.execution import definitions
+from lit_rl.execution import program
 from lit_rl.execution.program import Wanted, extract_program
 
 
@@ -73,7 +73,7 @@ HOSTILE = {
 @pytest.mark.parametrize("language", ["python", "c", "text"])
 def test_hostile_texts_are_read_in_bounded_work(name, language, monkeypatch):
     parsed = []
-    parse = definitions._parse
-    monkeypatch.setattr(definitions, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
+    parse = program._parse
+    monkeypatch.setattr(program, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
     extract_program(HOSTILE[name], Wanted(language, "add"))
-    assert sum(parsed) <= definitions.MOST_CHARACTERS
+    assert sum(parsed) <= program.MOST_CHARACTERS

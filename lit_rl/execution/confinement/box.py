@@ -114,7 +114,8 @@ def _become_command(settings: dict[str, Any], report: int) -> NoReturn:
 
 def _profile(settings: dict[str, Any], user: int) -> Profile:
     alone = bool(settings["namespaces"])
-    own_tasks = limits.tasks_are_counted_alone(alone)
+    # Counted once: a build ends before the machine's number changes much.
+    others = 0 if limits.tasks_are_counted_alone(alone) else limits.tasks_now()
     rules = [(path, landlock.RUN) for path in visible_files.without(settings["readable"], settings["hidden"])]
     rules += [(path, landlock.DEVICE) for path in _DEVICES]
     rules.append((settings["folder"], landlock.WORK | landlock.RUN))
@@ -128,7 +129,7 @@ def _profile(settings: dict[str, Any], user: int) -> Profile:
             (resource.RLIMIT_FSIZE, settings["file_bytes"]),
             (resource.RLIMIT_CPU, settings["cpu_seconds"]),
             (resource.RLIMIT_NOFILE, _OPEN_FILES),
-            (resource.RLIMIT_NPROC, limits.tasks_of_builds(settings["processes"], own_tasks)),
+            (resource.RLIMIT_NPROC, settings["processes"] + others),
             (resource.RLIMIT_CORE, 0),
         ),
         system_calls=seccomp.build_filter,
@@ -258,9 +259,5 @@ def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxL
     timed_out = status == TIMED_OUT and not full and wall_seconds >= limits.seconds
     if status is None or timed_out or status < 0 or full:
         status = None
-    return BoxReport(status, _tail(log), timed_out, wall_seconds)
-
-
-def _tail(descriptor: int) -> str:
-    size = os.fstat(descriptor).st_size
-    return os.pread(descriptor, LOG_BYTES, max(0, size - LOG_BYTES)).decode("utf-8", "replace")
+    printed = os.pread(log, LOG_BYTES, max(0, os.fstat(log).st_size - LOG_BYTES)).decode("utf-8", "replace")
+    return BoxReport(status, printed, timed_out, wall_seconds)

@@ -67,11 +67,6 @@ class Filter:
         self.install: Callable[[], None] = install
 
 
-def available() -> bool:
-    """Whether there is a table of this machine's system calls."""
-    return MACHINE in NUMBERS
-
-
 def always(action: int) -> Block:
     """A block that decides without looking at the arguments."""
     return [(_RETURN, 0, 0, action)]

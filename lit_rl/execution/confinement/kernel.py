@@ -47,11 +47,6 @@ def prctl(option: int, *arguments: int) -> None:
     check(libc.prctl(option, *padded), f"prctl {option}")
 
 
-def unshare(flags: int) -> None:
-    """Leave the namespaces in ``flags`` for new ones."""
-    check(libc.unshare(flags), "unshare")
-
-
 def let_signals_through() -> None:
     """Block no signal from now on."""
     _set_mask(_SIG_SETMASK, _no_signals, None)
@@ -73,11 +68,6 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
     """Call ``mount``, with the file system type as ``kind``."""
     arguments = source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
     check(libc.mount(*arguments), f"mount {kind or source} on {target}")
-
-
-def unmount(target: str) -> None:
-    """Detach a mount, busy or not."""
-    check(libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
 def pivot_root(new: str, old: str) -> None:

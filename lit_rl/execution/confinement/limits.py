@@ -76,7 +76,7 @@ class SharedTasks:
         known = [limit for limit in limits if limit not in (resource.RLIM_INFINITY, 0)]
         self._highest = min(known, default=1 << 22) * 3 // 4
         # ``sysinfo`` counts tasks in 16 bits: on machines with more of them, only the last quarter is kept free.
-        self._can_count = _tasks_now() < _MOST_COUNTED // 2
+        self._can_count = tasks_now() < _MOST_COUNTED // 2
         self._answer = ctypes.create_string_buffer(256)
         self._limit = ctypes.create_string_buffer(16)
         limit = self._limit
@@ -98,12 +98,7 @@ class SharedTasks:
         struct.pack_into("=QQ", self._limit, 0, value, value)
 
 
-def tasks_of_builds(most: int, own_tasks: bool) -> int:
-    """Limit on processes for a build. Counted once: a build ends before the machine's number changes much."""
-    return most if own_tasks else _tasks_now() + most
-
-
-def _tasks_now() -> int:
+def tasks_now() -> int:
     """All processes and threads of the machine, from a line such as ``0.0 0.1 0.0 2/345 999``."""
     return _number_in("/proc/loadavg", r"/(\d+)", _MOST_COUNTED)
 

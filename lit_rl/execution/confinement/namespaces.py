@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from typing import NoReturn
 
 from lit_rl.execution.confinement import kernel, visible_files
 
@@ -43,32 +42,27 @@ def enter(user: int) -> None:
         _enter_as_user()
     else:
         try:
-            kernel.unshare(_ALL)
+            kernel.check(kernel.libc.unshare(_ALL), "unshare")
         except OSError:
             kernel.become(user)
             _enter_as_user()
     pid = os.fork()
-    if pid:
-        _wait_for(pid)
+    if pid:  # the process outside: it lives as long as the first process of the new process namespace
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.closerange(3, 1 << 16)
+        _, status = os.waitpid(pid, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _enter_as_user() -> None:
     """Enter new namespaces inside a new user namespace that maps this user to itself."""
     user, group = os.geteuid(), os.getegid()
-    kernel.unshare(kernel.CLONE_NEWUSER | _ALL)
+    kernel.check(kernel.libc.unshare(kernel.CLONE_NEWUSER | _ALL), "unshare")
     # On some systems unshare succeeds and these writes fail: to the caller the same OSError.
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
-
-
-def _wait_for(pid: int) -> NoReturn:
-    """The process outside: it lives as long as the first process of the new process namespace."""
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.closerange(3, 1 << 16)
-    _, status = os.waitpid(pid, 0)
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
 def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: int) -> None:
@@ -87,12 +81,15 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     for path in sorted(shown, key=len):  # a folder before what lies in it
         _show(staging, path)
     for path in visible_files.site_folders():
-        if not any(package.startswith(path + "/") for package in packages):
-            _mount_memory(staging + path, kernel.MS_RDONLY, "size=0,mode=0755")
-        else:
-            _show_only(staging, path, packages)
+        _mount_memory(staging + path, 0, "size=1m,mode=0755")  # hides the folder but for the packages in it
+        for package in packages:
+            if package.startswith(path + "/"):
+                _show(staging, package)
+        _mount_memory(staging + path, kernel.MS_REMOUNT | kernel.MS_RDONLY)
+    os.makedirs(staging + "/dev", 0o755, exist_ok=True)
     for path in visible_files.DEVICES:
-        _show_device(staging, path)
+        os.close(os.open(staging + path, os.O_CREAT | os.O_WRONLY, 0o666))
+        kernel.mount(path, staging + path, "", kernel.MS_BIND)
     for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2), ("fd", "")):
         os.symlink(f"/proc/self/fd/{number}".rstrip("/"), f"{staging}/dev/{name}")
     os.mkdir(staging + WORK_FOLDER)
@@ -103,7 +100,7 @@ def build_root(staging: str, packages: tuple[str, ...], work_bytes: int, owner: 
     os.mkdir(staging + "/old")
     kernel.pivot_root(staging, staging + "/old")
     os.chdir("/")
-    kernel.unmount("/old")
+    kernel.check(kernel.libc.umount2(b"/old", kernel.MNT_DETACH), "unmount /old")
     os.rmdir("/old")
     _mount_memory("/", kernel.MS_REMOUNT | kernel.MS_RDONLY, _ROOT_SIZE)
     os.chdir(WORK_FOLDER)
@@ -138,25 +135,6 @@ def _show(root: str, path: str) -> None:
         os.mkdir(target, 0o755)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    _bind_read_only(path, target)
-
-
-def _show_only(root: str, folder: str, packages: tuple[str, ...]) -> None:
-    """Hide a folder but for the packages in it."""
-    _mount_memory(root + folder, 0, "size=1m,mode=0755")
-    for path in packages:
-        if path.startswith(folder + "/"):
-            _show(root, path)
-    _mount_memory(root + folder, kernel.MS_REMOUNT | kernel.MS_RDONLY)
-
-
-def _show_device(root: str, path: str) -> None:
-    os.makedirs(root + "/dev", 0o755, exist_ok=True)
-    os.close(os.open(root + path, os.O_CREAT | os.O_WRONLY, 0o666))
-    kernel.mount(path, root + path, "", kernel.MS_BIND)
-
-
-def _bind_read_only(path: str, target: str) -> None:
     kernel.mount(path, target, "", kernel.MS_BIND | kernel.MS_REC)
     # Flags that the mount came with are locked in a user namespace and must be repeated.
     flags = os.statvfs(target).f_flag

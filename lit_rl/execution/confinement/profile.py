@@ -13,12 +13,14 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from lit_rl.execution.confinement import bpf, kernel, landlock, limits, namespaces, seccomp, visible_files
+from lit_rl.execution.confinement.system_calls import NUMBERS
 
 _FIRST_USER, _NUM_USERS = 61184, 4000
 _CAP_DAC_READ_SEARCH = 1 << 2
 # First versions of Landlock that keep signals from processes outside, and that cover truncation.
 _SCOPED_SIGNALS, _GUARDED_TRUNCATION = 6, 3
 _M_ARENA_MAX = -8
+_HAS_FILTERS = kernel.MACHINE in NUMBERS  # of system calls
 
 
 class Profile(NamedTuple):
@@ -74,7 +76,7 @@ def confine(profile: Profile) -> None:
     # Die with the process that started this one. Set again, because a change of user clears it.
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     version = _set_file_rules(profile)
-    if bpf.available():
+    if _HAS_FILTERS:
         keeps_signals = profile.alone or version >= _SCOPED_SIGNALS
         profile.system_calls(keeps_signals, version >= _GUARDED_TRUNCATION).install()
     elif profile.file_rules != "none":
@@ -145,7 +147,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
     elif os.geteuid() == 0:
         os.chown(folder, user, user)
     confine(_profile(settings, folder, user, readable, own_tasks))
-    if not bpf.available():
+    if not _HAS_FILTERS:
         return Confined((None, None), tasks)
     processes = bool(settings["executables"])
     if processes:
@@ -156,10 +158,14 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
 
 def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[str, ...], own_tasks: bool) -> Profile:
     tier, executables = int(settings["tier"]), tuple(settings["executables"])
+    read = (*visible_files.library_entries(), *visible_files.system_files(), *readable)
+    rules = [(path, landlock.READ) for path in read]
+    rules += [(path, landlock.RUN) for path in executables]
+    rules += [(path, landlock.DEVICE) for path in visible_files.DEVICES]
     return Profile(
         folder=folder,
         user=user,
-        rules=_rules(folder, readable, executables),
+        rules=(*rules, (folder, landlock.WORK)),
         limits=limits.of_programs(int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks),
         # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.
         system_calls=lambda _, truncation: seccomp.zygote_filter(bool(executables), truncation or tier != 0),
@@ -168,11 +174,3 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
         reads_library_as_root=True,
         landlock_version=settings["landlock_version"],
     )
-
-
-def _rules(folder: str, also: tuple[str, ...], executables: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    readable = (*visible_files.library_entries(), *visible_files.system_files(), *also)
-    rules = [(path, landlock.READ) for path in readable]
-    rules += [(path, landlock.RUN) for path in executables]
-    rules += [(path, landlock.DEVICE) for path in visible_files.DEVICES]
-    return (*rules, (folder, landlock.WORK))

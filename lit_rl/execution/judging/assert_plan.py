@@ -26,7 +26,6 @@ from lit_rl.execution.judging.literal_expressions import (
     NotLiteral,
     Template,
     rounds,
-    targets,
     template_of,
     value_of,
 )
@@ -210,8 +209,7 @@ class _Planner:
         if self._names & BUILTINS_OF_HELPERS:
             raise NotLiteral
         before = self._values
-        for name in targets(loop):
-            self._require_free(name)
+        self._require_free_names(loop.target)
         for values in rounds(loop, self._value):
             self._values = before | values
             for statement in loop.body:
@@ -220,9 +218,7 @@ class _Planner:
 
     def _assign(self, statement: ast.Assign) -> None:
         value = self._value(statement.value)  # such as METADATA, or the inputs of a loop
-        for part in (part for target in statement.targets for part in ast.walk(target)):
-            if isinstance(part, ast.Name):
-                self._require_free(part.id)
+        self._require_free_names(*statement.targets)
         self._values |= {target.id: value for target in statement.targets if isinstance(target, ast.Name)}
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
@@ -238,6 +234,11 @@ class _Planner:
                 value = getattr(math, item.name, None)
                 if statement.module == "math" and isinstance(value, float):
                     self._values[bound] = value
+
+    def _require_free_names(self, *targets: ast.expr) -> None:
+        names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+        for name in names:
+            self._require_free(name)
 
     def _require_free(self, name: str) -> None:
         """Refuse to bind a name that means something else anywhere in the test."""

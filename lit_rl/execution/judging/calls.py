@@ -58,7 +58,8 @@ def judge_plan(client: ZygoteClient, program: str, check: AssertTests, plan: Ass
         if answers.failed_over_an_object(plan, cases):
             return None
         outcome = _outcome(answers, cases, calls_of_asserts(plan), child, report)
-        return _telling(outcome, lambda: failed_assert(answers, cases, plan, check.test))
+        failed = None if outcome.passed else failed_assert(answers, cases, plan, check.test)
+        return replace(outcome, failed_case=failed)
 
 
 def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome:
@@ -71,12 +72,7 @@ def judge_calls(client: ZygoteClient, program: str, check: CallTests) -> Outcome
         answers = _answers(client, program, child, report, len(calls))
         cases = answers.of_calls(check)
         outcome = _outcome(answers, cases, [(index,) for index in range(len(calls))], child, report)
-        return _telling(outcome, lambda: failed_call(answers, cases, calls, check))
-
-
-def _telling(outcome: Outcome, failed_case: Callable[[], FailedCase | None]) -> Outcome:
-    """An outcome with the case that failed, if one did."""
-    return outcome if outcome.passed else replace(outcome, failed_case=failed_case())
+        return outcome if outcome.passed else replace(outcome, failed_case=failed_call(answers, cases, calls, check))
 
 
 def calls_of(check: CallTests) -> list[Call]:

@@ -194,14 +194,13 @@ def idle_helpers(tree: ast.Module) -> frozenset[str]:
     """Functions of a test that are named ``assert...`` and only compute: they assert nothing and call no others."""
     helpers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("assert")]
     names = [node.name for node in helpers]
-    return frozenset(node.name for node in helpers if names.count(node.name) == 1 and not _may_fail(node))
+    return frozenset(node.name for node in helpers if names.count(node.name) == 1 and _only_answers(node))
 
 
-def _may_fail(function: ast.FunctionDef) -> bool:
-    """Whether a function asserts, raises, or calls anything but builtin functions that only answer."""
+def _only_answers(function: ast.FunctionDef) -> bool:
+    """Whether a function neither asserts nor raises, and calls only builtin functions that answer."""
     called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
-    answers = all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
-    return can_fail(function) or not answers
+    return not can_fail(function) and all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:

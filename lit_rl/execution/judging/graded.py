@@ -137,7 +137,8 @@ def _outcome(
 ) -> Outcome:
     """The outcome of a limit that was reached, else of what the grader reported."""
     ended, status = how_it_ended(client, served, report, 1), report.children[1].status
-    num_passed, error, added = int(result["num_passed"]) if result else 0, None, ""
+    num_passed = int(result["num_passed"]) if result else 0
+    error, added = None, ""
     if report.timed_out or ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
         verdict = ended or Verdict.TIMED_OUT
     elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values

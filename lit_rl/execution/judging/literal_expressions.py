@@ -184,11 +184,6 @@ def rounds(loop: ast.For, evaluate: Callable[[ast.expr], Any]) -> Iterator[dict[
         yield dict(_bindings(loop.target, item))
 
 
-def targets(loop: ast.For) -> set[str]:
-    """Names that a loop binds."""
-    return {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
-
-
 def _items(node: ast.expr, evaluate: Callable[[ast.expr], Any]) -> list[Any]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _JOINING:
         alone = node.func.id == "enumerate"

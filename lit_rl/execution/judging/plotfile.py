@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 ReadBytes = Callable[[str, int, int], bytes]
 """From a path inside the plotfile's folder, an offset and a number of bytes to at most so many; may raise OSError."""
@@ -187,7 +188,7 @@ def similarity(found: Variable, reference: Variable) -> float:
     if found.boxes != reference.boxes:
         return 0.0
     distance = norm = 0.0
-    for ours, theirs in zip(_cells(found), _cells(reference), strict=True):
+    for ours, theirs in zip(chain(*found.values), chain(*reference.values), strict=True):
         for start in range(0, len(theirs), _CHUNK):
             expected = theirs[start : start + _CHUNK]
             # Both scale what they add up, so that no square overflows.
@@ -198,7 +199,3 @@ def similarity(found: Variable, reference: Variable) -> float:
     if norm == 0.0:
         return float(distance == 0.0)
     return max(0.0, 1.0 - distance / norm)
-
-
-def _cells(variable: Variable) -> list[array.array[float]]:
-    return [cells for level in variable.values for cells in level]

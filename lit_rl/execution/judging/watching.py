@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -200,8 +201,7 @@ def _with_descendants(pids: Sequence[int]) -> list[int]:
 
 def _pid_of(descriptor: int) -> int:
     """The process of a descriptor, in this process's namespace; -1 if it is gone or unknown."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines():
-            if line.startswith("Pid:"):
-                return int(line.partition(":")[2])
+    with contextlib.suppress(OSError):
+        found = re.search(r"^Pid:\s*(-?\d+)", Path(f"/proc/self/fdinfo/{descriptor}").read_text(), re.MULTILINE)
+        return int(found[1]) if found else -1
     return -1
