@@ -134,7 +134,7 @@ GRADING: list[Mutant] = [
     Mutant(
         "a program is believed that its source does not compile",
         "lit_rl/execution/judging/verdicts.py",
-        "return Verdict.SYNTAX_ERROR if is_no_python(client, program) else Verdict.EXCEPTION",
+        "return Verdict.EXCEPTION if is_python else Verdict.SYNTAX_ERROR",
         "return Verdict.SYNTAX_ERROR",
         "tests/execution/test_chosen_verdicts.py::test_a_program_does_not_choose_its_verdict_by_what_it_writes",
     ),

@@ -72,7 +72,7 @@ IN_VAIN = (
 )
 
 
-@pytest.fixture(scope="module", params=[0, None], ids=["tier_0", "best_tier"])
+@pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
 def sandbox(request):
     with Sandbox(num_workers=2, tier=request.param) as sandbox:
         yield sandbox

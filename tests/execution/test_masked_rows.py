@@ -85,7 +85,7 @@ OTHER_CHECKS = {
 MASKED = Verdict.INFRASTRUCTURE_FAILURE
 
 
-@pytest.fixture(scope="module", params=[0, None], ids=["tier_0", "best_tier"])
+@pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
 def sandbox(request):
     with Sandbox(num_workers=2, tier=request.param, packages=("pytest",)) as sandbox:
         yield sandbox

@@ -17,7 +17,7 @@ from random_tests.wrong_programs import wrong_program  # noqa: E402
 sys.path.remove(FOLDER)
 
 
-@pytest.mark.parametrize("tier", [0, None])
+@pytest.mark.parametrize("tier", [pytest.param(0, marks=pytest.mark.slow), None])
 def test_no_wrong_program_passes_or_is_masked(tier):
     faults = []
     rounds, seen = sandbox_masks.run(0, 10.0, faults.append, tier=tier, most_rounds=24)
