@@ -161,3 +161,11 @@ def test_a_name_that_the_program_looks_for_in_vain_is_not_the_tests(sandbox):
     test = "for x in (1, 2):\n    y = f(x)\n    assert y == 1\n"
     outcome = judged(sandbox, "def f(x): return missing", test)
     assert (outcome.verdict, outcome.exception_type, outcome.line) == ("exception", "NameError", 1)
+
+
+def test_a_program_that_alone_makes_a_grader_necessary_is_not_masked_where_that_cannot_rehearse():
+    """Its grader would run out of memory before the first use; a program that returns plain data needs none."""
+    check = AssertTests("rows = [0] * (30 * 10**6)\nassert f(1) == 2\n")
+    with Sandbox(num_workers=1, memory_bytes=64 << 20) as small:
+        plain, other = small.judge_many([("def f(x): return 3", check), ("def f(x): return object()", check)])
+    assert (plain.verdict, other.verdict) == ("wrong_answer", "wrong_answer")

@@ -33,8 +33,12 @@ def judge_asserts(client: ZygoteClient, program: str, check: AssertTests) -> Out
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
     plan = plan_of(check)
-    outcome = None if plan is None else judge_plan(client, program, check, plan)
-    return outcome or judge_graded(client, program, check)
+    if plan is None:
+        return judge_graded(client, program, check)
+    try:
+        return judge_plan(client, program, check, plan) or judge_graded(client, program, check)
+    except FaultyCheck as fault:  # of a grader, which the program alone made necessary
+        return Outcome(Verdict.WRONG_ANSWER, stderr=str(fault))
 
 
 def plan_of(check: AssertTests) -> AssertPlan | None:

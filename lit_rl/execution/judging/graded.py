@@ -30,8 +30,8 @@ _SECRET_BYTES = 16
 _MOST_REHEARSED = 1024
 _LONGEST_PARSED = 200_000
 _SKIPPING = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-# Why tests fail without a program, ``None`` if they do not: by test and entry point.
-_rehearsed: dict[tuple[str, str | None], str | None] = {}
+# Why tests fail without a program, ``None`` if they do not: by digest.
+_rehearsed: dict[bytes, str | None] = {}
 
 
 def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outcome:
@@ -67,7 +67,7 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
     Raises:
         FaultyCheck: if they fail there.
     """
-    key = check.test, check.entry_point
+    key = _digest(check)
     if key not in _rehearsed:
         fault, lasts = _rehearse(client, check, prepared)
         if fault is not None:
@@ -102,16 +102,19 @@ def _rehearse(client: ZygoteClient, check: AssertTests, prepared: PreparedTests)
 
 def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, Any]:
     """The grader's job. Its random seed is that of the test, which the program's process never sees."""
-    digest = hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
     return {
         "mode": mode,
         "entry_point": check.entry_point,
         "secret": os.urandom(_SECRET_BYTES).hex(),
-        "seed": int.from_bytes(digest),
+        "seed": int.from_bytes(_digest(check)),
         "in_place": check.in_place,
         "allow_objects": check.allow_objects,
         **prepared._asdict(),
     }
+
+
+def _digest(check: AssertTests) -> bytes:
+    return hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
 
 
 def result_of(content: bytes, status: int, secret: str) -> _Result:
