@@ -105,3 +105,26 @@ def called(test, code):
 def sabotaged(program, name, which=0):
     """The program with one function made to return a wrong value for one input it is tested with."""
     return f"{program}{SABOTAGE}\n{name} = _wrap({name}, {which})\n"
+
+
+SAME = """
+
+class _Same:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __lt__(self, other): return True
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
+    def __hash__(self): return 0
+    def __sub__(self, other): return 0
+    __rsub__ = __abs__ = __sub__
+    def __float__(self): return 0.0
+    def __len__(self): return 0
+    def __iter__(self): return iter(())
+"""
+LIES = ("float('inf')", "float('nan')", "type(value)", "_Same()", "[_Same()]")
+
+
+def lying(program, name, lie):
+    """The program with one function made to return a lie for the first input it is tested with."""
+    wrapped = f"{name} = _wrap({name}, 0)\n"
+    return f"{program}{SABOTAGE}{SAME}\ndef _wrong(value): return {lie}\n\n{wrapped}"

@@ -369,3 +369,30 @@ def test_check_data_names_asserts_that_cannot_fail(sandbox):
         "assert f(3) == f(3)",
         "assert (f(2) == 3, 'no')",
     ]
+
+
+def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox):
+    """Without an entry point the asserts beside it count; called from another function, it counts where it runs."""
+    uncalled = "def check(candidate):\n    assert candidate(1) == 5\nfor x in (1, 2):\n    assert f(x) == x + 1\n"
+    nested = "def check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\ndef run():\n    check(f)\nrun()\n"
+    never_run = "def run():\n    check(f)\ndef check(c):\n    for x in (1, 2):\n        assert c(x) == x + 1\n"
+    for test, entry_point in ((uncalled, None), (nested, None), (nested, "f"), (never_run, "f")):
+        assert judged(sandbox, "def f(x): return x + 1", test, entry_point).passed, test
+        assert judged(sandbox, "def f(x): return x + 2", test, entry_point).verdict == "wrong_answer", test
+
+
+EXPECTS_A_STOP = {
+    "handler": "def raises():\n    try:\n        f(2)\n    except StopIteration:\n        return True\nassert raises()\n",
+    "among_others": "try:\n    f(2)\n    assert False\nexcept (KeyError, StopIteration):\n    pass\nassert f(1) == 2\n",
+    "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n"
+    "        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTS_A_STOP)
+def test_a_test_that_expects_stop_iteration_can_pass(sandbox, name):
+    stops = "def f(x):\n    if x == 2: raise StopIteration\n    return x + 1\n"
+    assert judged(sandbox, stops, EXPECTS_A_STOP[name]).passed
+    for other in ("RuntimeError", "KeyboardInterrupt", "StopAsyncIteration"):
+        assert not judged(sandbox, stops.replace("StopIteration", other), EXPECTS_A_STOP[name]).passed, other
+    assert not judged(sandbox, "def f(x): return x + 1", EXPECTS_A_STOP[name]).passed

@@ -15,6 +15,8 @@ spec.loader.exec_module(references)
 TOO_LARGE = {"MBPP+/255"}
 # Their tests compute a comparison and assert nothing: refused, for no program could fail them.
 ASSERT_NOTHING = {"MBPP+/737", "MBPP+/787", "MBPP+/794"}
+# Their tests ask for the truth of a result alone: whatever is true, is right.
+TRUTH_ALONE = {"HumanEval/52", "HumanEval/56"}
 SAMPLE = 40
 
 
@@ -70,6 +72,25 @@ def test_all_references_pass_and_wrong_ones_do_not(sandbox, real_data, name, num
     assert len(problems) == number
     assert failures(sandbox, problems) == {}
     assert passes_when_wrong(sandbox, problems) == set()
+
+
+@pytest.mark.slow
+def test_more_than_a_thousand_lies_do_not_pass(real_data):
+    """Infinity, no number, a type, objects that equal everything: for every fourth problem of three sets."""
+    left_out = {*TOO_LARGE, *ASSERT_NOTHING, *TRUTH_ALONE, *references.SABOTAGED_INPUT}
+    sources = (references.humaneval, references.mbpp, references.mbpp_plus)
+    problems = [item for source in sources for item in source(real_data)][::4]
+    lies = [
+        (f"{name}: {lie}", references.lying(program, entry, lie), check, entry)
+        for name, program, check, entry in problems
+        for lie in references.LIES
+        if name not in left_out
+    ]
+    with Sandbox(num_workers=2, memory_bytes=2 << 30, packages=[need("numpy")]) as sandbox:
+        outcomes = failures(sandbox, lies)
+    assert len(lies) > 1000
+    assert [name for name, *_ in lies if name not in outcomes] == []
+    assert [name for name, outcome in outcomes.items() if outcome.verdict == "infrastructure_failure"] == []
 
 
 @pytest.mark.slow
