@@ -68,6 +68,8 @@ def test_a_killed_worker_is_replaced_and_its_program_tried_again(tmp_path):
 
 
 def test_a_program_whose_worker_is_lost_again_and_again_beside_a_known_good_one_has_failed():
+    """Item 61: nothing waits without an end."""
+
     def runs_the_program():  # not the known good one, which ends within a moment
         pid = sandbox._workers[0] and worker_pid(sandbox)
         time.sleep(0.7)

@@ -167,7 +167,7 @@ class _Planner:
                 self._alias = {}
             elif not is_call_of_check(statement):
                 self._body([statement])
-        if not self._calls:
+        if not (self._calls and self._assertions):
             raise NotLiteral
         return AssertPlan(tuple(self._calls), tuple(self._assertions))
 
@@ -247,8 +247,10 @@ class _Planner:
             raise NotLiteral
 
     def _assertion(self, statement: ast.Assert) -> None:
-        if truth_of(statement.test):
-            raise NotLiteral  # it always holds, which is no evidence
+        if truth_of(statement.test):  # it always holds, which is no evidence
+            if any(isinstance(part, ast.Call) for part in ast.walk(statement.test)):
+                raise NotLiteral
+            return
         template = self._templates.get(id(statement))
         if template is None:
             template = template_of(statement.test, self._resolve, self._values)
