@@ -67,7 +67,7 @@ def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: Prepar
     Raises:
         FaultyCheck: if they fail there.
     """
-    key = _digest(check)
+    key = _digest(check.test, check.entry_point)
     if key not in _rehearsed:
         fault, lasts = _rehearse(client, check, prepared)
         if fault is not None:
@@ -106,15 +106,16 @@ def _job(mode: str, check: AssertTests, prepared: PreparedTests) -> dict[str, An
         "mode": mode,
         "entry_point": check.entry_point,
         "secret": os.urandom(_SECRET_BYTES).hex(),
-        "seed": int.from_bytes(_digest(check)),
+        "seed": int.from_bytes(_digest(check.test, check.entry_point)),
         "in_place": check.in_place,
         "allow_objects": check.allow_objects,
         **prepared._asdict(),
     }
 
 
-def _digest(check: AssertTests) -> bytes:
-    return hashlib.sha256(f"{check.entry_point}\0{check.test}".encode("utf-8", "surrogatepass")).digest()
+@lru_cache(maxsize=512)
+def _digest(test: str, entry_point: str | None) -> bytes:
+    return hashlib.sha256(f"{entry_point}\0{test}".encode("utf-8", "surrogatepass")).digest()
 
 
 def result_of(content: bytes, status: int, secret: str) -> _Result:

@@ -12,8 +12,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 # On top of the 30 MiB or so that the process takes by itself.
 _MEMORY_BYTES = 240 << 20
@@ -40,7 +39,9 @@ class OwnLimits:
     def __init__(self, output_bytes: int) -> None:
         self._memory_bytes = _MEMORY_BYTES + 4 * max(0, output_bytes - _USUAL_OUTPUT_BYTES)
         self.has_content = self._is_bounded = False
+        self._until = 0.0
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.signal(signal.SIGVTALRM, lambda *_: _end_if_late(self._until))
 
     def on_content(self) -> None:
         """Start the limits: from now on what a program wrote is read."""
@@ -50,7 +51,7 @@ class OwnLimits:
             with open("/proc/self/statm", "rb", buffering=0) as file:
                 taken = int(file.read(64).split()[0]) * resource.getpagesize()
             _limit_memory(taken + self._memory_bytes)
-        signal.signal(signal.SIGVTALRM, _tick(_CPU_SECONDS))
+        self._until = time.process_time() + _CPU_SECONDS
         signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_SECONDS, _TICK_SECONDS)
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
@@ -83,8 +84,8 @@ def end_with(trainer: int, trainer_process: int) -> None:
 def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise ``ReadsTooLong`` once the block has taken this many CPU seconds; the timers around it wait meanwhile."""
     is_inside = True
-    tick = _tick(seconds)
-    before = signal.signal(signal.SIGVTALRM, lambda *_: tick() if is_inside else None)
+    until = time.process_time() + seconds
+    before = signal.signal(signal.SIGVTALRM, lambda *_: _end_if_late(until) if is_inside else None)
     first = max(1e-3, min(seconds, _TICK_SECONDS))
     outer = signal.setitimer(signal.ITIMER_VIRTUAL, first, _TICK_SECONDS)
     outer_of_kernel = signal.setitimer(signal.ITIMER_PROF, seconds + _GRACE_SECONDS)
@@ -97,17 +98,12 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _tick(seconds: float) -> Callable[..., None]:
-    """A signal handler that ends what takes more than this many CPU seconds from now, or is not wanted any more."""
-    until = time.process_time() + seconds
-
-    def tick(*_: Any) -> None:
-        if _hang_ups.poll(0):
-            raise SystemExit(0)
-        if time.process_time() >= until:
-            raise ReadsTooLong
-
-    return tick
+def _end_if_late(until: float) -> None:
+    """End what goes on after this many CPU seconds of the process, or what is not wanted any more."""
+    if _hang_ups.poll(0):
+        raise SystemExit(0)
+    if time.process_time() >= until:
+        raise ReadsTooLong
 
 
 def _limit_memory(num_bytes: int) -> None:

@@ -106,7 +106,10 @@ class _AnswerCount:
 
     def void_if_changed(self) -> None:
         """Remove all lines if the part that was counted has changed."""
-        if hashlib.blake2b(os.pread(self._descriptor, self._num_bytes, 0)).digest() != self._digest.digest():
+        if (
+            self._num_bytes
+            and hashlib.blake2b(os.pread(self._descriptor, self._num_bytes, 0)).digest() != self._digest.digest()
+        ):
             os.ftruncate(self._descriptor, 0)
 
 
