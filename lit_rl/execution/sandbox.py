@@ -255,13 +255,13 @@ class Sandbox(ProgramRunner):
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
         taken: list[Waiting] = []
         while self._waiting and len(taken) < share and not self._is_exclusive:
-            is_alone = self._waiting[0].is_alone
-            if is_alone and (taken or self._num_busy):
+            first = self._waiting[0]
+            if (first.is_single and taken) or (first.is_alone and self._num_busy):
                 break
             item = self._waiting.popleft()
             if item.start():
                 taken.append(item)
-            if is_alone:
+            if item.is_single:
                 break
         return taken
 
@@ -284,9 +284,10 @@ class Sandbox(ProgramRunner):
     def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
         """Judge ``items``; what is lost is judged again, alone.
 
-        Where the worker is lost with several, only running each alone shows which of them is the reason.
+        Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
         """
         lost: list[Waiting] = []
+        are_several = len(items) > 1
         try:
             for item, outcome in self._outcomes(slot, items):
                 items = items[1:]
@@ -298,9 +299,11 @@ class Sandbox(ProgramRunner):
         except (OSError, EOFError, SandboxError) as error:
             _log.warning("a sandbox worker was lost (%s: %s); replacing it", type(error).__name__, error)
             self._drop(slot)
-            lost += items
-        if lost:
-            self._put_back(lost)
+            if are_several:
+                self._put_back(items, alone=False)
+            else:
+                lost += items
+        self._put_back(lost)
 
     def _judge_alone(self, slot: int, item: Waiting) -> None:
         """Judge a program whose run was lost, on a fresh worker, after a known good one.
@@ -368,11 +371,11 @@ class Sandbox(ProgramRunner):
         item.faults += 1
         self._put_back([item])
 
-    def _put_back(self, items: list[Waiting]) -> None:
-        """Have programs judged again, each alone and before all others."""
+    def _put_back(self, items: list[Waiting], alone: bool = True) -> None:
+        """Have programs judged again, before all others: each alone on this machine, or only in its worker."""
         with self._changed:
             for item in items:
-                item.is_alone = True
+                item.is_single, item.is_alone = True, alone
             if not self._closed:
                 self._waiting.extendleft(reversed(items))
                 self._changed.notify_all()

@@ -29,7 +29,7 @@ class Waiting:
     """A submitted program, until its future is resolved.
 
     ``strikes`` counts the times that its run was lost while a known good program passed beside it, ``faults`` those
-    in which that one failed too. After the first loss it runs alone, with no other program beside it.
+    in which that one failed too. ``is_single`` gives it a worker to itself, ``is_alone`` the machine.
     """
 
     program: str
@@ -38,6 +38,7 @@ class Waiting:
     packed: bytes = b""
     future: Future[Outcome] = field(default_factory=Future)
     started: bool = False
+    is_single: bool = False
     is_alone: bool = False
     strikes: int = 0
     faults: int = 0
