@@ -34,17 +34,18 @@ import lightning.pytorch as pl
 import torch
 from bare_trainer import bare_trainer
 
+from lit_rl.advantages import BatchMean
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
-from lit_rl.models import CausalLM, OwnTrunk
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Evaluate, Optimization, PolicyModule, Update
 from lit_rl.modules.credit import Credit
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
 
-TOKENIZER = "package:lit_rl.data/basics_tokenizer"
+TOKENIZER = "package:lit_rl.data/basics/tokenizer"
 MODEL = {
     "model_type": "llama",
     "hidden_size": 128,
@@ -166,10 +167,9 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
     clock = Clock()
     module = SFT(
         CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed),
-        optimizer=adamw(5e-3, weight_decay=0.01),
-        lr_scheduler=one_cycle(5e-3, updates, rise=0.04),
         max_updates=updates,
         seed=seed,
+        update=Optimization(optimizer=adamw(5e-3, weight_decay=0.01), lr_scheduler=one_cycle(5e-3, updates, rise=0.04)),
     )
     trainer(folder, [clock]).fit(module, task(seed, batch_size=64))
     policy: Any = module.policy
@@ -183,8 +183,7 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyMod
     shared: dict[str, Any] = {
         "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         "rewards": [TestsReward()],
-        "optimizer": adamw(4e-4),
-        "lr_scheduler": falling(rollouts),
+        "update": Update(optimizer=adamw(4e-4), lr_scheduler=falling(rollouts)),
         "max_rollouts": rollouts,
         "sandbox": Sandbox,
         "seed": seed,
@@ -193,8 +192,14 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyMod
     if name == "GRPO":
         return GRPO(policy, **shared)
     if name == "REINFORCE":
-        return REINFORCE(policy, baseline="mean", **shared)
-    return PPO(policy, critic=OwnTrunk(), credit=PPO_CREDIT[name], critic_lr=1e-3, critic_warmup_rollouts=5, **shared)
+        return REINFORCE(policy, baseline=BatchMean(normalize="none"), **shared)
+    return PPO(
+        policy,
+        critic=SeparateCritic(),
+        credit=PPO_CREDIT[name],
+        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
+        **shared,
+    )
 
 
 def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path, Spent]:
@@ -203,9 +208,9 @@ def make_pairs(start: str, seed: int, folder: Path, problems: int) -> tuple[Path
     module = DPO(
         CausalLM(start),
         rewards=[TestsReward()],
-        predict_sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         sandbox=Sandbox,
         seed=seed,
+        evaluate=Evaluate(predict=Sampling(num_samples=8, max_tokens=MAX_TOKENS)),
     )
     data = task(seed)
     data.max_train_problems = problems
@@ -220,7 +225,7 @@ def measure(module: PolicyModule, seed: int, folder: Path) -> dict[str, float]:
     policy: Any = module.policy
     folder = folder / "done"
     policy.save_pretrained(folder)
-    fresh = SFT(CausalLM(str(folder)), validation_sampling=SAMPLED, sandbox=Sandbox, seed=seed)
+    fresh = SFT(CausalLM(str(folder)), sandbox=Sandbox, seed=seed, evaluate=Evaluate(sampling=SAMPLED))
     metrics = trainer(folder, [ExecutionEvaluation()], every=1).validate(fresh, task(seed), verbose=False)
     return {name: float(value) for name, value in metrics[0].items()}
 
@@ -238,13 +243,12 @@ def run(name: str, seed: int, folder: Path, options: argparse.Namespace) -> Resu
         pairs, before = make_pairs(start, seed, folder, options.pair_problems)
         module = DPO(
             CausalLM(start),
-            optimizer=adamw(options.dpo_lr),
-            lr_scheduler=falling(options.dpo_updates),
             beta=options.dpo_beta,
             max_updates=options.dpo_updates,
             sandbox=Sandbox,
-            validation_sampling={"greedy": SAMPLED["greedy"]},
             seed=seed,
+            update=Optimization(optimizer=adamw(options.dpo_lr), lr_scheduler=falling(options.dpo_updates)),
+            evaluate=Evaluate(sampling={"greedy": SAMPLED["greedy"]}),
         )
         data: TaskDataModule = PreferencePairs(str(pairs), batch_size=32, seed=seed, validation_tasks=[task(seed)])
         trainer(folder, [*callbacks, clock], every=50).fit(module, data)

@@ -17,10 +17,10 @@ from pathlib import Path
 # Two threads gain nothing on tensors this small, and lose a lot where anything else runs; programs use the other core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import lit_rl.commands  # noqa: F401  # short class names
+import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.cli import Cli
-from lit_rl.report import draw, read_curves, select
+from lit_rl.cli.main import Cli
+from lit_rl.cli.report import draw, read_curves, select
 
 FOLDER = Path("runs/basics")
 MODEL = FOLDER / "sft" / "model"

@@ -49,7 +49,7 @@ Measured = tuple[float, int]
 
 def random_policy() -> CausalLM:
     """A random model with one EOS, which comes with probability 1 / MEAN_TOKENS."""
-    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer")
+    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer")
     policy = CausalLM(config=MODEL, tokenizer=tokenizer)
     policy.load()
     policy.eval()

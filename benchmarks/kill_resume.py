@@ -30,9 +30,9 @@ from typing import Any
 import torch
 import yaml
 
-from lit_rl.cli import main as lit_rl_main
-from lit_rl.commands import VERBS
-from lit_rl.models.model_folders import read_checkpoint
+from lit_rl.cli.main import VERBS
+from lit_rl.cli.main import main as lit_rl_main
+from lit_rl.models.loading.model_folders import read_checkpoint
 
 assert VERBS  # the classes are known by name before the first fork
 
@@ -49,7 +49,7 @@ def configuration(
 ) -> dict[str, Any]:
     """A run that takes seconds."""
     policy = {
-        "tokenizer": "package:lit_rl.data/basics_tokenizer",
+        "tokenizer": "package:lit_rl.data/basics/tokenizer",
         "config": {
             "model_type": "llama",
             "hidden_size": 64,
@@ -68,16 +68,16 @@ def configuration(
             {"class_path": "lit_rl.rewards.TestsReward"},
             {"class_path": "lit_rl.rewards.LengthPenalty"},
         ],
-        "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.01}},
-        "num_epochs": 2,
+        "update": {"optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.01}}, "epochs": 2},
         "max_rollouts": max_rollouts,
         "sandbox": {"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 1}},
     }
     if algorithm == "PPO":
-        module |= {"critic": {"class_path": "lit_rl.models.OwnTrunk"}, "critic_warmup_rollouts": 2}
+        module |= {"critic": {"class_path": "lit_rl.models.SeparateCritic"}, "critic_update": {"warmup_rollouts": 2}}
     data = {"batch_size": 4 // ranks, "num_train_problems": 12, "num_validation_problems": 26}
     if algorithm == "GRPO in two turns":
-        module["environment"] = {"class_path": "lit_rl.rollout.Repair", "init_args": {"max_message_tokens": 24}}
+        repair = {"class_path": "lit_rl.rollout.Repair", "init_args": {"max_message_tokens": 24}}
+        module["collect"] = {"environment": repair}
         data["num_public_cases"] = 1
     checkpointing = {"folder": str(folder / "run"), "every_n_rollouts": 1}
     return {

@@ -42,8 +42,8 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.execution import Check, TokenTarget
 from lit_rl.losses import TruncatedWeights
-from lit_rl.models.streams import StreamKey
-from lit_rl.modules import Objective
+from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.modules import Collect, Objective, Update
 from lit_rl.rollout import write_rows
 from lit_rl.types import Problem
 
@@ -99,9 +99,10 @@ def run(staleness: int, check: Check, given: argparse.Namespace) -> Steps:
         objective=Objective(correction=TruncatedWeights()),
         rewards=[TestsReward()],
         sandbox=lambda: Sandbox(num_workers=given.workers),
-        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-6),  # lengths must stay as they are
         max_rollouts=given.rollouts,
-        staleness=staleness,
+        # So small that lengths stay as they are.
+        update=Update(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-6)),
+        collect=Collect(staleness=staleness),
     )
     with tempfile.TemporaryDirectory() as folder:
         trainer = bare_trainer(steps, default_root_dir=folder)

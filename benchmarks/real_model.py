@@ -25,12 +25,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from lightning.pytorch.callbacks import Timer
 from pages import put_into
 
-import lit_rl.commands  # noqa: F401  # short class names
+import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import Checkpointing
-from lit_rl.cli import Cli
+from lit_rl.cli.main import Cli
 from lit_rl.evaluation import Evaluation, evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.models.model_folders import write_model
+from lit_rl.models.loading.model_folders import write_model
 
 IMITATION = "configs/real/sft_lora.yaml"
 START = Path("runs/real/sft_lora/model")
@@ -191,9 +191,9 @@ def on(cli: Cli, sandbox: Sandbox) -> Measured:
     evaluation = evaluate(
         cli.model.policy,
         cli.datamodule.problems("validation"),
-        sampling=cli.model.validation_sampling["greedy"],
+        sampling=cli.model.evaluate.sampling["greedy"],
         sandbox=sandbox,
-        engine=cli.model.engine,
+        engine=cli.model.sampler.engine,
         batch_size=cli.datamodule.validation_batch_size,
     )
     found = measured(evaluation, time.perf_counter() - started)
@@ -209,7 +209,7 @@ def train(cli: Cli, limit: timedelta | None = None) -> tuple[int, float]:
     saving = [callback for callback in cli.trainer.checkpoint_callbacks if isinstance(callback, Checkpointing)]
     begin = saving[0].prepare(cli.trainer) if saving else None
     cli.trainer.fit(cli.model, cli.datamodule, ckpt_path=begin)
-    return getattr(cli.model, "rollout_step", 0), time.perf_counter() - started
+    return cli.model.clock.count, time.perf_counter() - started
 
 
 if __name__ == "__main__":

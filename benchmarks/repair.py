@@ -40,12 +40,12 @@ from algorithms import MODEL as LARGER
 from algorithms import TOKENIZER, adamw, one_cycle, trainer
 
 from lit_rl.data import Basics
-from lit_rl.data.basics_turns import REPAIR_TEMPLATE
+from lit_rl.data.basics.problems import REPAIR_TEMPLATE
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO, SFT
+from lit_rl.modules import GRPO, SFT, Collect, Optimization, Update
 from lit_rl.rewards import TestsReward
 from lit_rl.rollout import Repair
 from lit_rl.types import Problem, Sampling
@@ -127,7 +127,7 @@ class Budget(pl.Callback):
         self.done += 1
         self.sampled += round(float(trainer.callback_metrics["completion/length"]) * len(batch) * GROUP)
         if self.problems and len(self.curve) < len(KEY_POINTS) and self.spent >= KEY_POINTS[len(self.curve)]:
-            shares = measured(pl_module.policy, self.problems, GREEDY, pl_module.runner)
+            shares = measured(pl_module.policy, self.problems, GREEDY, pl_module.sampler.runner)
             self.curve.append((round(self.spent, 3), shares))
             print(f"{self.name}: {self.done:4d} rollouts {self.sampled:8d} tokens  {shown(shares)}", flush=True)
         if self.spent >= 1:
@@ -157,7 +157,11 @@ def warm_start(folder: Path, updates: int) -> str:
         torch.set_num_threads(1 if os.getloadavg()[0] > 1 else min(2, os.cpu_count() or 1))
         schedule = one_cycle(6e-3, updates, rise=0.15)
         policy = CausalLM(config=MODEL, tokenizer=TOKENIZER, pack_tokens=128)
-        module = SFT(policy, optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
+        module = SFT(
+            policy,
+            max_updates=updates,
+            update=Optimization(optimizer=adamw(6e-3, weight_decay=0.01), lr_scheduler=schedule),
+        )
         trainer(folder, []).fit(module, task(batch_size=32, second_turn_share=0.7))
         policy.save_pretrained(start)
         torch.set_num_threads(1)
@@ -175,11 +179,10 @@ def train(job: Job, budget: Budget) -> CausalLM:
         policy,
         sampling=Sampling(num_samples=GROUP, max_tokens=MAX_TOKENS),
         rewards=[TestsReward()],
-        optimizer=adamw(job.lr),
-        lr_scheduler=falling,
         sandbox=Sandbox,
-        environment=REPAIR if job.turns == 2 else None,
         seed=job.seed,
+        update=Update(optimizer=adamw(job.lr), lr_scheduler=falling),
+        collect=Collect(environment=REPAIR if job.turns == 2 else None),
     )
     trainer(job.folder, [budget]).fit(module, task(job.seed, batch_size=8, num_train_problems=NUM_TRAINED))
     return policy

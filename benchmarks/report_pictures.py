@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.browser import Page, browser
 
-from lit_rl.report import report
+from lit_rl.cli.report import report
 
 WIDE, NARROW = 1400, 420
 BOARD_HEIGHT = 1000

@@ -59,7 +59,7 @@ def placed(text: str, tokenizer: Any) -> tuple[tuple[int, int], ...]:
     end = len(text.encode())
     if tokenizer is None:
         return (*((i, min(i + 3, end)) for i in range(0, end, 3)), (end, end))
-    from lit_rl.models.token_bytes import token_byte_spans
+    from lit_rl.models.codecs.token_bytes import token_byte_spans
 
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     return token_byte_spans(tokenizer, [*ids, tokenizer.eos_token_id])[1]

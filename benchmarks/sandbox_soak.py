@@ -1,6 +1,6 @@
 """Random programs at full load for a long time: memory and descriptors stay flat, no verdict is missing.
 
-``python benchmarks/sandbox_soak.py --minutes 60 --log docs/soak.log``: draws from the suites of hostile and
+``python benchmarks/sandbox_soak.py --minutes 60 --log soak.log``: draws from the suites of hostile and
 honest programs in all ways of judging, C included, and writes one line a minute and a summary. Exits with 1
 if a hostile program passed, an honest one did not, an outcome is missing, or the last third of the run used
 more memory or descriptors than the middle third by a tenth and 4 MiB.

@@ -22,12 +22,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from rich.console import Console
 from rich.text import Text
 
-import lit_rl.commands  # short class names
+import lit_rl.cli.main  # short class names
 import lit_rl.trainer
 from lit_rl.callbacks.run_view import RunView
-from lit_rl.callbacks.screen import Screen, frame_of
-from lit_rl.cli import Cli
-from lit_rl.shipped_configs import with_paths
+from lit_rl.callbacks.screen import ProgressScreen, frame_of
+from lit_rl.cli.main import Cli
+from lit_rl.cli.shipped_configs import with_paths
 from lit_rl.training.progress import Progress
 
 PICTURE = Path("docs/pictures/screen.svg")
@@ -38,7 +38,7 @@ SCREEN = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=Tr
 """What was drawn in the middle of the run."""
 
 
-class Pictured(Screen):
+class Pictured(ProgressScreen):
     """A screen that is drawn once, in the middle of the last rollout's sampling."""
 
     def __init__(self, live: bool | None = None) -> None:
@@ -46,8 +46,8 @@ class Pictured(Screen):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Wait for the middle of the last rollout."""
-        if pl_module.rollout_step == pl_module.max_rollouts - 1:
-            pl_module.progress = self.view.progress = _Watched(self.view)
+        if pl_module.clock.left == 1:
+            pl_module.sampler.progress = self.view.progress = _Watched(self.view)
 
 
 class _Watched(Progress):
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=Path("runs/basics/sft/model"))
     parser.add_argument("--rollouts", type=int, default=8)
     given = parser.parse_args()
-    lit_rl.trainer.Screen = Pictured
+    lit_rl.trainer.ProgressScreen = Pictured
     half = max(1, given.rollouts // 2)
     arguments = ["fit", "--config", "basics_grpo", "--model.max_rollouts", f"{given.rollouts}"]
     arguments += ["--trainer.val_check_interval", f"{half}", "--data.validation_tasks", "null"]

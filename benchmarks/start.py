@@ -34,7 +34,7 @@ MODEL = {
 }
 UNTIL_FIRST_ROLLOUT = """
 import os, sys
-from lit_rl.cli import main
+from lit_rl.cli.main import main
 from lit_rl.modules.rollout_module import RolloutModule
 RolloutModule.training_step = lambda *_, **__: os._exit(0)
 main(sys.argv[1:])
@@ -74,7 +74,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}, median of {rounds}")
     with tempfile.TemporaryDirectory() as folder:
-        policy = CausalLM(config=MODEL, tokenizer="package:lit_rl/data/basics_tokenizer")
+        policy = CausalLM(config=MODEL, tokenizer="package:lit_rl/data/basics/tokenizer")
         policy.load()
         policy.save_pretrained(Path(folder) / "model")
         for name, command in steps(str(Path(folder) / "model")).items():

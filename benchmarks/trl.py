@@ -32,7 +32,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 HERE = Path(__file__).parent / "beside_trl"
-TOKENIZER = Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer"
+TOKENIZER = Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer"
 STEPS, PROMPTS, GROUP = 6, 16, 8
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 MODEL = {

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics_tokenizer")
+    tokenizer = str(Path(__file__).parents[1] / "lit_rl" / "data" / "basics" / "tokenizer")
     policy = CausalLM(config=MODEL, tokenizer=tokenizer)
     policy.load()
     policy.eval()

@@ -3,7 +3,7 @@
     python benchmarks/watching.py [--model runs/basics/sft/model] [--rollouts 22]
 
 Watching is all that the shipped configurations have on: the numbers of docs/metrics.md, the plain lines of the screen,
-plain files (RunRecord), TensorBoard's curves, every tenth rollout distributions (Board) and a group of training
+plain files (RunRecord), TensorBoard's curves, each tenth rollout distributions (TensorBoardLayout), groups of training
 (CompletionLog), and the rules of Diagnostics, asked after each rollout. The CPU seconds inside of these are summed up
 and divided by those of the process and its children over the same rollouts: both are taken of the same run, so other
 work on the machine matters little. The first rollouts, in which buffers are made, are left out.
@@ -36,13 +36,13 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl import GRPO, Basics, CausalLM, Sampling, Sandbox, TestsReward, Trainer
-from lit_rl.callbacks import Board, CompletionLog, Diagnostics, RunRecord, Screen
+from lit_rl.callbacks import CompletionLog, Diagnostics, ProgressScreen, RunRecord, TensorBoardLayout
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.modules import rollout_module
-from lit_rl.modules.logprobs_module import LogprobsModule
+from lit_rl.modules import Update, rollout_module
+from lit_rl.reports.run_files import ROLLOUTS_FILE
 from lit_rl.rewards import Composite
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.run_files import ROLLOUTS_FILE
+from lit_rl.training.clock import Clock as RunClock
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program, StopReason
 
 WARM_UP = 2
@@ -67,12 +67,11 @@ def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def watch_the_watchers() -> None:
     """Sum up the CPU time of everything that watches."""
-    for name in ("measure", "time_split"):
-        setattr(rollout_module, name, timed("numbers", getattr(rollout_module, name)))
-    LogprobsModule.entropy_of_some = timed("entropy", LogprobsModule.entropy_of_some)  # type: ignore[method-assign]
+    for name, part in (("measure", "numbers"), ("time_split", "numbers"), ("measure_entropy", "entropy")):
+        setattr(rollout_module, name, timed(part, getattr(rollout_module, name)))
     TensorBoardLogger.log_metrics = timed("curves", TensorBoardLogger.log_metrics)  # type: ignore[method-assign]
     TensorBoardLogger.save = timed("curves", TensorBoardLogger.save)  # type: ignore[method-assign]
-    for callback in (Board, CompletionLog, Diagnostics, RunRecord, Screen):
+    for callback in (TensorBoardLayout, CompletionLog, Diagnostics, RunRecord, ProgressScreen):
         for hook in HOOKS:
             if hook in vars(callback):
                 setattr(callback, hook, timed(callback.__name__, getattr(callback, hook)))
@@ -91,7 +90,7 @@ class Clock(pl.Callback):
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         self.ended = cpu_seconds()
-        if pl_module.rollout_step == WARM_UP:
+        if pl_module.clock.count == WARM_UP:
             SPENT.clear()
             self.started = self.ended
 
@@ -127,13 +126,14 @@ def record_long_rows(num_rows: int = 128, num_tokens: int = 1000, group_size: in
     experience = Experience(completions, rewards.rewards, rewards.valid, torch.randn(ids.shape))
     found = {"logprobs": -torch.rand(ids.shape)}
     codec = SimpleNamespace(decode=lambda *_: ("", ()))
-    module: Any = SimpleNamespace(policy=SimpleNamespace(codec=codec), at_hand=SimpleNamespace(found=found))
+    clock, trace = RunClock("rollout"), SimpleNamespace(found=found)
+    module: Any = SimpleNamespace(policy=SimpleNamespace(codec=codec), trace=trace, clock=clock)
     trainer: Any = SimpleNamespace(world_size=1, is_global_zero=True)
     milliseconds = []
     with tempfile.TemporaryDirectory() as folder:
         record = RunRecord()
         record.path = Path(folder)
-        for module.rollout_step in range(1, 6):
+        for clock.count in range(1, 6):
             started = time.thread_time()
             record.on_rollout_end(
                 trainer, module, FinishedRollout(Rollout(completions, judgements), rewards, experience, {})
@@ -154,15 +154,22 @@ def main() -> None:
         sampling=Sampling(num_samples=8, max_tokens=40),
         rewards=[TestsReward()],
         sandbox=Sandbox,
-        optimizer=partial(torch.optim.AdamW, lr=4e-4),
         max_rollouts=given.rollouts,
+        update=Update(optimizer=partial(torch.optim.AdamW, lr=4e-4)),
     )
     with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as out, contextlib.redirect_stdout(out):
         Trainer(
             accelerator="cpu",
             devices=1,
             logger=TensorBoardLogger(folder, name="run"),
-            callbacks=[clock, RunRecord(), Board(), CompletionLog(), Diagnostics(WARM_UP), Screen(live=False)],
+            callbacks=[
+                clock,
+                RunRecord(),
+                TensorBoardLayout(),
+                CompletionLog(),
+                Diagnostics(WARM_UP),
+                ProgressScreen(live=False),
+            ],
             limit_val_batches=0,
             enable_checkpointing=False,
         ).fit(module, Basics(batch_size=16, num_train_problems=256))

@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import RewardOutput
@@ -62,7 +62,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
 _OF_TEXTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
 
-class Board(pl.Callback):
+class TensorBoardLayout(pl.Callback):
     """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
 
     At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first, and the
@@ -94,17 +94,17 @@ class Board(pl.Callback):
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write distributions when it is time."""
-        if not trainer.is_global_zero or not self.histograms_every or module.rollout_step % self.histograms_every:
+        if not trainer.is_global_zero or not self.histograms_every or module.clock.count % self.histograms_every:
             return
-        values = distributions(finished.rewards, finished.experience, module.at_hand.found)
+        values = distributions(finished.rewards, finished.experience, module.trace.found)
         for logger in boards_of(trainer):
             for name, value in values.items():
-                logger.experiment.add_histogram(name, value, module.rollout_step)
+                logger.experiment.add_histogram(name, value, module.clock.count)
 
 
 def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
-    learns_texts, has_critic = hasattr(module, "metric_prefix"), getattr(module, "critic", None) is not None
+    learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
 
     def fits(chart: str) -> bool:
         if learns_texts:
@@ -137,9 +137,9 @@ def boards_of(trainer: pl.Trainer) -> list[TensorBoardLogger]:
 
 def board_by_default(trainer: Any) -> None:
     """Arrange the board of a run that has one, unless its callbacks say how."""
-    listed = any(isinstance(callback, Board) for callback in trainer.callbacks)
+    listed = any(isinstance(callback, TensorBoardLayout) for callback in trainer.callbacks)
     if not listed and not trainer.fast_dev_run and boards_of(trainer):
-        trainer.callbacks.insert(0, Board())
+        trainer.callbacks.insert(0, TensorBoardLayout())
 
 
 def compared_metrics(trainer: pl.Trainer, module: Any) -> list[str]:
@@ -150,7 +150,7 @@ def compared_metrics(trainer: pl.Trainer, module: Any) -> list[str]:
         if hasattr(callback, "metric_names")
         for name in callback.metric_names(trainer, module)
     ]
-    prefix = getattr(module, "metric_prefix", None)
+    prefix = module.metric_prefix
     return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]
 
 
@@ -167,18 +167,21 @@ def settings_of(trainer: pl.Trainer, module: Any) -> dict[str, Any]:
         "optimizer": type(getattr(optimizer, "optimizer", optimizer)).__name__,
         "batch_size": getattr(task, "batch_size", None),
         "ranks": trainer.world_size,
-        "seed": getattr(module, "seed", None),
+        "seed": module.seed,
+        f"max_{module.clock.unit}s": module.clock.limit,
     }
     for part, names in _SETTINGS.items():
-        owner = getattr(module, part, None) if part else module
+        owner = getattr(module, part, None)
         found |= {name: getattr(owner, name, None) for name in names}
+    found["beta"] = getattr(module, "beta", None)
     objective = getattr(module, "objective", None)
-    found["loss"] = None if objective is None else type(objective.surrogate).__name__
+    found["loss"] = None if objective is None else type(objective.loss).__name__
     return {name: value for name, value in found.items() if isinstance(value, str | int | float)}
 
 
 _SETTINGS = {
-    "": ("num_epochs", "num_minibatches", "gradient_clip_norm", "max_rollouts", "max_updates", "beta", "gae_lambda"),
+    "update": ("epochs", "minibatches", "gradient_clip_norm"),
+    "estimator": ("gae_lambda",),
     "sampling": ("num_samples", "temperature", "max_tokens", "top_p", "top_k"),
     "objective": ("kl_coef", "entropy_coef"),
 }

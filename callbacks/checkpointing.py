@@ -128,7 +128,7 @@ class Checkpointing(Checkpoint):
         if noted is None and trainer.loggers:
             self.run.note(log_version=trainer.loggers[0].version)
 
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Claim the folder if nobody did; take over the signals."""
         if stage != "fit":
             return
@@ -149,10 +149,10 @@ class Checkpointing(Checkpoint):
         self._flag.install()
         self._saved_time = time.monotonic()
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Put the random generators where they were; make up for a validation that a signal left out."""
         self._flag.install()
-        self._saved = _count(trainer, pl_module)
+        self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
             restore(self._generators[trainer.global_rank])
         elif self._generators is not None:
@@ -167,15 +167,13 @@ class Checkpointing(Checkpoint):
 
     # -- when to save --------------------------------------------------------------------------------------
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """A rollout is done: save, unless a validation follows and the save can wait for its result."""
         self.preempted = self.preempted or trainer.strategy.reduce_boolean_decision(self._flag.is_set, all=False)
         self.interrupted = self.interrupted or trainer.strategy.reduce_boolean_decision(
             self._flag.interrupted, all=False
         )
-        self._wanted = self._wanted or self._is_due(trainer, _count(trainer, pl_module))
+        self._wanted = self._wanted or self._is_due(trainer, pl_module.clock.count)
         if self.preempted:
             rank_zero_info("a signal asked this run to stop: it saves and ends, and can be resumed later")
             trainer.should_stop = True
@@ -184,7 +182,7 @@ class Checkpointing(Checkpoint):
         if (self._wanted or self.preempted) and not _validates_next(trainer):
             self._save(trainer, pl_module)
 
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Save what is due, and what is better than all before."""
         if trainer.state.fn != TrainerFn.FITTING or trainer.sanity_checking:
             return
@@ -193,18 +191,18 @@ class Checkpointing(Checkpoint):
         if (self._wanted or better) and not self._save(trainer, pl_module, best=better):
             self.best_value = before  # what is not on the disk is not the one to beat
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Save what the trainer's own limits ended."""
-        if _count(trainer, pl_module) != self._saved:
+        if pl_module.clock.count != self._saved:
             self._save(trainer, pl_module, last_chance=True)
 
-    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def teardown(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Release folder and signals."""
         self._flag.uninstall()
         self.run.unlock()
         self._prepared = False
 
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
         """Save if only the engine failed, which all ranks then know, or the sandbox; release folder and signals.
 
         After any other exception the last checkpoint stays what it is, as it does where one of several ranks alone
@@ -215,7 +213,7 @@ class Checkpointing(Checkpoint):
         )
         if stopped and trainer.state.fn == TrainerFn.FITTING and self._prepared:
             self._owes_validation = self._owes_validation or trainer.validating
-            if _count(trainer, pl_module) != self._saved:
+            if pl_module.clock.count != self._saved:
                 self._save(trainer, pl_module)
         self.teardown(trainer, pl_module, "fit")
 
@@ -245,13 +243,10 @@ class Checkpointing(Checkpoint):
 
     # -- saving --------------------------------------------------------------------------------------------
 
-    def _save(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, best: bool = False, last_chance: bool = False
-    ) -> bool:
+    def _save(self, trainer: pl.Trainer, pl_module: Any, best: bool = False, last_chance: bool = False) -> bool:
         """Save what is there now. Returns whether it is on the disk."""
-        count = _count(trainer, pl_module)
-        word = "rollout" if hasattr(pl_module, "rollout_step") else "update"
-        part, final = self.run.place(f"{word}_{count:06d}")
+        count = pl_module.clock.count
+        part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
         if not final.exists() or count != self._saved:
             fault = _agree(trainer, self._write(trainer, part))
             fault = fault or _agree(trainer, self._publish(trainer, part, final))
@@ -305,18 +300,14 @@ class Checkpointing(Checkpoint):
 
     # -- what a checkpoint holds besides Lightning's own -----------------------------------------------------
 
-    def on_save_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Add random generators of all ranks (all ranks call), and what an export needs."""
         checkpoint["random_states"] = random_states()
         checkpoint["config"] = self.config
         checkpoint["monitor"] = self.monitor
         checkpoint["metrics"] = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
 
-    def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Keep the random states until training starts: building the loaders draws numbers in between."""
         self._generators = checkpoint.get("random_states")
 
@@ -347,10 +338,6 @@ class Checkpointing(Checkpoint):
         return (
             f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
         )
-
-
-def _count(trainer: pl.Trainer, pl_module: pl.LightningModule) -> int:
-    return int(getattr(pl_module, "rollout_step", trainer.global_step))
 
 
 def _validates_next(trainer: pl.Trainer) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.callbacks.tables import write_table
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
@@ -39,14 +39,14 @@ class CompletionLog(pl.Callback):
         self.groups_every = groups_every
         self._shown: dict[int, int] = {}
 
-    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Start with the first problem again."""
         self._shown = {}
 
     def on_validation_batch_end(
         self,
         trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
+        pl_module: Any,
         outputs: Any,
         batch: Any,
         batch_idx: int,
@@ -58,7 +58,7 @@ class CompletionLog(pl.Callback):
             return
         evaluated: Evaluated = outputs
         self._shown[dataloader_idx] = self._shown.get(dataloader_idx, 0) + min(wanted, len(batch))
-        step = int(getattr(pl_module, "rollout_step", trainer.global_step))
+        step = pl_module.clock.count
         for name, rollout in evaluated.rollouts.items():
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
@@ -67,14 +67,14 @@ class CompletionLog(pl.Callback):
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write a group of training rows when it is time; of the first rank's."""
-        if not trainer.is_global_zero or not self.groups_every or module.rollout_step % self.groups_every:
+        if not trainer.is_global_zero or not self.groups_every or module.clock.count % self.groups_every:
             return
         rollout, rewards = finished.rollout, finished.rewards
         rows = telling_rows(rollout, rewards)
         names = ("best", "median", "worst")[: len(rows)]
         cells = [as_cell(rollout, rewards, row, decode_of(module)) for row in rows]
         for logger in trainer.loggers if rows else ():
-            write_table(logger, "completions/training", names, [cells], module.rollout_step)
+            write_table(logger, "completions/training", names, [cells], module.clock.count)
 
 
 def _write(
@@ -95,7 +95,7 @@ def _write(
 
 def decode_of(module: Any) -> Decode | None:
     """How the module's policy turns ids into text, if it does."""
-    return getattr(getattr(getattr(module, "policy", None), "codec", None), "decode", None)
+    return getattr(getattr(module.policy, "codec", None), "decode", None)
 
 
 def telling_rows(rollout: Rollout, rewards: RewardOutput) -> list[int]:

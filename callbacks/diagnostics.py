@@ -11,10 +11,10 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.callbacks.board import boards_of
-from lit_rl.diagnosis import RULES, Diagnosis, Rule, RunSoFar
-from lit_rl.diagnosis.so_far import Where
+from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunSoFar
+from lit_rl.reports.diagnosis.so_far import Where
 from lit_rl.rollout import FinishedRollout
 
 _log = logging.getLogger("lit_rl.diagnostics")

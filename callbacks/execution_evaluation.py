@@ -11,9 +11,7 @@ import lightning.pytorch as pl
 
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import AssertTests
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Evaluated, Rollout
-from lit_rl.summary import (
+from lit_rl.reports.summary import (
     Counts,
     count_passed,
     error_of_pass_at_k,
@@ -22,6 +20,8 @@ from lit_rl.summary import (
     summarise,
     summary_names,
 )
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.training.ranks import Means, gather_over_ranks
 from lit_rl.types import Problem
 
@@ -73,7 +73,7 @@ class ExecutionEvaluation(pl.Callback):
 
     Logs ``val/<sampling>/pass@k`` for every k up to the samples of that sampling, ``.../num_problems``,
     ``.../median_program_bytes`` and all that training logs of a rollout too, by the same names (see
-    :func:`lit_rl.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
+    :func:`lit_rl.reports.summary.summarise`), such as ``.../reward/mean`` and ``.../completion/length``; with several
     validation tasks ``val/<task>/<sampling>/...``. Rows that could not be judged for our own reasons are left out of
     pass@k. A task that runs no programs has no pass@k and no verdicts; what it has is ``.../reward/mean``.
 
@@ -95,21 +95,21 @@ class ExecutionEvaluation(pl.Callback):
         self.errors: dict[str, float] = {}
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Check whether enough is sampled for every k."""
-        samplings: Any = getattr(pl_module, "validation_sampling", {})
+        samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
             raise ValueError(
                 f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
-                "raise num_samples of a validation_sampling or lower ks"
+                "raise num_samples in evaluate.sampling or lower ks"
             )
 
-    def metric_names(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> list[str]:
+    def metric_names(self, trainer: pl.Trainer, pl_module: Any) -> list[str]:
         """The metrics that every validation logs, known before there is one."""
-        samplings: Any = getattr(pl_module, "validation_sampling", {})
-        turns = _suffixes(int(getattr(getattr(pl_module, "environment", None), "max_turns", 1)))
-        rewarded = ["reward/mean"] if getattr(pl_module, "rewards", None) is not None else []
+        samplings = pl_module.validation_sampling
+        turns = _suffixes(pl_module.sampler.environment.max_turns)
+        rewarded = ["reward/mean"] if pl_module.rewards is not None else []
         return [
             "/".join([self.prefix, *task, name, metric])
             for task, problems in _problems_of_tasks(trainer)
@@ -130,7 +130,7 @@ class ExecutionEvaluation(pl.Callback):
         passes = [f"pass@{k}{after}" for k in self.ks if k <= num_samples for after in ("", *turns)]
         return [*passes, *(f"execution/pass_rate{after}" for after in turns)]
 
-    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Forget the last evaluation."""
         self._tallies, self.errors = {}, {}
 
@@ -139,7 +139,7 @@ class ExecutionEvaluation(pl.Callback):
     def on_validation_batch_end(
         self,
         trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
+        pl_module: Any,
         outputs: Any,
         batch: Any,
         batch_idx: int,
@@ -153,10 +153,10 @@ class ExecutionEvaluation(pl.Callback):
 
     on_test_batch_end = on_validation_batch_end
 
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Gather the counts of all ranks and log."""
         tallies = _gather(self._tallies)
-        samplings: Any = getattr(pl_module, "validation_sampling", {})
+        samplings = pl_module.validation_sampling
         for (loader, name), tally in sorted(tallies.items()):
             prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
             metrics = self._metrics(tally, samplings[name].num_samples)

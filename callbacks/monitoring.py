@@ -5,11 +5,10 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
 
-def warn_of_monitor(trainer: Any, pl_module: pl.LightningModule, monitor: str | None) -> None:
+def warn_of_monitor(trainer: Any, pl_module: Any, monitor: str | None) -> None:
     """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
 
     Args:
@@ -34,14 +33,13 @@ def warn_of_monitor(trainer: Any, pl_module: pl.LightningModule, monitor: str | 
     rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
 
 
-def _warn_of_interval(trainer: Any, pl_module: pl.LightningModule) -> None:
+def _warn_of_interval(trainer: Any, pl_module: Any) -> None:
     every = trainer.val_check_interval
     if trainer.check_val_every_n_epoch is not None or not isinstance(every, int):
         return
-    for name, unit in (("max_rollouts", "rollouts"), ("max_updates", "updates")):
-        length = getattr(pl_module, name, None)
-        if length is not None and every > length:
-            rank_zero_warn(
-                f"validation every {every} {unit}, and the run has {length}: it runs once, at the end. "
-                "Lower val_check_interval for a curve"
-            )
+    clock = pl_module.clock
+    if clock.limit is not None and every > clock.limit:
+        rank_zero_warn(
+            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
+            "Lower val_check_interval for a curve"
+        )

@@ -33,23 +33,23 @@ class PreferenceWriter(pl.Callback):
         self.max_pairs = max_pairs
         self._pairs: dict[Position, list[PreferencePair]] = {}
 
-    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+    def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Check whether there will be anything to compare."""
-        sampling = getattr(pl_module, "predict_sampling", None)
-        if stage == "predict" and sampling is not None and sampling.num_samples < 2:
+        sampling = pl_module.evaluate.predict
+        if stage == "predict" and sampling.num_samples < 2:
             raise ValueError(
-                f"a pair needs two completions of a problem, got predict_sampling.num_samples={sampling.num_samples}: "
+                f"a pair needs two completions of a problem, got evaluate.predict.num_samples={sampling.num_samples}: "
                 "sample at least 2"
             )
 
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Start with no pairs."""
         self._pairs = {}
 
     def on_predict_batch_end(
         self,
         trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
+        pl_module: Any,
         outputs: Any,
         batch: Any,
         batch_idx: int,
@@ -65,7 +65,7 @@ class PreferenceWriter(pl.Callback):
                 problem, texts, scores, margin=self.margin, max_pairs=self.max_pairs
             )
 
-    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Put the pairs of all ranks together and write them."""
         of_problems = {position: pairs for part in gather_over_ranks(self._pairs) for position, pairs in part.items()}
         if trainer.is_global_zero:

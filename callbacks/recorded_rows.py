@@ -1,4 +1,4 @@
-"""Rows of a rollout as plain data, for :mod:`lit_rl.run_files`.
+"""Rows of a rollout as plain data, for :mod:`lit_rl.reports.run_files`.
 
 Letters: N rows, T completion tokens.
 """
@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from lit_rl.callbacks.completion_log import Decode
-from lit_rl.diagnosis.stop_strings import string_that_ended
 from lit_rl.execution.outcome import Outcome
+from lit_rl.reports.diagnosis.stop_strings import string_that_ended
+from lit_rl.reports.run_files.lines import finite
+from lit_rl.reports.run_files.recorded import pack_spans
 from lit_rl.rewards.places import Places
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.run_files.lines import finite
-from lit_rl.run_files.recorded import pack_spans
 from lit_rl.types import Experience, Judgement, Problem, StopReason
 
 Tokens = Mapping[str, list[list[Any]]]
@@ -42,7 +42,7 @@ def plain_rows(
         rollout: N rows.
         rewards: of the same rows.
         experience: made of them.
-        found: in the update, see :class:`lit_rl.modules.at_hand.AtHand`.
+        found: in the update, see :class:`lit_rl.modules.update_trace.UpdateTrace`.
         rows: which of them, in which order.
         decode: of the policy's codec, to read what the environment said.
     """

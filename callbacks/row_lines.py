@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lit_rl.callbacks.recorded_rows import shortened
-from lit_rl.run_files.frames import SURROGATES
-from lit_rl.run_files.lines import to_json
+from lit_rl.reports.run_files.frames import SURROGATES
+from lit_rl.reports.run_files.lines import to_json
 
 _SHORT_TEXT = 2000
 

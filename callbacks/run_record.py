@@ -16,8 +16,7 @@ from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.recorded_rows import ending, plain_rows
 from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.callbacks.row_lines import numbered, that_fit
-from lit_rl.rollout import FinishedRollout
-from lit_rl.run_files import (
+from lit_rl.reports.run_files import (
     METRICS_FILE,
     ROLLOUTS_FILE,
     append_frame,
@@ -26,7 +25,8 @@ from lit_rl.run_files import (
     open_diagnoses,
     read_diagnoses,
 )
-from lit_rl.run_files.lines import finite, to_json
+from lit_rl.reports.run_files.lines import finite, to_json
+from lit_rl.rollout import FinishedRollout
 from lit_rl.training.ranks import gather_over_ranks
 
 _ROLLOUTS_TO_COME = 1000
@@ -102,7 +102,7 @@ class RunRecord(pl.Callback):
         if self.path is None:
             return
         self.path.mkdir(parents=True, exist_ok=True)
-        name, count = clock(trainer, pl_module)
+        name, count = clock(pl_module)
         cut_after(self.path / METRICS_FILE, count)
         self._bytes = cut_after(self.path / ROLLOUTS_FILE, count)
         append_line(
@@ -120,7 +120,7 @@ class RunRecord(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Write what an update logged, in a run without rollouts."""
-        if not hasattr(pl_module, "rollout_step"):
+        if clock(pl_module)[0] == "update":
             logged = trainer.logged_metrics
             self._write(
                 trainer, pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"}
@@ -137,14 +137,14 @@ class RunRecord(pl.Callback):
 
     def _write(self, trainer: pl.Trainer, pl_module: pl.LightningModule, values: Mapping[str, Any]) -> None:
         if self.path is not None and values:
-            name, count = clock(trainer, pl_module)
+            name, count = clock(pl_module)
             line = {name: count, "time": time.time(), **{name: finite(float(value)) for name, value in values.items()}}
             append_line(self.path / METRICS_FILE, line)
 
     # -- diagnoses -----------------------------------------------------------------------------------------
 
     def begin_diagnosis(self, rollout: int, rule: str, message: str, details: str) -> None:
-        """Write what was found, see :class:`lit_rl.diagnosis.Diagnosis`; the first rank writes."""
+        """Write what was found, see :class:`lit_rl.reports.diagnosis.Diagnosis`; the first rank writes."""
         self._diagnosed(rollout, {"rule": rule, "message": message, "details": details})
 
     def end_diagnosis(self, rollout: int, rule: str) -> None:
@@ -168,7 +168,7 @@ class RunRecord(pl.Callback):
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write a rollout's numbers and some of its rows; all ranks call."""
         self._write(trainer, module, finished.metrics)
-        count = module.rollout_step
+        count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
         allowance = (self.max_bytes - self._bytes) // _ROLLOUTS_TO_COME
@@ -189,8 +189,8 @@ class RunRecord(pl.Callback):
         rollout, rewards = finished.rollout, finished.rewards
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.rollout_step)
-        found, decode = module.at_hand.found, module.policy.codec.decode
+        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.clock.count)
+        found, decode = module.trace.found, module.policy.codec.decode
         plain = list(plain_rows(rollout, rewards, finished.experience, found, chosen, decode))
         rows = that_fit(plain, allowance)
         endings = Counter(ending(judgement.outcome) for judgement in rollout.judgements)
@@ -222,16 +222,14 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     return next(one.run.path for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing))
 
 
-def clock(trainer: pl.Trainer, module: Any) -> tuple[str, int]:
+def clock(module: Any) -> tuple[str, int]:
     """What a run counts (``rollout`` or ``update``), and its count so far."""
-    if hasattr(module, "rollout_step"):
-        return "rollout", int(module.rollout_step)
-    return "update", trainer.global_step
+    return module.clock.unit, module.clock.count
 
 
 def description(trainer: Any, module: Any) -> dict[str, Any]:
     """What describes the run in tables: method, model, task and main settings."""
-    policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), getattr(module, "sampling", None)
+    policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)
     return {
         "method": type(module).__name__,
@@ -242,7 +240,7 @@ def description(trainer: Any, module: Any) -> dict[str, Any]:
         "batch_size": getattr(task, "batch_size", None),
         "num_samples": getattr(sampling, "num_samples", None),
         "temperature": getattr(sampling, "temperature", None),
-        "length": getattr(module, "max_rollouts", None) or getattr(module, "max_updates", None),
+        "length": module.clock.limit,
         "diagnosed": any(isinstance(callback, Diagnostics) for callback in trainer.callbacks),
         "num_ranks": trainer.world_size,
     }

@@ -14,7 +14,7 @@ from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, clock_text
-from lit_rl.diagnosis import Diagnosis
+from lit_rl.reports.diagnosis import Diagnosis
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""
@@ -25,7 +25,7 @@ def head_of(trainer: pl.Trainer, module: Any) -> Rows:
     task = trainer.datamodule  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
     device = f"{trainer.accelerator.__class__.__name__.removesuffix('Accelerator').lower()} x {trainer.world_size}"
-    what = f"{version('lit-rl')}   {type(module).__name__}{on}   {device}   seed {getattr(module, 'seed', 0)}"
+    what = f"{version('lit-rl')}   {type(module).__name__}{on}   {device}   seed {module.seed}"
     return [("lit-rl", what), ("policy", policy_of(module)), *work_of(trainer, module), *logs_of(trainer)]
 
 
@@ -44,7 +44,7 @@ def work_of(trainer: pl.Trainer, module: Any) -> Rows:
     batch, ranks = getattr(task, "batch_size", None), trainer.world_size
     if batch is None:
         return []
-    sampling = getattr(module, "sampling", None)
+    sampling = module.sampling
     if sampling is None:
         return [("batch", f"{batch * ranks} problems an update")]
     samples = sampling.num_samples
@@ -56,7 +56,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
     folder = board_folder(trainer)
     if folder is None:
         return []
-    return [("logs", f"{shown(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
+    return [("logs", f"{relative(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
 
 
 def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
@@ -91,9 +91,9 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
     best, last = saved.run.target("best"), saved.run.target("last")
     if best is not None:
         value = "" if saved.best_value is None else f"   {saved.monitor} {saved.best_value:.3f}"
-        rows.append(("best", f"{shown(saved.run.path / best.name)}{value}"))
+        rows.append(("best", f"{relative(saved.run.path / best.name)}{value}"))
     if last is not None:
-        rows.append(("last", shown(saved.run.path / last.name)))
+        rows.append(("last", relative(saved.run.path / last.name)))
     return rows
 
 
@@ -110,7 +110,7 @@ def next_of(trainer: pl.Trainer, module: Any, doubt: bool = False) -> Rows:
     if saved is not None and saved.run.target("last") is not None and can_be_exported(module, saved.config):
         export = [f"lit-rl export {quoted(saved.run.path)} {quoted(saved.run.path / 'model')}"]
     folder, recorded = board_folder(trainer), recorded_folder(trainer)
-    if doubt and recorded is not None and hasattr(module, "rollout_step"):
+    if doubt and recorded is not None and module.clock.unit == "rollout":
         commands.append(f"lit-rl show {quoted(recorded)}")
     if folder is not None or (doubt and recorded is not None):
         commands.append(f"lit-rl report {quoted(folder or recorded or Path())}")
@@ -143,7 +143,7 @@ def board_folder(trainer: pl.Trainer) -> Path | None:
     return None
 
 
-def shown(path: Path) -> str:
+def relative(path: Path) -> str:
     """A path relative to the working directory if it is below it, else unchanged."""
     absolute = path.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(path)
@@ -151,7 +151,7 @@ def shown(path: Path) -> str:
 
 def quoted(path: Path) -> str:
     """A path quoted for a shell."""
-    return shlex.quote(shown(path))
+    return shlex.quote(relative(path))
 
 
 def short_number(count: int) -> str:

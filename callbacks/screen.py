@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.bounds import require_above, require_at_least
+from lit_rl.arguments import require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of
 from lit_rl.callbacks.run_view import Rows, RunView
 from lit_rl.callbacks.validation_summary import validation_summary
@@ -26,7 +26,7 @@ _SECONDS_BETWEEN_UPDATES = 1.0
 _SECONDS_BETWEEN_BATCHES = 10.0
 
 
-class Screen(pl.Callback):
+class ProgressScreen(pl.Callback):
     """Shows how a run goes, on the first rank.
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
@@ -71,9 +71,9 @@ class Screen(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Say what is trained, and start."""
-        rollouts, before = hasattr(pl_module, "rollout_step"), self.view
-        self.view = RunView(pl_module.progress, "rollout" if rollouts else "update")
-        self.view.begin(_count(trainer, pl_module), _total(trainer, pl_module))
+        before = self.view
+        self.view = RunView(pl_module.progress, pl_module.clock.unit)
+        self.view.begin(pl_module.clock.count, _total(trainer, pl_module))
         if before.word == "batch" and before.progress is pl_module.progress and not self.view.done:
             self.view.validations = before.validations[-1:]  # of this policy, before it was trained
         if self._earlier is not None:
@@ -82,14 +82,14 @@ class Screen(pl.Callback):
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Take over a rollout's metrics."""
-        self.view.finish(_count(trainer, module), finished.metrics)
+        self.view.finish(module.clock.count, finished.metrics)
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Write a plain line if there is no screen."""
         is_update = self.view.word == "update"
         if is_update and self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-            self.view.finish(_count(trainer, pl_module), metrics)
+            self.view.finish(pl_module.clock.count, metrics)
         if not self.lines_every or (self.view.done % self.lines_every and not trainer.should_stop):
             return
         self._line(self.view.line(), _SECONDS_BETWEEN_UPDATES if is_update and not trainer.should_stop else 0.0)
@@ -289,16 +289,11 @@ def _redirected_handlers() -> Iterator[None]:
             handler.setStream(stream)
 
 
-def _count(trainer: pl.Trainer, module: Any) -> int:
-    return int(getattr(module, "rollout_step", trainer.global_step))
-
-
 def _total(trainer: pl.Trainer, module: Any) -> int | None:
     """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
-    own = getattr(module, "max_rollouts", None) or getattr(module, "max_updates", None)
-    if own is not None:
-        return int(own)
+    if module.clock.limit is not None:
+        return int(module.clock.limit)
     epochs, batches = trainer.max_epochs, trainer.num_training_batches
     if epochs is not None and epochs > 0 and batches != float("inf"):
         return int(epochs * batches)
-    return trainer.max_steps if trainer.max_steps > 0 and not hasattr(module, "rollout_step") else None
+    return trainer.max_steps if trainer.max_steps > 0 and module.clock.unit == "update" else None

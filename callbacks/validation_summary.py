@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 
 from lit_rl.callbacks.completion_log import CompletionLog
-from lit_rl.callbacks.run_summary import board_folder, logs_of, policy_of, shown
+from lit_rl.callbacks.run_summary import board_folder, logs_of, policy_of, relative
 from lit_rl.callbacks.run_view import Rows, short_name, verdicts_of
 
 _COUNT = "/num_problems"
@@ -67,7 +67,7 @@ def samples_of(trainer: pl.Trainer) -> Rows:
     if not logs or not trainer.loggers:
         return [("samples", "not kept: lit_rl.callbacks.CompletionLog and a logger keep some")]
     folder = board_folder(trainer)
-    where = "among the tables of the logger" if folder is None else f"{shown(folder)}, TEXT in TensorBoard"
+    where = "among the tables of the logger" if folder is None else f"{relative(folder)}, TEXT in TensorBoard"
     return [("samples", f"of the first {logs[0].num_problems} problems of each task: {where}")]
 
 

@@ -10,7 +10,8 @@ import argparse
 import os
 from typing import Any
 
-from lit_rl import MBPP, CausalLM, Evaluation, HumanEval, Sampling, Sandbox, evaluate
+from lit_rl import MBPP, CausalLM, HumanEval, Sampling, Sandbox, evaluate
+from lit_rl.evaluation import Evaluation
 
 FOLDER = os.environ.get("LIT_RL_DATA")
 FILES = {"humaneval": "humaneval/HumanEval.jsonl.gz", "mbpp": "mbpp/mbpp.jsonl.gz"}

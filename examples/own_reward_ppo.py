@@ -13,8 +13,9 @@ from typing import Any
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch.optim import AdamW
 
-from lit_rl import PPO, Basics, CausalLM, Checkpointing, OwnTrunk, RewardTerm, Sampling, Sandbox, TestsReward, Trainer
-from lit_rl.rewards import Span, TermScore
+from lit_rl import PPO, Basics, CausalLM, Checkpointing, Sampling, Sandbox, SeparateCritic, TestsReward, Trainer
+from lit_rl.modules import CriticUpdate, Update
+from lit_rl.rewards import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement
 
 
@@ -37,15 +38,14 @@ def main(model: str, rollouts: int = 100, max_tokens: int = 40, folder: str = "r
     """Train a policy and a critic of its own."""
     module = PPO(
         CausalLM(model),
-        critic=OwnTrunk(),
-        critic_lr=1e-3,
-        critic_warmup_rollouts=2,
+        critic=SeparateCritic(),
         credit="spans",
         sampling=Sampling(num_samples=4, max_tokens=max_tokens),
         rewards=[TestsReward(), NoPrinting(weight=0.2)],
         sandbox=Sandbox,
-        optimizer=partial(AdamW, lr=4e-4),
         max_rollouts=rollouts,
+        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=2),
+        update=Update(optimizer=partial(AdamW, lr=4e-4)),
     )
     data = Basics(**{"batch_size": 16, "num_validation_problems": 52, **task})
     logger = TensorBoardLogger(folder, name=None)  # beside the checkpoints

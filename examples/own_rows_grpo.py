@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.optim import AdamW
 
-from lit_rl import GRPO, AssertTests, CausalLM, Problem, Sampling, Sandbox, TaskDataModule, TestsReward, Trainer
+from lit_rl import GRPO, AssertTests, CausalLM, Problem, Sampling, Sandbox, TaskDataModule, TestsReward, Trainer, Update
 from lit_rl.data.prompts import chat
 
 ROWS = [
@@ -45,8 +45,8 @@ def main(model: str, rollouts: int = 50, max_tokens: int = 128, **policy: Any) -
         sampling=Sampling(num_samples=8, max_tokens=max_tokens),
         rewards=[TestsReward(mode="fraction")],
         sandbox=Sandbox,
-        optimizer=partial(AdamW, lr=1e-5),
         max_rollouts=rollouts,
+        update=Update(optimizer=partial(AdamW, lr=1e-5)),
     )
     Trainer(val_check_interval=10, check_val_every_n_epoch=None).fit(module, MyRows(batch_size=4))
     return module

@@ -11,8 +11,9 @@ from typing import Any
 
 from torch.optim import AdamW
 
-from lit_rl import GRPO, Basics, CausalLM, Evaluation, Repair, Sampling, Sandbox, TestsReward, Trainer, evaluate
+from lit_rl import GRPO, Basics, CausalLM, Collect, Repair, Sampling, Sandbox, TestsReward, Trainer, Update, evaluate
 from lit_rl.callbacks.completion_log import conversation
+from lit_rl.evaluation import Evaluation
 
 
 def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> Evaluation:
@@ -22,12 +23,12 @@ def main(model: str, rollouts: int = 60, max_tokens: int = 40, **task: Any) -> E
     data = Basics(**{"batch_size": 16, "num_public_cases": 3, "num_validation_problems": 52, **task})
     module = GRPO(
         policy,
-        environment=repair,
         sampling=Sampling(num_samples=8, max_tokens=max_tokens),
         rewards=[TestsReward()],
         sandbox=Sandbox,
-        optimizer=partial(AdamW, lr=4e-4),
         max_rollouts=rollouts,
+        collect=Collect(environment=repair),
+        update=Update(optimizer=partial(AdamW, lr=4e-4)),
     )
     Trainer(accelerator="cpu", logger=False, limit_val_batches=0).fit(module, data)
     greedy = Sampling(temperature=0.0, max_tokens=max_tokens)

@@ -5,36 +5,64 @@ What a Python user types is here, loaded when it is first named: ``from lit_rl i
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lit_rl.lazy import load_when_used
+
 if TYPE_CHECKING:
-    from lit_rl.callbacks import Board, Checkpointing, CompletionLog, ExecutionEvaluation, RunRecord, Screen
+    from lit_rl.callbacks import Checkpointing, CompletionLog, Diagnostics, ExecutionEvaluation, RunRecord
     from lit_rl.data import MBPP, Basics, DeepCoder, HumanEval, MBPPPlus, PreferencePairs, TaskDataModule
-    from lit_rl.evaluation import Evaluation, evaluate
-    from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient, StdioTests, Verdict
-    from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
-    from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective
+    from lit_rl.evaluation import evaluate
+    from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
+    from lit_rl.losses import Loss
+    from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
+    from lit_rl.modules import (
+        DPO,
+        GRPO,
+        PPO,
+        REINFORCE,
+        SFT,
+        Collect,
+        CriticUpdate,
+        Evaluate,
+        Objective,
+        Optimization,
+        RolloutModule,
+        Update,
+    )
     from lit_rl.rewards import FormatReward, LengthPenalty, RewardTerm, SyntaxReward, TestsReward
-    from lit_rl.rollout import Attempt, Environment, Repair, SingleTurn
+    from lit_rl.rollout import Attempt, Environment, Repair
     from lit_rl.trainer import Trainer
     from lit_rl.types import Problem, Sampling
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _PLACES = {
-    "lit_rl.callbacks": ("Board", "Checkpointing", "CompletionLog", "ExecutionEvaluation", "RunRecord", "Screen"),
+    "lit_rl.callbacks": ("Checkpointing", "CompletionLog", "Diagnostics", "ExecutionEvaluation", "RunRecord"),
     "lit_rl.data": ("MBPP", "Basics", "DeepCoder", "HumanEval", "MBPPPlus", "PreferencePairs", "TaskDataModule"),
-    "lit_rl.evaluation": ("Evaluation", "evaluate"),
-    "lit_rl.execution": ("AssertTests", "CallTests", "Sandbox", "SandboxFusionClient", "StdioTests", "Verdict"),
-    "lit_rl.models": ("CausalLM", "LoRA", "OwnTrunk", "SharedBase"),
-    "lit_rl.modules": ("DPO", "GRPO", "PPO", "REINFORCE", "SFT", "Objective"),
+    "lit_rl.evaluation": ("evaluate",),
+    "lit_rl.execution": ("AssertTests", "CallTests", "Sandbox", "StdioTests"),
+    "lit_rl.models": ("CausalLM", "LoRA", "SeparateCritic", "SharedCritic"),
+    "lit_rl.losses": ("Loss",),
+    "lit_rl.modules": (
+        "DPO",
+        "GRPO",
+        "PPO",
+        "REINFORCE",
+        "SFT",
+        "Collect",
+        "CriticUpdate",
+        "Evaluate",
+        "Objective",
+        "Optimization",
+        "RolloutModule",
+        "Update",
+    ),
     "lit_rl.rewards": ("FormatReward", "LengthPenalty", "RewardTerm", "SyntaxReward", "TestsReward"),
-    "lit_rl.rollout": ("Attempt", "Environment", "Repair", "SingleTurn"),
+    "lit_rl.rollout": ("Attempt", "Environment", "Repair"),
     "lit_rl.trainer": ("Trainer",),
     "lit_rl.types": ("Problem", "Sampling"),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 
 __all__ = [
     "DPO",
@@ -46,52 +74,43 @@ __all__ = [
     "AssertTests",
     "Attempt",
     "Basics",
-    "Board",
     "CallTests",
     "CausalLM",
     "Checkpointing",
+    "Collect",
     "CompletionLog",
+    "CriticUpdate",
     "DeepCoder",
+    "Diagnostics",
     "Environment",
-    "Evaluation",
+    "Evaluate",
     "ExecutionEvaluation",
     "FormatReward",
     "HumanEval",
     "LengthPenalty",
     "LoRA",
+    "Loss",
     "MBPPPlus",
     "Objective",
-    "OwnTrunk",
+    "Optimization",
     "PreferencePairs",
     "Problem",
     "Repair",
     "RewardTerm",
+    "RolloutModule",
     "RunRecord",
     "Sampling",
     "Sandbox",
-    "SandboxFusionClient",
-    "Screen",
-    "SharedBase",
-    "SingleTurn",
+    "SeparateCritic",
+    "SharedCritic",
     "StdioTests",
     "SyntaxReward",
     "TaskDataModule",
     "TestsReward",
     "Trainer",
-    "Verdict",
+    "Update",
     "__version__",
     "evaluate",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name where it is defined; the sandbox alone then loads no torch."""
-    if name not in _PLACE_OF:
-        raise AttributeError(f"module 'lit_rl' has no attribute {name!r}")
-    found = getattr(import_module(_PLACE_OF[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = load_when_used(__name__, _PLACES)

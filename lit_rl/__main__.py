@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.messages import explain, fail
-from lit_rl.verbs import print_help
+from lit_rl.cli.messages import explain, fail
+from lit_rl.cli.verbs import print_help
 
-LIGHT = ("configs", "docs", "report", "show")
+LIGHT = ("configs", "docs", "migrate", "report", "show")
 """Verbs that are answered without torch."""
 
 
@@ -27,7 +27,7 @@ def main(args: Sequence[str] | None = None) -> None:
         light(arguments[0], arguments[1:])
         return
     try:
-        from lit_rl.cli import main as run
+        from lit_rl.cli.main import main as run
     except KeyboardInterrupt:
         fail("interrupted before anything began", status=130)
     run(arguments)
@@ -37,13 +37,15 @@ def light(verb: str, arguments: Sequence[str]) -> None:
     """Answer a verb that loads neither torch nor Lightning."""
     from jsonargparse import ArgumentError
 
-    from lit_rl.report import report
-    from lit_rl.shipped_configs import configs
-    from lit_rl.shipped_docs import docs
-    from lit_rl.show import show
+    from lit_rl.cli.migrate import migrate
+    from lit_rl.cli.report import report
+    from lit_rl.cli.shipped_configs import configs
+    from lit_rl.cli.shipped_docs import docs
+    from lit_rl.cli.show import show
 
+    verbs = {"configs": configs, "docs": docs, "migrate": migrate, "report": report, "show": show}
     try:
-        {"configs": configs, "docs": docs, "report": report, "show": show}[verb](arguments)
+        verbs[verb](arguments)
     except KeyboardInterrupt:
         fail("interrupted", status=130)
     except ArgumentError as error:

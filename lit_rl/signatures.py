@@ -1,6 +1,6 @@
 """Constructors that hand arguments on to their base class, with all arguments in sight.
 
-A class of a family (an algorithm, a task) names its own arguments and takes those of its base as
+A class of a family of tasks names its own arguments and takes those of its base as
 ``**options: Unpack[...]``, so that a type checker knows them. What runs reads them from the base class instead, which
 has their defaults: ``help``, notebooks, and the command line.
 """

@@ -17,9 +17,9 @@ from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.named_checkpoint import NAMES, take
 from lit_rl.callbacks.run_record import record_by_default
-from lit_rl.callbacks.screen import Screen
-from lit_rl.models.checkpoint_files import require_checkpoint
-from lit_rl.quiet import quiet
+from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.training.quiet import quiet
 from lit_rl.training.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -51,7 +51,8 @@ class Trainer(pl.Trainer):
     ``logger`` or ``default_root_dir`` says otherwise. A run with a logger or ``Checkpointing`` is recorded, see
     :class:`~lit_rl.callbacks.RunRecord`.
 
-    A :class:`~lit_rl.callbacks.Screen` shows how the run goes, unless another progress bar is among the callbacks.
+    A :class:`~lit_rl.callbacks.ProgressScreen` shows how the run goes, unless the callbacks have another
+    progress bar.
 
     Args:
         **settings: settings of ``lightning.pytorch.Trainer``; each replaces the default.
@@ -123,12 +124,12 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     if settings.get("gradient_clip_val"):
         raise ValueError(
             "trainer.gradient_clip_val clips nothing here, got "
-            f"{settings['gradient_clip_val']}: use model.gradient_clip_norm, which clips policy and critic apart"
+            f"{settings['gradient_clip_val']}: use model.update.gradient_clip_norm, which clips policy and critic apart"
         )
     if settings.get("accumulate_grad_batches", 1) not in (1, None):
         raise ValueError(
             f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
-            "model.microbatch_size, which splits a batch without changing the gradient"
+            "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     if str(settings.get("precision")) in ("16", "16-mixed"):
         raise ValueError(
@@ -155,7 +156,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Trainer settings that put a :class:`Screen` in the place of Lightning's progress bar.
+    """Trainer settings that put a :class:`ProgressScreen` in the place of Lightning's progress bar.
 
     Args:
         settings: as given; a progress bar or a screen of the user's own stays.
@@ -166,8 +167,8 @@ def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     callbacks = _callbacks_of(settings)
     if any(isinstance(callback, ProgressBar) for callback in callbacks):
         return {}
-    if not any(isinstance(callback, Screen) for callback in callbacks):
-        callbacks.append(Screen(live=False if settings.get("enable_progress_bar") is False else None))
+    if not any(isinstance(callback, ProgressScreen) for callback in callbacks):
+        callbacks.append(ProgressScreen(live=False if settings.get("enable_progress_bar") is False else None))
     return {"callbacks": callbacks, "enable_progress_bar": False}
 
 

@@ -1,4 +1,7 @@
-"""Shared fixtures. One thread: forked ranks of a multi-threaded parent hang, and two cores are few."""
+"""Shared fixtures. One thread: forked ranks of a multi-threaded parent hang, and two cores are few.
+
+Torch and what is built on it are imported by the fixtures that need them: files that do not are collected at once.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,37 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-from support.small_runs import build_module
-from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM
-from lit_rl.modules import RolloutModule
+from lit_rl.execution import Sandbox
+
+if TYPE_CHECKING:
+    from lit_rl.models import CausalLM
+    from lit_rl.modules import RolloutModule
 
 ROOT = Path(__file__).parents[1]
 
-torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+
+def pytest_collection_finish() -> None:
+    """Keep torch to one thread, whatever the environment says, where a test file imports it."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    """The sandbox of a file's tests that need no settings of their own; other files count and kill processes."""
+    with Sandbox(num_workers=2) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +83,7 @@ def wide_norms() -> None:
 
     Sums in another order then agree to 1e-10 instead of 1e-8. Nothing changes for narrower models.
     """
+    import torch
     from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
     def forward(norm: Any, states: torch.Tensor) -> torch.Tensor:
@@ -98,6 +114,10 @@ def byte_tokenizer(tmp_path_factory: pytest.TempPathFactory, wide_norms: None) -
 @pytest.fixture
 def tiny_policy(byte_tokenizer: str) -> CausalLM:
     """A loaded policy with random weights."""
+    from support.tiny_models import TINY_QWEN2
+
+    from lit_rl.models import CausalLM
+
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     policy.load()
     return policy
@@ -106,4 +126,6 @@ def tiny_policy(byte_tokenizer: str) -> CausalLM:
 @pytest.fixture
 def make_module(byte_tokenizer: str) -> Callable[..., RolloutModule]:
     """Builds a module on a tiny policy: see :func:`support.small_runs.build_module`."""
+    from support.small_runs import build_module
+
     return partial(build_module, byte_tokenizer)

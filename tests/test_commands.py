@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import lit_rl.cli
-from lit_rl.check_data import problems_of
-from lit_rl.commands import VERBS
+import lit_rl.cli.main
+from lit_rl.cli.check_data import problems_of
+from lit_rl.cli.main import VERBS
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.types import Problem
@@ -32,7 +32,7 @@ class Ones(TaskDataModule):
 
 def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(arguments)
+        lit_rl.cli.main.main(arguments)
     assert left.value.code in (1, 2)
     error = capsys.readouterr().err
     assert error.startswith("lit-rl: error: ") and error.count("error") == 1, error
@@ -41,7 +41,7 @@ def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(["--help"])
+        lit_rl.cli.main.main(["--help"])
     printed = capsys.readouterr().out
     assert all(verb in printed for verb in (*VERBS, "fit", "validate", "test", "predict"))
 
@@ -94,7 +94,7 @@ def test_check_data_names_the_rule_by_which_a_reference_passes(
     output = tmp_path / "failed.jsonl"
     section = {"class_path": "DeepCoder", "init_args": {"train": [str(tmp_path / "rows.jsonl")], "validation": []}}
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
+        lit_rl.cli.main.main(["check-data", "--data", json.dumps(section), "--output", str(output)])
     report = capsys.readouterr().out.splitlines()
     assert report[0] == f"task DeepCoder from {tmp_path / 'rows.jsonl'}"
     assert report[1] == "something is wrong with 3 of 4 problems: 1 of 4 references pass"
@@ -138,7 +138,7 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
     (tmp_path / "shown_of_my_own.py").write_text(PUBLIC_TASK)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
+        lit_rl.cli.main.main(["check-data", "--data", "shown_of_my_own.Shown", "--output", "failed.jsonl"])
     assert left.value.code == 1
     printed = capsys.readouterr().out.splitlines()
     assert printed[:1] == ["task Shown"]
@@ -152,7 +152,7 @@ def test_check_data_counts_public_checks_and_names_those_that_the_reference_fail
 
 def test_check_data_says_that_a_task_has_no_public_checks(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--data.num_train_problems=2", "--data.num_validation_problems=1"]
-    lit_rl.cli.main(["check-data", "--data=Basics", *sizes])
+    lit_rl.cli.main.main(["check-data", "--data=Basics", *sizes])
     assert "public checks: 0 of 3 problems have one" in capsys.readouterr().out.splitlines()
 
 
@@ -170,7 +170,7 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
     section = {"class_path": "MBPP", "init_args": {"path": str(tmp_path / "rows.jsonl"), "validation_split": "none"}}
     task, output = json.dumps(section), tmp_path / "pairs.jsonl"
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(["check-contamination", "--data", task, "--output", str(output)])
+        lit_rl.cli.main.main(["check-contamination", "--data", task, "--output", str(output)])
     assert left.value.code == 1
     assert capsys.readouterr().out.splitlines() == [
         f"task MBPP from {tmp_path / 'rows.jsonl'}",
@@ -181,14 +181,14 @@ def test_check_contamination_names_held_out_problems_that_are_trained_on(
     assert pairs == [{"train_id": "mbpp/602", "held_out_id": "mbpp/11", "share": 1.0}]
     section["init_args"]["test_split"] = "prompt"
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(
+        lit_rl.cli.main.main(
             ["check-contamination", "--data", task, "--held_out", json.dumps(section), "--min_share", "0.7"]
         )
     printed = capsys.readouterr().out
     assert "mbpp/1: 80% of it in mbpp/602" in printed  # 8 of 10 runs of ten words
     assert printed.startswith(f"task MBPP from {tmp_path / 'rows.jsonl'}, held out MBPP from ")
     (tmp_path / "run.yaml").write_text(json.dumps({"data": section}))
-    lit_rl.cli.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
+    lit_rl.cli.main.main(["check-contamination", "--config", str(tmp_path / "run.yaml"), "--min_share", "0.81"])
     assert capsys.readouterr().out.endswith("\n0 of 1 held-out problems occur among 2 training problems\n")
 
 
@@ -198,5 +198,5 @@ def test_a_class_in_a_file_beside_the_configuration_is_found(
     (tmp_path / "ones_of_my_own.py").write_text(OWN_TASK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", ".")])
-    lit_rl.cli.main(["check-data", "--data", "ones_of_my_own.Ones"])
+    lit_rl.cli.main.main(["check-data", "--data", "ones_of_my_own.Ones"])
     assert "1 of 1 references pass" in capsys.readouterr().out

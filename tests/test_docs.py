@@ -32,12 +32,12 @@ from support.recorded_runs import row, write_run
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl.__main__
-import lit_rl.cli
-import lit_rl.diagnosis.base
+import lit_rl.cli.main
 import lit_rl.functional
+import lit_rl.reports.diagnosis.base
 from lit_rl import CausalLM
-from lit_rl.shipped_docs import anchor_of, sections
-from lit_rl.verbs import AROUND_A_RUN, RUNS
+from lit_rl.cli.shipped_docs import anchor_of, sections
+from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -126,8 +126,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_run(Path("runs/basics/grpo"), {1: [row(0, "ab", 1.0)]})
     for name in ("my.yaml", "runs/basics/grpo/config.yaml"):
         shutil.copy(ROOT / "configs" / "basics_grpo.yaml", name)
-    example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.diagnosis.base.__doc__, re.DOTALL)[1]
-    imports = "from lit_rl.diagnosis.base import Rule\nfrom lit_rl.diagnosis.so_far import RunSoFar\n"
+    example = re.search(r"::\n\n(.*?)\n\nand is named", lit_rl.reports.diagnosis.base.__doc__, re.DOTALL)[1]
+    imports = "from lit_rl.reports.diagnosis.base import Rule\nfrom lit_rl.reports.diagnosis.so_far import RunSoFar\n"
     Path("my_rules.py").write_text(imports + textwrap.dedent(example))
     for block in BLOCKS:
         if name := re.match(r"# (\w+\.(?:py|yaml))\n", block.text):
@@ -229,7 +229,7 @@ CONSOLE = sorted({line for b in BLOCKS if b.language == "console" for line in re
 def test_a_command_under_console_runs(line: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, *words = shlex.split(line)
     assert program == "lit-rl"
-    lit_rl.cli.main(words)
+    lit_rl.cli.main.main(words)
     assert "error" not in capsys.readouterr().err
 
 
@@ -242,7 +242,7 @@ def test_a_snippet_runs(block: Block, folder: Path, capsys: pytest.CaptureFixtur
         compile(block.text, block.page, "exec")
         pytest.skip(f"the snippet needs {block.needs}")
     torch.manual_seed(0)
-    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics_tokenizer")
+    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics/tokenizer")
     policy.load()
     policy.save_pretrained("runs/basics/sft/model")
     text = block.text.replace("num_validation_problems=52", "num_validation_problems=2")
@@ -329,7 +329,7 @@ def arguments_of(kind: type) -> set[str]:
 
 def test_settings_in_the_text_are_arguments() -> None:
     """Such as ``staleness: 1``; the values are not looked at."""
-    packages = "modules modules.options losses advantages data data.options rewards rollout models engines callbacks"
+    packages = "modules losses advantages data data.options rewards rollout models engines callbacks"
     modules = [importlib.import_module(f"lit_rl.{name}") for name in packages.split()]
     classes = {value for one in modules for value in vars(one).values() if isinstance(value, type)}
     known = set().union(*map(arguments_of, {*classes, lit_rl.Sampling, lightning.Trainer}))
@@ -348,7 +348,7 @@ def test_settings_in_the_text_are_arguments() -> None:
     ("config", "options", "seen"),
     [
         ("7b_grpo", "--gpus 8 --gpu h100", ""),
-        ("7b_grpo", "--gpus 8 --model.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
+        ("7b_grpo", "--gpus 8 --model.update.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
         ("7b_grpo", "--gpus 1", "moments 60.92"),
         ("7b_grpo", "--gpus 16", "928"),
         ("7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
@@ -361,7 +361,7 @@ def test_a_plan_says_what_the_page_shows(
 ) -> None:
     """Whole where the page shows all of it, else the number that it names."""
     options = options.format(no_checkpointing="--trainer.strategy.init_args.activation_checkpointing false")
-    lit_rl.cli.main(["plan", "--config", f"scaling/{config}", *options.split(), "--prompt_tokens", "1024"])
+    lit_rl.cli.main.main(["plan", "--config", f"scaling/{config}", *options.split(), "--prompt_tokens", "1024"])
     printed = capsys.readouterr().out
     if seen:
         assert re.search(rf"{seen.replace(' ', ' +')}\b", printed), printed
@@ -410,13 +410,14 @@ def test_every_page_is_in_the_navigation() -> None:
             assert f": {page.relative_to(DOCS).as_posix()}\n" in site, page
 
 
-def test_functions_of_the_table_of_formulas_exist() -> None:
-    table = TEXTS["docs/algorithms.md"].split("## Formula, function, argument")[1].split("\n## ")[0]
+def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
+    table = TEXTS["docs/algorithms.md"].split("## Formula, class, argument")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) > 15
-    for _, _, function, arguments in rows[1:]:
-        (name,) = re.findall(r"`(\w+)`", function)
-        assert name in lit_rl.functional.__all__
+    homes = (lit_rl.losses, lit_rl.advantages, lit_rl.functional, lit_rl.modules.ppo, lit_rl.modules.dpo)
+    for _, _, formula, arguments in rows[1:]:
+        (name,) = re.findall(r"`(\w+)`", formula)
+        assert any(hasattr(home, name) for home in homes), name
         for text in re.findall(r"`([^`]+)`", arguments):
             (key,) = yaml.safe_load(text)
             assert key in ARGUMENTS, key
@@ -425,7 +426,7 @@ def test_functions_of_the_table_of_formulas_exist() -> None:
 ARGUMENTS = {
     name
     for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective)
-    for name in [*kind.__init__.__annotations__, *lit_rl.modules.options.RolloutOptions.__annotations__]
+    for name in kind.__init__.__annotations__
 }
 
 

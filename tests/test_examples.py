@@ -33,7 +33,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     policy = CausalLM(
-        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics_tokenizer"
+        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics/tokenizer"
     )
     policy.load()
     policy.save_pretrained(tmp_path / "model")
@@ -55,12 +55,12 @@ def test_grpo_on_rows_of_ones_own(model: str, byte_tokenizer: str) -> None:
     policy.load()
     policy.save_pretrained("byte_model")
     trained = script("own_rows_grpo").main("byte_model", rollouts=1, max_tokens=4, chat_template=CHAT)
-    assert trained.rollout_step == 1
+    assert trained.clock.count == 1
 
 
 def test_ppo_with_a_reward_of_ones_own(model: str) -> None:
     trained = script("own_reward_ppo").main(model, rollouts=1, max_tokens=6, **FEW)
-    assert trained.rollout_step == 1 and Path("runs/own_reward/last.ckpt").exists()
+    assert trained.clock.count == 1 and Path("runs/own_reward/last.ckpt").exists()
 
 
 def test_the_reward_stands_on_the_word_that_earned_it() -> None:

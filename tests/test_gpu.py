@@ -15,8 +15,8 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.engines import InProcess
 from lit_rl.losses import TruncatedWeights
-from lit_rl.models import CausalLM, LoRA, OwnTrunk
-from lit_rl.models.streams import StreamKey
+from lit_rl.models import CausalLM, LoRA, SeparateCritic
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rollout import write_rows
 from lit_rl.types import Completions, Sampling
@@ -101,7 +101,7 @@ def test_a_run_ends_with_the_weights_of_the_cpu(
     """In float64, where rounding is far below a step."""
 
     def learned(place: torch.device, rate: float = 1e-3) -> torch.Tensor:
-        critic = {"critic": OwnTrunk()} if cls is PPO else {}
+        critic = {"critic": SeparateCritic()} if cls is PPO else {}
         return run(module(cls, byte_tokenizer, "float64", rate=rate, **critic), place, tmp_path)
 
     cpu = torch.device("cpu")

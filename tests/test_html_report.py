@@ -13,9 +13,9 @@ from support.browser import browser
 from support.recorded_runs import row, write_run
 from torch.utils.tensorboard import SummaryWriter
 
-from lit_rl.html_report.charts import spread, ticks
-from lit_rl.report import report
-from lit_rl.run_files import METRICS_FILE, append_line, short_names
+from lit_rl.cli.report import report
+from lit_rl.reports.html.charts import spread, ticks
+from lit_rl.reports.run_files import METRICS_FILE, append_line, short_names
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {

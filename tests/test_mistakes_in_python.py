@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lit_rl import DPO, GRPO, PPO, SFT, CausalLM, Sampling, TestsReward
+from lit_rl.modules import Evaluate, Optimization, Update
 from lit_rl.rewards import RewardTerm
 from lit_rl.rewards.term import TermScore
 
@@ -48,14 +49,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: grpo(sampling={"num_samples": 4}),
         ("sampling takes an object such as Sampling(num_samples=8), got {'num_samples': 4}",),
     ),
-    "sampling of PPO": (lambda: PPO(POLICY, critic=POLICY, sampling={}), ("sampling takes an object", "got {}")),  # type: ignore[arg-type]
+    "sampling of PPO": (lambda: PPO(POLICY, [], POLICY, sampling={}), ("sampling takes an object", "got {}")),  # type: ignore[arg-type]
     "validation by a dict": (
-        lambda: grpo(validation_sampling={"greedy": {"temperature": 0}}),
-        ("validation_sampling['greedy'] takes an object such as Sampling(temperature=0.0), got {'temperature': 0}",),
+        lambda: Evaluate({"greedy": {"temperature": 0}}),
+        ("sampling['greedy'] takes an object such as Sampling(temperature=0.0), got {'temperature': 0}",),
     ),
     "validation without a name": (
-        lambda: grpo(validation_sampling=Sampling()),
-        ('validation_sampling takes an object such as {"greedy": Sampling(temperature=0.0)}, got Sampling(',),
+        lambda: Evaluate(Sampling()),
+        ('sampling takes an object such as {"greedy": Sampling(temperature=0.0)}, got Sampling(',),
     ),
     "an objective as a dict": (
         lambda: grpo(objective={"kl_coef": 0.1}),
@@ -71,16 +72,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("policy takes", "got Sequential( (0): Linear"),
     ),
     "a built optimizer": (
-        lambda: grpo(optimizer=ADAM),
+        lambda: Update(optimizer=ADAM),
         ("optimizer takes a function of the parameters such as lambda params: AdamW(params, lr=1e-6), got AdamW (",),
     ),
     "a built schedule": (
-        lambda: SFT(POLICY, lr_scheduler=torch.optim.lr_scheduler.LinearLR(ADAM)),  # type: ignore[arg-type]
+        lambda: SFT(POLICY, update=Optimization(lr_scheduler=torch.optim.lr_scheduler.LinearLR(ADAM))),  # type: ignore[arg-type]
         ("lr_scheduler takes a function of the optimizer", "got <torch"),
     ),
     "a critic by name": (
         lambda: PPO(POLICY, critic="folder", rewards=[TestsReward()]),  # type: ignore[arg-type]
-        ("critic takes an object such as OwnTrunk(), got 'folder'",),
+        ("critic takes an object such as SeparateCritic(), got 'folder'",),
     ),
     "adapters as a dict": (
         lambda: CausalLM("folder", lora={"rank": 8}),  # type: ignore[arg-type]
@@ -92,10 +93,25 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "a field of the sampling": (lambda: grpo(max_tokens=8), ("give sampling=Sampling(max_tokens=...)",)),
     "a field of the objective": (lambda: grpo(kl_coef=0.1), ("give objective=Objective(kl_coef=...)",)),
+    "a bound of the loss": (
+        lambda: grpo(clip_low=0.1),
+        ("GRPO has no argument clip_low: give objective=Objective(loss=Clipped(clip_low=...))",),
+    ),
+    "an argument of 0.3": (lambda: grpo(num_epochs=2), ("give update=Update(epochs=...)",)),
+    "a switch of 0.3 in two groups": (
+        lambda: PPO(POLICY, truncation="mask"),  # type: ignore[call-arg]
+        ("give critic_update=CriticUpdate(bootstrap_truncated=...) or update=Update(mask_truncated=...)",),
+    ),
+    "an argument that is gone": (lambda: grpo(token_weights=True), ("token_weights: version 0.4 has removed it",)),
+    "a field of the update": (lambda: grpo(epochs=2), ("give update=Update(epochs=...)",)),
+    "an update of texts": (
+        lambda: SFT(POLICY, optimizer=ADAM),  # type: ignore[call-arg]
+        ("give update=Optimization(optimizer=...)",),
+    ),
     "a mistyped argument": (lambda: grpo(max_rollout=3), ("no argument max_rollout; did you mean max_rollouts?",)),
     "an argument of another method": (
         lambda: DPO(POLICY, num_generations=8),  # type: ignore[call-arg]
-        ("DPO has no argument num_generations: help(DPO) lists what it takes",),
+        ("DPO has no argument num_generations: it takes policy, kind, beta, rewards, ",),
     ),
 }
 

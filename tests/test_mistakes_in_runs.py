@@ -12,7 +12,7 @@ import yaml
 from support.command_line import BASE, one_line
 
 from lit_rl.__main__ import main
-from lit_rl.models.model_folders import read_checkpoint
+from lit_rl.models.loading.model_folders import read_checkpoint
 
 OWN = '''
 import math
@@ -141,14 +141,14 @@ def reward(name: str) -> str:
 
 def repair(**arguments: object) -> str:
     given = {"class_path": "lit_rl.Repair", "init_args": arguments}
-    return f"--data.num_public_cases 2 --model.environment '{json.dumps(given)}'"
+    return f"--data.num_public_cases 2 --model.collect.environment '{json.dumps(given)}'"
 
 
 def template(text: str) -> str:
     """The chat task with a template of its own."""
     given = {"class_path": "lit_rl.models.CausalLM", "init_args": BASE["model"]["init_args"]["policy"]["init_args"]}
     given["init_args"] = given["init_args"] | {"chat_template": text}
-    return f"{own('Chats')} --model.environment Repair --model.policy {shlex.quote(json.dumps(given))}"
+    return f"{own('Chats')} --model.collect.environment Repair --model.policy {shlex.quote(json.dumps(given))}"
 
 
 REWRITES = (
@@ -205,11 +205,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
     # -- turns -----------------------------------------------------------------------------------------------
     "repair without public checks": (
-        "--model.environment Repair",
+        "--model.collect.environment Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "repair without public checks in validation": (
-        "validate --config base.yaml --model.environment lit_rl.Repair",
+        "validate --config base.yaml --model.collect.environment lit_rl.Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "no turns": (repair(max_turns=0), ("Repair needs max_turns of at least 2, got 0",)),
@@ -232,16 +232,19 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("max_row_token is unknown to Repair", "did you mean max_row_tokens"),
     ),
     "an environment that there is not": (
-        "--model.environment Repare",
+        "--model.collect.environment Repare",
         ("there is no class Repare", "did you mean Repair"),
     ),
-    "an environment of another kind": ("--model.environment own_things.Task", ("is not derived from Environment",)),
+    "an environment of another kind": (
+        "--model.collect.environment own_things.Task",
+        ("is not derived from Environment",),
+    ),
     "an environment that is abstract": (
-        "--model.environment Environment",
+        "--model.collect.environment Environment",
         ("is abstract: give a class derived from it (Repair, SingleTurn)",),
     ),
     "repair without public checks beside demonstrations": (
-        "--model SFT --model.max_updates 1 --model.environment Repair",
+        "--model SFT --model.max_updates 1 --model.collect.environment Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "a chat that is rewritten": (template(REWRITES), ("writes earlier turns differently", "chat_template")),
@@ -254,42 +257,35 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
     ),
     "feedback from the hidden tests": (
-        "--model.environment own_things.Shows",
+        "--model.collect.environment own_things.Shows",
         ("Shows.check returns the hidden tests of problem", "return problem.public_check"),
     ),
     "an environment of numbers": (
-        "--model.environment own_things.Number --model.environment.max_turns 2 --model.sandbox own_runner.Nothing",
+        "--model.collect.environment own_things.Number --model.collect.environment.max_turns 2 "
+        "--model.sandbox own_runner.Nothing",
         ("Number.answer must return a text, or None", "got 7"),
     ),
     "an environment that forgets its base": (
-        "--model.environment own_things.Forgetful",
+        "--model.collect.environment own_things.Forgetful",
         ("Forgetful.__init__ call super().__init__(max_turns=...)",),
     ),
     "an engine that forgets what it is asked": (
-        "--model.engine own_things.Mute --model.sandbox own_runner.Nothing",
+        "--model.collect.engine own_things.Mute --model.sandbox own_runner.Nothing",
         ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
     ),
     # -- the objective and the updates -----------------------------------------------------------------------
-    "a lower bound below zero": ("--model.objective.clip_low 1.5", ("clip_low must be", "got 1.5")),
-    "a negative upper bound": ("--model.objective.clip_high -0.1", ("clip_high must be above 0, got -0.1",)),
-    "a two-sided bound below one": ("--model.objective.dual_clip 0.5", ("dual_clip must be above 1", "got 0.5")),
+    "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low must be", "got 1.5")),
+    "a negative upper bound": ("--model.objective.loss.clip_high -0.1", ("clip_high must be above 0, got -0.1",)),
+    "a two-sided bound below one": ("--model.objective.loss.dual_clip 0.5", ("dual_clip must be above 1", "got 0.5")),
     "no importance": (
-        "--model.objective.loss importance_sampling --model.objective.importance_cap 0",
+        "--model.objective.loss ImportanceSampling --model.objective.loss.cap 0",
         ("cap must be above 0, got 0",),
     ),
     "a bound of another loss": (
-        "--model.objective.loss naive --model.objective.clip_low 0.3",
-        ("clip_low", "clipped and cispo", "beside loss naive"),
+        "--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",
+        ("clip_low", "PolicyGradient"),
     ),
-    "a bound beside a class": (
-        "--model.objective.loss CISPO --model.objective.loss.clip_high 4 --model.objective.clip_low 0.1",
-        ("clip_low", "beside the class CISPO", "init_args"),
-    ),
-    "a scale beside a class": (
-        "--model.baseline LeaveOneOut --model.scale_by none",
-        ("scale_by", "beside the class LeaveOneOut", "init_args"),
-    ),
-    "more minibatches than rows": ("--model.num_minibatches 9", ("num_minibatches is 9", "8 rows", "batch_size")),
+    "more minibatches than rows": ("--model.update.minibatches 9", ("minibatches is 9", "8 rows", "batch_size")),
     # -- the trainer -----------------------------------------------------------------------------------------
     "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),
     "half precision without scaling": ("--trainer.precision 16-true", ("16-true", "float16", "bf16-mixed or 32-true")),

@@ -13,7 +13,7 @@ import yaml
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
-import lit_rl.cli
+import lit_rl.cli.main
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import StopReason
@@ -84,9 +84,9 @@ def folder(tmp_path: Path, byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_page_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check, fit, *_ = commands()
-    lit_rl.cli.main(check)
+    lit_rl.cli.main.main(check)
     assert "2 of 2 references pass" in capsys.readouterr().out, "equal rows of both files count once"
-    lit_rl.cli.main(fit)
+    lit_rl.cli.main.main(fit)
     assert (folder / "runs" / "mine" / "best.ckpt").exists()
 
 
@@ -97,10 +97,10 @@ def test_rows_in_completion_form_suit_the_shipped_configuration(
     command = with_config("my_functions.yaml")
     tiny = {"model": None, "config": TINY_QWEN2 | {"max_position_embeddings": 256}, "tokenizer": byte_tokenizer}
     (folder / "tiny.yaml").write_text(yaml.safe_dump({"model": {"init_args": {"policy": {"init_args": tiny}}}}))
-    lit_rl.cli.main(
+    lit_rl.cli.main.main(
         [*command, "--config", "tiny.yaml", "--model.max_rollouts", "1", "--trainer.val_check_interval", "1"]
     )
-    lit_rl.cli.main(["check-data", "--config", "my_functions.yaml"])
+    lit_rl.cli.main.main(["check-data", "--config", "my_functions.yaml"])
     assert "2 of 2 references pass" in capsys.readouterr().out
     kept = torch.load(folder / "runs" / "small" / "last.ckpt", weights_only=False)
     assert kept["config"].count("my_functions.MyFunctions") == 1
@@ -119,18 +119,19 @@ def test_a_loss_and_a_baseline_of_ones_own_train(folder: Path, monkeypatch: pyte
 
     monkeypatch.setattr(GRPO, "log_dict", watch)
     more = (
-        "--model.optimizer.lr 0.05 --model.max_rollouts 3 --model.sampling.num_samples 4 --trainer.limit_val_batches 0"
+        "--model.update.optimizer.lr 0.05 --model.max_rollouts 3 --model.sampling.num_samples 4 "
+        "--trainer.limit_val_batches 0"
     )
-    lit_rl.cli.main([*fit, "--model.rewards", "[own_sums.Sums]", *more.split()])
+    lit_rl.cli.main.main([*fit, "--model.rewards", "[own_sums.Sums]", *more.split()])
     module = seen[0][0]
-    assert type(module.objective.surrogate).__name__ == "SoftClip" and module.objective.surrogate.width == 0.3
+    assert type(module.objective.loss).__name__ == "SoftClip" and module.objective.loss.width == 0.3
     assert type(module.baseline).__name__ == "GroupMedian"
     assert any(values.get("policy/beyond_width", 0) > 0 for _, values in seen), "no update moved the policy"
     written = yaml.safe_load(torch.load(folder / "runs" / "mine" / "last.ckpt", weights_only=False)["config"])
-    again = lit_rl.cli.Cli(
+    again = lit_rl.cli.main.Cli(
         ["--config", str(write(folder / "again.yaml", {k: written[k] for k in ("model", "data")}))], run=False
     ).model
-    assert again.objective.surrogate.width == 0.3 and type(again.baseline).__name__ == "GroupMedian"
+    assert again.objective.loss.width == 0.3 and type(again.baseline).__name__ == "GroupMedian"
 
 
 class Watched:
@@ -147,7 +148,7 @@ class Watched:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
-    collect = RolloutModule.collect_training
+    collect = RolloutModule.collect
 
     def watch(module: RolloutModule, batch: Any) -> Rollout:
         seen.module = module
@@ -155,14 +156,14 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
         seen.rollout = collect(module, batch)
         return seen.rollout
 
-    monkeypatch.setattr(RolloutModule, "collect_training", watch)
+    monkeypatch.setattr(RolloutModule, "collect", watch)
     return seen
 
 
 def test_an_environment_of_ones_own_has_its_say(folder: Path, watched: Watched) -> None:
     """The tiny policy is always cut off after four tokens, so each row has a second turn."""
     assert len(file("my_environment.py").splitlines()) <= 40
-    lit_rl.cli.main([*with_config("my_turns.yaml"), "--trainer.limit_val_batches", "0"])
+    lit_rl.cli.main.main([*with_config("my_turns.yaml"), "--trainer.limit_val_batches", "0"])
     rows = watched.rollout.completions
     assert [len(turns) for turns in rows.turns] == [2] * 4 and watched.rollout.max_turns == 2
     said = rows.completion_ids[0, rows.turns[0][0].end : rows.turns[0][1].start].tolist()
@@ -195,8 +196,8 @@ def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
         return train(module, experience, *rest)
 
     monkeypatch.setattr(RolloutModule, "update_once", watch)
-    more = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.optimizer.lr 0.05"
-    lit_rl.cli.main([*with_config("my_best.yaml"), *more.split(), "--model.rewards", "[own_sums.Sums]"])
+    more = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.update.optimizer.lr 0.05"
+    lit_rl.cli.main.main([*with_config("my_best.yaml"), *more.split(), "--model.rewards", "[own_sums.Sums]"])
     assert type(watched.module).__name__ == "BestOfGroup"
     assert seen, "no update was watched"
     ids = watched.rollout.completions.group_ids.tolist()
@@ -217,8 +218,8 @@ def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm
         config["model"]["class_path"] = f"lit_rl.modules.{algorithm}"
         write(folder / name, config)
     options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
-    options += " --model.critic lit_rl.models.OwnTrunk" if algorithm == "PPO" else ""
-    lit_rl.cli.main([*with_config("my_sampler.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
+    options += " --model.critic lit_rl.models.SeparateCritic" if algorithm == "PPO" else ""
+    lit_rl.cli.main.main([*with_config("my_sampler.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
     (text,) = re.findall(r'text: "(.*)"', file("my_sampler.yaml"))
     pairs = set(pairwise(text.replace("\\n", "\n")))
     drawn = watched.rollout.completions.texts

@@ -14,13 +14,13 @@ from support.peak_memory import PeakMemory
 from support.ranks import on_ranks
 from support.small_runs import EvenBytes, fit
 
-from lit_rl.cli import main
+from lit_rl.cli.main import main
+from lit_rl.cli.plan import claimed_by, job_of, moments_of, shape_of
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedBase
-from lit_rl.modules import GRPO, PPO
-from lit_rl.plan import claimed_by, job_of, moments_of, shape_of
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedCritic
+from lit_rl.modules import GRPO, PPO, Update
 from lit_rl.planning.advice import advice, changes, fits, usable
 from lit_rl.planning.devices import DEVICES
 from lit_rl.planning.job import Job, Shape
@@ -30,7 +30,7 @@ from lit_rl.planning.traffic import Traffic, of_updates, of_weights
 from lit_rl.types import Problem, Sampling
 
 ROOT = Path(__file__).parents[1]
-TOKENIZER = "package:lit_rl/data/basics_tokenizer"
+TOKENIZER = "package:lit_rl/data/basics/tokenizer"
 SEVEN = Shape(28, 3584, 3584, 512, 18944, 152064, 7_615_616_512, 233_057_792)
 """Qwen2.5-7B."""
 SMALL = {
@@ -238,11 +238,12 @@ def small_run(kind: str) -> Any:
     options: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=64),
         "rewards": [EvenBytes()],
-        "optimizer": lambda p: torch.optim.AdamW(p, lr=1e-4),
-        "microbatch_size": 4 if kind == "two ranks" else 8,
+        "update": Update(
+            optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4), microbatch_size=4 if kind == "two ranks" else 8
+        ),
         "max_rollouts": 2,
     }
-    return PPO(policy, critic=SharedBase(), **options) if kind == "ppo" else GRPO(policy, **options)
+    return PPO(policy, critic=SharedCritic(), **options) if kind == "ppo" else GRPO(policy, **options)
 
 
 class Peaks(pl.Callback):
@@ -255,7 +256,7 @@ class Peaks(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         self.mode = PeakMemory([*pl_module.parameters(), *pl_module.buffers()])
         self.mode.__enter__()
-        for name, peaks in (("collect", self.collecting), ("update", self.updating)):
+        for name, peaks in (("collect", self.collecting), ("learn_from", self.updating)):
             setattr(pl_module, name, self._watched(getattr(pl_module, name), peaks))
 
     def _watched(self, part: Callable[..., Any], peaks: list[int]) -> Callable[..., Any]:

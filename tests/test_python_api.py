@@ -33,9 +33,9 @@ from lit_rl import (
     Trainer,
     evaluate,
 )
+from lit_rl.cli.report import folders_of
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.report import folders_of
-from lit_rl.run_files.folders import newest_recorded
+from lit_rl.reports.run_files.folders import newest_recorded
 from lit_rl.trainer import TRAINER_DEFAULTS, say_where
 
 
@@ -79,8 +79,9 @@ def grpo(byte_tokenizer: str, rollouts: int) -> GRPO:
 
 
 def test_every_public_name_is_there_and_is_the_one_of_its_module() -> None:
-    assert set(lit_rl.__all__) - {"__version__"} == set(lit_rl._PLACE_OF)
-    for name in lit_rl._PLACE_OF:
+    names = [name for of_one_place in lit_rl._PLACES.values() for name in of_one_place]
+    assert sorted(set(lit_rl.__all__) - {"__version__"}) == sorted(names)
+    for name in names:
         assert getattr(lit_rl, name).__name__ == name
     assert set(lit_rl.__all__) <= set(dir(lit_rl))
     with pytest.raises(AttributeError, match="no attribute 'GPRO'"):
@@ -140,8 +141,8 @@ def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) 
         )
         return module
 
-    assert train(2).rollout_step == 2
-    assert train(5).rollout_step == 5
+    assert train(2).clock.count == 2
+    assert train(5).clock.count == 5
     names = sorted(p.name for p in (tmp_path / "run").glob("rollout_*"))
     assert names[-1] == "rollout_000005.ckpt"
 
@@ -198,7 +199,7 @@ def test_fitting_again_goes_on_learning(byte_tokenizer: str, tmp_path: Path) -> 
             accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
         )
         trainer.fit(module, Words(batch_size=2))
-        assert module.rollout_step == total
+        assert module.clock.count == total
 
 
 def fitted(module: GRPO, rollouts: int) -> GRPO:
@@ -215,12 +216,12 @@ def test_a_sandbox_is_handed_in_as_it_is(byte_tokenizer: str) -> None:
     """It starts with the first program, ends with the run, and starts again for the next one."""
     sandbox = Sandbox(num_workers=1)
     module = grpo(byte_tokenizer, 1)
-    module.sandbox = sandbox
+    module.sampler.sandbox = sandbox
     assert not sandbox.is_running
     for rollouts in (1, 2):
-        assert fitted(module, rollouts).rollout_step == rollouts
+        assert fitted(module, rollouts).clock.count == rollouts
         assert not sandbox.is_running and sandbox._closed, "the run started it, so the run closed it"
-        assert module.runner is None
+        assert module.sampler.runner is None
     with pytest.raises(SandboxError, match="closed"):
         sandbox.submit("x = 1", AssertTests("assert x"))
     sandbox.reopen()
@@ -232,7 +233,7 @@ def test_a_sandbox_is_handed_in_as_it_is(byte_tokenizer: str) -> None:
 def test_a_sandbox_that_runs_already_stays_open(byte_tokenizer: str) -> None:
     with Sandbox(num_workers=1) as sandbox:
         module = grpo(byte_tokenizer, 1)
-        module.sandbox = sandbox
+        module.sampler.sandbox = sandbox
         fitted(module, 1)
         assert sandbox.is_running
         (outcome,) = sandbox.judge_many([("x = 1", AssertTests("assert x"))])
@@ -241,7 +242,7 @@ def test_a_sandbox_that_runs_already_stays_open(byte_tokenizer: str) -> None:
 
 def test_a_missing_sandbox_is_noticed_before_a_model_is_loaded(byte_tokenizer: str) -> None:
     module = grpo(byte_tokenizer, 1)
-    module.sandbox = None
+    module.sampler.sandbox = None
     with pytest.raises(ValueError, match=r"GRPO has no sandbox, and the problems of task have programs to run"):
         fitted(module, 1)
     policy = module.policy

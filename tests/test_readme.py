@@ -10,9 +10,9 @@ import pytest
 from support.tiny_models import TINY_QWEN2
 from transformers import AutoModelForCausalLM
 
-import lit_rl.cli
+import lit_rl.cli.main
 from lit_rl import CausalLM
-from lit_rl.report import folders_of
+from lit_rl.cli.report import folders_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,7 +25,7 @@ def test_a_quick_command_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    lit_rl.cli.main(shlex.split(command)[1:])
+    lit_rl.cli.main.main(shlex.split(command)[1:])
     printed = capsys.readouterr()
     assert "error" not in printed.err
     if "check-data" in command:
@@ -54,7 +54,7 @@ def test_the_script_runs_and_goes_on_when_run_again(
 ) -> None:
     """As printed, but for one rollout of a few problems instead of sixty, from a model with random weights."""
     monkeypatch.chdir(tmp_path)
-    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics_tokenizer")
+    policy = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl/data/basics/tokenizer")
     policy.load()
     policy.save_pretrained(tmp_path / "runs/basics/sft/model")
     (script,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -68,6 +68,6 @@ def test_the_script_runs_and_goes_on_when_run_again(
     assert printed.count("{1: 0.0}") == 2, "an untrained policy solves nothing"
     assert (tmp_path / "runs/mine/rollout_000001.ckpt").exists()
     assert folders_of("runs/mine") == [Path("runs/mine/version_0")], "logs are where the checkpoints are"
-    lit_rl.cli.main(["show", "runs/mine", "--best"])
+    lit_rl.cli.main.main(["show", "runs/mine", "--best"])
     assert "reward" in capsys.readouterr().out
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "runs/mine/model").config.model_type == "qwen2"

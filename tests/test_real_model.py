@@ -56,7 +56,7 @@ def test_a_tiny_policy_is_measured_before_and_after_imitation_and_grpo(
         config = yaml.safe_load((ROOT / "configs" / "real" / f"{name}.yaml").read_text())
         arguments = config["model"]["init_args"]
         arguments["policy"]["init_args"] = given
-        arguments["validation_sampling"]["greedy"]["max_tokens"] = 4
+        arguments["evaluate"]["sampling"]["greedy"]["max_tokens"] = 4
         config["data"]["init_args"] |= {"batch_size": 2, "num_validation_problems": 4, "num_train_problems": 26}
         if name == "grpo_lora":
             arguments |= {"max_rollouts": 3, "sampling": {"num_samples": 2, "max_tokens": 4}}

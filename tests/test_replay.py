@@ -10,12 +10,12 @@ import pytest
 from support.recorded_runs import row, write_run
 from support.small_runs import EvenBytes, Words, fit
 
-import lit_rl.cli
+import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.modules import RolloutModule
-from lit_rl.recorded_completions import completions_of, judge_again
+from lit_rl.reports.recorded_completions import completions_of, judge_again
+from lit_rl.reports.run_files import read_rollouts
 from lit_rl.rewards import Composite
-from lit_rl.run_files import read_rollouts
 
 Make = Callable[..., RolloutModule]
 
@@ -75,7 +75,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    lit_rl.cli.main(["replay", *arguments])
+    lit_rl.cli.main.main(["replay", *arguments])
     return [line for line in capsys.readouterr().out.splitlines() if not line.startswith("run ")]
 
 
@@ -111,7 +111,7 @@ def test_a_configuration_can_be_given(run: Path, capsys: pytest.CaptureFixture[s
     given = (run / "config.yaml").rename(run.parent / "other.yaml")
     assert lines(capsys, str(run), "--config", str(given))[3] == "verdicts: 2 differ, 1 are as before"
     with pytest.raises(SystemExit):
-        lit_rl.cli.main(["replay", str(run)])
+        lit_rl.cli.main.main(["replay", str(run)])
     assert "has no config.yaml, which lit-rl fit writes: give --config FILE" in capsys.readouterr().err
 
 

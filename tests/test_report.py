@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from torch.utils.tensorboard import SummaryWriter
 
-from lit_rl.report import read_curves, report
+from lit_rl.cli.report import read_curves, report
 
 
 def write(folder: Path, values: dict[int, float]) -> None:

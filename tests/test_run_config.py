@@ -14,18 +14,17 @@ import pytest
 import torch
 import yaml
 
-import lit_rl.cli
-import lit_rl.commands  # short class names
+import lit_rl.cli.main
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.cli import Cli
-from lit_rl.run_config import with_nulls
+from lit_rl.cli.main import Cli
+from lit_rl.cli.run_config import with_nulls
 from lit_rl.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
-def sorting(folder: Path, **model: Any) -> dict[str, Any]:
+def sorting(folder: Path, update: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
     """A run of a second without programs: eight rollouts an epoch."""
     return {
         "trainer": {
@@ -49,11 +48,11 @@ def sorting(folder: Path, **model: Any) -> dict[str, Any]:
             "init_args": {
                 "policy": {"class_path": "lit_rl.models.SortingPolicy"},
                 "sampling": {"num_samples": 4, "max_tokens": 3},
-                "validation_sampling": {"greedy": {"temperature": 0, "max_tokens": 3}},
+                "evaluate": {"sampling": {"greedy": {"temperature": 0, "max_tokens": 3}}},
                 "rewards": [
                     {"class_path": "lit_rl.rewards.SortingReward", "init_args": {"kind": "sort_inclusion_ordering"}}
                 ],
-                "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}},
+                "update": {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.5}}, **(update or {})},
                 "max_rollouts": 4,
                 **model,
             },
@@ -82,7 +81,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line that a mistake is answered with."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(list(arguments))
+        lit_rl.cli.main.main(list(arguments))
     assert left.value.code in (1, 2)
     error = capsys.readouterr().err
     assert error.count("lit-rl: error: ") == 1, error
@@ -104,7 +103,7 @@ def test_all_seeds_that_are_not_set_follow_that_of_the_run(write: Callable[..., 
 def test_another_seed_is_another_run_and_the_same_one_the_same(write: Callable[..., str], tmp_path: Path) -> None:
     def weights(seed: int, name: str) -> torch.Tensor:
         folder = tmp_path / name
-        lit_rl.cli.main(["fit", "--config", write(sorting(folder)), "--seed_everything", str(seed)])
+        lit_rl.cli.main.main(["fit", "--config", write(sorting(folder)), "--seed_everything", str(seed)])
         state = torch.load(folder / "run" / "last.ckpt", weights_only=True)["state_dict"]
         return torch.cat([value.flatten() for value in state.values()])
 
@@ -128,15 +127,31 @@ def test_a_schedule_is_as_long_as_the_run_unless_its_length_is_set(
 ) -> None:
     described = {"class_path": f"torch.optim.lr_scheduler.{schedule}", "init_args": arguments}
     for asked, found in ((4, expected), (6, expected + 2 if key not in arguments else expected)):
-        cli = Cli(["--config", write(lr_scheduler=described), f"--model.max_rollouts={asked}"], run=False)
-        assert cli.config["model.init_args.lr_scheduler.init_args"][key] == found
+        cli = Cli(["--config", write(update={"lr_scheduler": described}), f"--model.max_rollouts={asked}"], run=False)
+        assert cli.config["model.init_args.update.lr_scheduler.init_args"][key] == found
+
+
+def test_the_default_optimizer_is_written_as_a_class_and_can_be_changed(
+    write: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A saved configuration is read again: ``config.yaml`` of a run, and what a checkpoint holds."""
+    config = yaml.safe_load(Path(write()).read_text())
+    del config["model"]["init_args"]["update"]["optimizer"]
+    for more, rate in (([], 1e-6), (["--model.update.optimizer.lr=0.1"], 0.1)):
+        with pytest.raises(SystemExit):
+            lit_rl.cli.main.main(["fit", "--config", write(config), *more, "--print_config"])
+        printed = yaml.safe_load(capsys.readouterr().out)
+        optimizer = printed["model"]["init_args"]["update"]["optimizer"]
+        assert (optimizer["class_path"], optimizer["init_args"]["lr"]) == ("torch.optim.AdamW", rate)
+        cli = Cli(["--config", write(config), *more], run=False)
+        assert cli.model.update.optimizer([torch.nn.Parameter(torch.zeros(()))]).defaults["lr"] == rate
 
 
 def test_a_cycle_that_ends_before_the_run_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 0.1, "total_steps": 3}}
-    error = error_of(capsys, "fit", "--config", write(lr_scheduler=cycle))
+    error = error_of(capsys, "fit", "--config", write(update={"lr_scheduler": cycle}))
     assert "total_steps is 3, and the run goes on to 4: leave total_steps out" in error
 
 
@@ -153,8 +168,8 @@ def test_every_configuration_can_be_made_shorter_or_longer(
         pytest.skip("measures only")
     hardware = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.precision=32-true"]
     cli = Cli(["--config", str(config), *hardware, f"--model.{key}={length}"], run=False)
-    if cli.model.lr_scheduler is not None:
-        made = cli.model.optimizer_of([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
+    if cli.model.update.lr_scheduler is not None:
+        made = cli.model.build_optimizer([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
         optimizer, schedule = made["optimizer"], made["lr_scheduler"]
         rates = []
         for _ in range(length):
@@ -173,7 +188,7 @@ def trained(write: Callable[..., str]) -> str:
     config = sorting(Path.cwd())
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     path = write(config)
-    lit_rl.cli.main(["fit", "--config", path])
+    lit_rl.cli.main.main(["fit", "--config", path])
     return path
 
 
@@ -181,11 +196,11 @@ def test_last_best_and_the_folder_of_a_run_name_checkpoints(
     trained: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     loaded: list[int] = []
-    monkeypatch.setattr("lit_rl.modules.GRPO.on_validation_start", lambda self: loaded.append(self.rollout_step))
+    monkeypatch.setattr("lit_rl.modules.GRPO.on_validation_start", lambda self: loaded.append(self.clock.count))
     best = int((tmp_path / "run" / "best.ckpt").resolve().stem.split("_")[1])
     for name in ("last", "best", "run", "run/rollout_000003.ckpt"):
-        lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", name])
-    lit_rl.cli.main(["validate", "--config", trained])
+        lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", name])
+    lit_rl.cli.main.main(["validate", "--config", trained])
     assert loaded == [4, best, 4, 3, 0]
 
 
@@ -236,11 +251,11 @@ def test_the_best_checkpoint_is_named_with_its_step_and_metric(
     caplog.set_level("INFO")
     for name in ("best", "run/best.ckpt"):
         caplog.clear()
-        lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", name])
+        lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", name])
         (said,) = [message for message in caplog.messages if message.startswith(("best checkpoint:", "checkpoint of"))]
         assert said.endswith(best_line(tmp_path / "run"))
     caplog.clear()
-    lit_rl.cli.main(["validate", "--config", trained, "--ckpt_path", "last"])
+    lit_rl.cli.main.main(["validate", "--config", trained, "--ckpt_path", "last"])
     assert f"last checkpoint: {tmp_path / 'run' / 'rollout_000004.ckpt'} (rollout 4)" in caplog.messages
 
 
@@ -257,7 +272,7 @@ def test_python_takes_the_best_checkpoint_of_an_ended_run_and_says_which(
 
     trainer(tmp_path / "run").validate(cli.model, datamodule=cli.datamodule, ckpt_path="best")
     assert f"best checkpoint: {best_line(tmp_path / 'run')}" in caplog.messages
-    assert cli.model.rollout_step == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
+    assert cli.model.clock.count == int((tmp_path / "run" / "best.ckpt").resolve().stem[-1])
     with pytest.raises(FileNotFoundError, match=r"no best checkpoint: .*new holds none; train first"):
         trainer(tmp_path / "new").fit(cli.model, datamodule=cli.datamodule, ckpt_path="best")
     (tmp_path / "run" / "best.ckpt").unlink()
@@ -275,7 +290,7 @@ class Interrupts(pl.Callback):
         self.times = times
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-        if pl_module.rollout_step == 1:
+        if pl_module.clock.count == 1:
             for _ in range(self.times):
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -291,14 +306,14 @@ def test_ctrl_c_saves_after_the_rollout_and_twice_stops_now(
     config["trainer"]["callbacks"].append({"class_path": f"{__name__}.Interrupts", "init_args": {"times": times}})
     sys.modules.setdefault(__name__, sys.modules[Interrupts.__module__])
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(["fit", "--config", write(config)])
+        lit_rl.cli.main.main(["fit", "--config", write(config)])
     assert left.value.code == 130
     assert sorted(p.name for p in (tmp_path / "run").glob("rollout_*.ckpt")) == saved
     told = capsys.readouterr().err
     assert "Ctrl-C again stops now" in told
     assert ("rollout_000002.ckpt: the same command goes on from there" in told) == (times == 1)
     signal.signal(signal.SIGINT, before)
-    lit_rl.cli.main(["fit", "--config", write()])
+    lit_rl.cli.main.main(["fit", "--config", write()])
     assert (tmp_path / "run" / "last.ckpt").resolve().name == "rollout_000004.ckpt"
 
 
@@ -309,7 +324,7 @@ def test_ctrl_c_without_checkpoints_ends_with_130(
     config["trainer"]["callbacks"][1] = {"class_path": f"{__name__}.Interrupts", "init_args": {"times": 1}}
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
     with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main(["fit", "--config", write(config)])
+        lit_rl.cli.main.main(["fit", "--config", write(config)])
     signal.signal(signal.SIGINT, before)
     assert left.value.code == 130
     assert "lit-rl: error: interrupted" in capsys.readouterr().err
@@ -326,7 +341,7 @@ def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Pa
 
     class Totals(pl.Callback):
         def on_train_batch_end(self, trainer: Any, pl_module: Any, *args: Any) -> None:
-            totals.append((pl_module.rollout_step, trainer.progress_bar_callback.train_progress_bar.total))
+            totals.append((pl_module.clock.count, trainer.progress_bar_callback.train_progress_bar.total))
 
     cli = Cli(["--config", write(config)], run=False)
     cli.trainer.callbacks.insert(0, Totals())
@@ -337,21 +352,21 @@ def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Pa
 # -- what makes no sense -----------------------------------------------------------------------------------------
 
 MISTAKES = {
-    "microbatch_size -1": ("--model.microbatch_size=-1", "microbatch_size must be at least 1, got -1"),
-    "microbatch_size 0": ("--model.microbatch_size=0", "microbatch_size must be at least 1, got 0"),
+    "microbatch_size -1": ("--model.update.microbatch_size=-1", "microbatch_size must be at least 1, got -1"),
+    "microbatch_size 0": ("--model.update.microbatch_size=0", "microbatch_size must be at least 1, got 0"),
     "max_rollouts -5": ("--model.max_rollouts=-5", "max_rollouts must be at least 1, got -5"),
     "max_rollouts 0": ("--model.max_rollouts=0", "max_rollouts must be at least 1, got 0"),
-    "num_epochs 0": ("--model.num_epochs=0", "num_epochs must be at least 1, got 0"),
+    "epochs 0": ("--model.update.epochs=0", "epochs must be at least 1, got 0"),
     "batch_size 0": ("--data.batch_size=0", "batch_size must be at least 1, got 0"),
     "batch_size -2": ("--data.batch_size=-2", "batch_size must be at least 1, got -2"),
     "validation_batch_size 0": ("--data.validation_batch_size=0", "validation_batch_size must be at least 1"),
     "max_train_problems -1": ("--data.max_train_problems=-1", "max_train_problems must be at least 1, got -1"),
-    "a negative rate": ("--model.optimizer.lr=-0.1", "learning rate: -0.1"),
-    "gradient_clip_norm 0": ("--model.gradient_clip_norm=0", "gradient_clip_norm must be above 0, got 0"),
-    "largest_kl -1": ("--model.largest_kl=-1", "largest_kl must be above 0, got -1"),
-    "max_resamples -1": ("--model.max_resamples=-1", "max_resamples must be at least 0, got -1"),
-    "a share of 2": ("--model.max_infrastructure_failures=2", "max_infrastructure_failures must be from 0 to 1"),
-    "refresh 0": ("--model.refresh_reference_every=0", "refresh_reference_every must be at least 1, got 0"),
+    "a negative rate": ("--model.update.optimizer.lr=-0.1", "learning rate: -0.1"),
+    "gradient_clip_norm 0": ("--model.update.gradient_clip_norm=0", "gradient_clip_norm must be above 0, got 0"),
+    "max_kl -1": ("--model.update.max_kl=-1", "max_kl must be above 0, got -1"),
+    "max_resamples -1": ("--model.collect.max_resamples=-1", "max_resamples must be at least 0, got -1"),
+    "a share of 2": ("--model.collect.max_failures=2", "max_failures must be from 0 to 1"),
+    "refresh 0": ("--model.update.refresh_reference_every=0", "refresh_reference_every must be at least 1, got 0"),
 }
 
 
@@ -381,7 +396,7 @@ def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFix
         (["--model.policy.model", "null"], ['--model.policy={"model": null}']),
         (["--model.init_args.policy.init_args.model=null"], ['--model.policy={"model": null}']),
         (["--model.sampling.top_p=null"], ['--model.sampling={"top_p": null}']),
-        (["--model.microbatch_size=null"], ["--model.microbatch_size=null"]),
+        (["--model.update.microbatch_size=null"], ['--model.update={"microbatch_size": null}']),
         (["--trainer.logger", "null", "--data.x.y=nullable"], ["--trainer.logger", "null", "--data.x.y=nullable"]),
     ],
 )
@@ -423,7 +438,7 @@ def test_validation_that_never_comes_is_told(
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     config["trainer"] |= trainer
     with pytest.warns(UserWarning, match=told):
-        lit_rl.cli.main(["fit", "--config", write(config)])
+        lit_rl.cli.main.main(["fit", "--config", write(config)])
 
 
 def test_a_monitor_that_nobody_logs_is_told_with_the_nearest_name_before_the_run(
@@ -440,4 +455,4 @@ def test_a_monitor_that_nobody_logs_is_told_with_the_nearest_name_before_the_run
         pytest.warns(UserWarning, match="monitor val/gredy/reward/mean .* did you mean val/greedy/reward/mean"),
         pytest.raises(SystemExit),
     ):
-        lit_rl.cli.main(["fit", "--config", write(config)])
+        lit_rl.cli.main.main(["fit", "--config", write(config)])

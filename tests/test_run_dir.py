@@ -9,9 +9,9 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from lit_rl.cli import main
-from lit_rl.report import folders_of
-from lit_rl.run_files.curves import recorded_curves
+from lit_rl.cli.main import main
+from lit_rl.cli.report import folders_of
+from lit_rl.reports.run_files.curves import recorded_curves
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"
 SAVED = """

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.recorded_runs import row, write_run
 
-import lit_rl.cli
-from lit_rl.export import config_of
+import lit_rl.cli.main
+from lit_rl.cli.export import config_of
 
 Run = Callable[..., tuple[int, list[str]]]
 
@@ -39,7 +39,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def command(*arguments: str) -> tuple[int, list[str]]:
         try:
-            lit_rl.cli.main(arguments)
+            lit_rl.cli.main.main(arguments)
             status = 0
         except SystemExit as left:
             status = int(str(left.code))
@@ -154,7 +154,7 @@ def test_another_class_in_a_later_file_keeps_what_it_takes_too(tmp_path: Path, n
 
 def test_another_method_in_a_later_file_keeps_the_policy(tmp_path: Path) -> None:
     policy = {"class_path": "CausalLM", "init_args": {"model": "a"}}
-    arguments = {"policy": policy, "baseline": "group_mean"}
+    arguments = {"policy": policy, "baseline": "GroupMean"}
     (tmp_path / "grpo").write_text(json.dumps({"model": {"class_path": "GRPO", "init_args": arguments}}))
     (tmp_path / "ppo").write_text(json.dumps({"model": {"class_path": "PPO"}}))
     config = config_of({}, [str(tmp_path / "grpo"), str(tmp_path / "ppo")])

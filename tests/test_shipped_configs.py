@@ -11,7 +11,7 @@ import pytest
 
 import lit_rl
 from lit_rl import __main__ as entry
-from lit_rl import shipped_configs
+from lit_rl.cli import shipped_configs
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,6 +85,6 @@ def test_what_needs_no_training_loads_no_torch(arguments: list[str]) -> None:
 
 
 def test_the_wheel_alone_finds_its_configurations(wheel: Path, from_wheel: Callable[[str], list[str]]) -> None:
-    printed = from_wheel("from lit_rl.shipped_configs import files\nprint(*files().values(), sep='\\n')")
+    printed = from_wheel("from lit_rl.cli.shipped_configs import files\nprint(*files().values(), sep='\\n')")
     found = {Path(line).relative_to(wheel / "lit_rl").as_posix() for line in printed}
     assert {"configs/basics_grpo.yaml", "configs/strategy/fsdp2.yaml", "configs/slurm/fit.sbatch"} <= found

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lit_rl import __main__ as entry
-from lit_rl import shipped_docs
+from lit_rl.cli import shipped_docs
 
 ROOT = Path(__file__).parents[1]
 
@@ -138,18 +138,18 @@ def test_a_terminal_gets_it_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_in_tables_stay_whole_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = in_a_terminal(monkeypatch, "formula-function-argument")
+    text = in_a_terminal(monkeypatch, "formula-class-argument")
     assert "REINFORCE" in text and "…" not in text
 
 
 def test_small_letters_stay_apart_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "0.9^(d − 1)" in in_a_terminal(monkeypatch, "the-toy-worlds")
-    assert "π_ref the reference" in in_a_terminal(monkeypatch, "formula-function-argument")
+    assert "π_ref the reference" in in_a_terminal(monkeypatch, "formula-class-argument")
 
 
 def test_the_wheel_alone_has_the_pages(wheel: Path, tmp_path: Path, from_wheel: Callable[[str], list[str]]) -> None:
     (tmp_path / "docs").mkdir()  # of a project of one's own: it is not looked into
-    code = "from lit_rl import shipped_docs as s\nprint(s.folder(), *s.pages())\nprint(s.find('flat_reward'))"
+    code = "from lit_rl.cli import shipped_docs as s\nprint(s.folder(), *s.pages())\nprint(s.find('flat_reward'))"
     first, second, *_ = from_wheel(code)
     pages = sorted(file.stem for file in (ROOT / "docs").glob("*.md"))
     assert first == f"{wheel}/lit_rl/docs {' '.join(pages)}" and second == "### flat_reward"

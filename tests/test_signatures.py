@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonargparse import ArgumentParser
 
 import lit_rl.data
 import lit_rl.modules
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.task import TaskDataModule
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule, RolloutModule, TextModule
-from lit_rl.modules.options import PolicyOptions, RolloutOptions, TextOptions
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule
 
 ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO)
 TASKS = tuple(
@@ -36,13 +36,7 @@ def as_text(annotations: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("options", "cls", "handed_on", "named_by_subclasses"),
-    [
-        (PolicyOptions, PolicyModule, None, set()),
-        (TextOptions, TextModule, PolicyOptions, set()),
-        (RolloutOptions, RolloutModule, PolicyOptions, {"sampling", "objective"}),
-        (TaskOptions, TaskDataModule, None, set()),
-        (MBPPOptions, MBPP, TaskOptions, set(own_arguments(MBPPPlus))),
-    ],
+    [(TaskOptions, TaskDataModule, None, set()), (MBPPOptions, MBPP, TaskOptions, set(own_arguments(MBPPPlus)))],
 )
 def test_the_types_of_handed_on_arguments_are_those_of_the_base(
     options: Any, cls: type, handed_on: Any, named_by_subclasses: set[str]
@@ -52,36 +46,52 @@ def test_the_types_of_handed_on_arguments_are_those_of_the_base(
     assert as_text(options.__annotations__) == inherited | as_text(own)
 
 
-@pytest.mark.parametrize("cls", [*ALGORITHMS, *TASKS], ids=lambda cls: cls.__name__)
-def test_the_signature_shows_all_arguments_with_their_defaults(cls: type) -> None:
+@pytest.mark.parametrize("cls", TASKS, ids=lambda cls: cls.__name__)
+def test_the_signature_of_a_task_shows_all_arguments_with_their_defaults(cls: type) -> None:
     shown = inspect.signature(cls).parameters
     assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in shown.values())
-    base = PolicyModule if issubclass(cls, PolicyModule) else TaskDataModule
-    for name in own_arguments(base):
+    for name in own_arguments(TaskDataModule):
         assert name in shown
-    for level in reversed([c for c in cls.__mro__ if "__init__" in c.__dict__ and issubclass(c, base)]):
+    for level in reversed([c for c in cls.__mro__ if "__init__" in c.__dict__ and issubclass(c, TaskDataModule)]):
         last = {name: inspect.signature(level.__init__).parameters[name].default for name in own_arguments(level)}  # type: ignore[misc]
         if level is cls:
             assert {name: shown[name].default for name in last} == last
 
 
-def test_a_class_of_ones_own_shows_them_too() -> None:
-    class Mine(GRPO):
-        def __init__(self, *arguments: Any, novelty_bonus: float = 0.5, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.novelty_bonus = novelty_bonus
+@pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.__name__)
+def test_an_algorithm_names_each_of_its_arguments_itself(cls: type) -> None:
+    shown = inspect.signature(cls).parameters
+    assert {"policy", "sandbox", "collect", "update", "evaluate", "seed"} <= shown.keys()
+    assert not any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in shown.values())
+    described = next(str(base.__doc__) for base in cls.__mro__ if "Args:" in str(base.__doc__))
+    assert [name for name in shown if f" {name}: " not in described] == []
 
-    shown = inspect.signature(Mine).parameters
-    assert shown["novelty_bonus"].default == 0.5
-    assert {"max_rollouts", "scale_by", "rewards", "seed"} <= shown.keys()
-    assert "options" not in shown
+
+class Mine(GRPO):
+    """An algorithm of one's own that hands on what it does not name."""
+
+    def __init__(self, *arguments: Any, novelty_bonus: float = 0.5, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.novelty_bonus = novelty_bonus
+
+
+def test_a_class_of_ones_own_takes_the_arguments_of_its_base_in_configurations(tmp_path: Path) -> None:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(PolicyModule, "model")
+    given = {"policy": "lit_rl.models.SortingPolicy", "rewards": ["lit_rl.rewards.SortingReward"]}
+    given |= {"novelty_bonus": 0.25, "update": {"epochs": 3}}
+    described = {"class_path": f"{__name__}.Mine", "init_args": given}
+    module = parser.instantiate_classes(parser.parse_object({"model": described})).model
+    assert (module.novelty_bonus, module.update.epochs, module.sampling.num_samples) == (0.25, 3, 8)
+    with pytest.raises(TypeError, match=r"Mine has no argument num_epochs: give update=Update\(epochs=...\)"):
+        Mine(module.policy, rewards=[], num_epochs=2)
 
 
 def test_a_class_without_a_constructor_has_that_of_its_base() -> None:
-    class Mine(MBPPPlus):
+    class Bare(MBPPPlus):
         pass
 
-    assert inspect.signature(Mine) == inspect.signature(MBPPPlus)
+    assert inspect.signature(Bare) == inspect.signature(MBPPPlus)
 
 
 def test_a_type_checker_finds_a_mistyped_argument(tmp_path: Path) -> None:

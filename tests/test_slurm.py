@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lit_rl.models.model_folders import read_checkpoint
+from lit_rl.models.loading.model_folders import read_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400.0
@@ -50,7 +50,7 @@ def command(*words: str) -> str:
 def configuration(folder: Path) -> Path:
     """GRPO with executed programs on two ranks with shards, a second or so a rollout."""
     policy = {
-        "tokenizer": "package:lit_rl.data/basics_tokenizer",
+        "tokenizer": "package:lit_rl.data/basics/tokenizer",
         "config": {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
         | {"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 256},
     }
@@ -58,7 +58,7 @@ def configuration(folder: Path) -> Path:
         "policy": {"class_path": "lit_rl.models.CausalLM", "init_args": policy},
         "sampling": {"num_samples": 8, "max_tokens": 32},
         "rewards": [{"class_path": f"lit_rl.rewards.{name}"} for name in ("TestsReward", "LengthPenalty")],
-        "optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.01}},
+        "update": {"optimizer": {"class_path": "torch.optim.Adam", "init_args": {"lr": 0.01}}},
         "max_rollouts": ROLLOUTS,
         "sandbox": {"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 1}},
     }

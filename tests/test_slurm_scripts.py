@@ -50,8 +50,10 @@ def test_the_last_nodes_are_servers_and_the_trainer_is_told_where(tmp_path: Path
     assert "--tensor-parallel-size 4" in server
     assert "--nodes=1 --ntasks=8 --nodelist=n1" in trainer
     assert "fit --config my.yaml --trainer.devices 8 --trainer.num_nodes 1" in trainer
-    assert "--model.engine.url [http://n2:8000,http://n3:8000]" in trainer
-    assert f"--model.engine.folder {tmp_path}/runs/j/weights" in trainer and (tmp_path / "runs/j/weights").is_dir()
+    assert "--model.collect.engine.url [http://n2:8000,http://n3:8000]" in trainer
+    assert (
+        f"--model.collect.engine.folder {tmp_path}/runs/j/weights" in trainer and (tmp_path / "runs/j/weights").is_dir()
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from lit_rl.__main__ import main
-from lit_rl.smoke import Observer, memory_is_flat, programs_run, smoke_folder
+from lit_rl.cli.smoke import Observer, memory_is_flat, programs_run, smoke_folder
 
 CORRIDOR = """
 seed_everything: 0
@@ -31,17 +31,24 @@ model:
     sampling: {num_samples: 8, max_tokens: 6}
     policy: {class_path: lit_rl.models.CorridorPolicy, init_args: {num_cells: 5}}
     rewards: [{class_path: lit_rl.rewards.CorridorReward}]
-    optimizer: {class_path: torch.optim.Adam, init_args: {lr: 0.05}}
+    update: {optimizer: {class_path: torch.optim.Adam, init_args: {lr: 0.05}}}
 data: {class_path: lit_rl.data.Corridor, init_args: {num_cells: 5}}
 """
 
 ILL: dict[str, tuple[dict[str, Any], str]] = {
     "a sampler with another temperature": (
-        {"engine": {"class_path": "support.ill_runs.OtherSampling", "init_args": {"changes": {"temperature": 0.2}}}},
+        {
+            "collect": {
+                "engine": {
+                    "class_path": "support.ill_runs.OtherSampling",
+                    "init_args": {"changes": {"temperature": 0.2}},
+                }
+            }
+        },
         "the first ratio is 1",
     ),
     "a rate of nothing": (
-        {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.0}}},
+        {"update": {"optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.0}}}},
         "the weights move",
     ),
     "rewards that are all equal": ({"rewards": [{"class_path": "support.ill_runs.Constant"}]}, "rewards vary"),
@@ -125,8 +132,7 @@ def test_memory_may_grow_at_first_and_not_for_ever(peaks: list[float], passed: b
     [(1.0, 0.0, 0.1, True), (0.0, 0.0, 0.0, False), (1.0, 0.5, 0.0, False), (1.0, 0.0, 0.9, False)],
 )
 def test_programs_must_be_found_judged_and_end(found: float, failed: float, timed_out: float, passed: bool) -> None:
-    module: Any = torch.nn.Module()
-    module.runner = module.sandbox = object()
+    module: Any = SimpleNamespace(sampler=SimpleNamespace(sandbox=object()))
     observer = seen(
         completion__program_rate=[found],
         verdict__infrastructure_failure_fraction=[failed],

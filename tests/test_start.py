@@ -11,10 +11,10 @@ import lightning.pytorch as pl
 import pytest
 from support.small_runs import Words, build_module, fit
 
-from lit_rl.commands import VERBS
+from lit_rl.cli.main import VERBS
+from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.data.task import Split
 from lit_rl.types import Problem
-from lit_rl.verbs import AROUND_A_RUN, RUNS
 
 ROOT = Path(__file__).parents[1]
 LIGHT = {"torch", "lightning", "transformers", "tensorboard", "jsonargparse"}
@@ -42,7 +42,7 @@ def test_what_needs_no_parser_loads_the_standard_library_alone(code: str) -> Non
 
 
 def test_the_command_line_loads_no_package_that_only_some_runs_need() -> None:
-    assert loaded("import lit_rl.cli, lit_rl.commands", NOT_BEFORE_A_RUN) == []
+    assert loaded("import lit_rl.cli.main", NOT_BEFORE_A_RUN) == []
 
 
 def test_the_help_names_every_verb_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:

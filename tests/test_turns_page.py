@@ -9,7 +9,7 @@ import pytest
 import torch
 from support.tiny_models import TINY_QWEN2
 
-import lit_rl.cli
+import lit_rl.cli.main
 from lit_rl import Basics, CausalLM, Repair, Sandbox
 from lit_rl.rollout import Attempt, find_program
 from lit_rl.types import StopReason
@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the page's commands find a policy, one with random weights."""
     monkeypatch.chdir(tmp_path)
     policy = CausalLM(
-        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics_tokenizer"
+        config=TINY_QWEN2 | {"max_position_embeddings": 512}, tokenizer="package:lit_rl/data/basics/tokenizer"
     )
     torch.manual_seed(0)
     policy.load()
@@ -41,7 +41,7 @@ def test_the_configuration_runs(folder: Path) -> None:
     (command,) = re.findall(r"^lit-rl (.*)$", block("bash"), re.MULTILINE)
     few = "--data.num_train_problems 26 --data.num_validation_problems 26 --data.batch_size 2"
     less = "--model.max_rollouts 1 --trainer.val_check_interval 1 --trainer.logger.class_path CSVLogger"
-    lit_rl.cli.main([*command.split(), *few.split(), *less.split()])
+    lit_rl.cli.main.main([*command.split(), *few.split(), *less.split()])
     (metrics,) = folder.rglob("metrics.csv")
     logged = metrics.read_text().split("\n")[0].split(",")
     named = re.findall(r"^\| `([^`]+)`", PAGE.split("## Metrics")[1], re.MULTILINE)

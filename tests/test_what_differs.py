@@ -9,12 +9,12 @@ import pytest
 import yaml
 from support.recorded_runs import write_run
 
-from lit_rl.html_report import read_runs
-from lit_rl.html_report.page import OVERVIEW, page
-from lit_rl.report import read_events, report
-from lit_rl.run_files import differences, read_settings
+from lit_rl.cli.report import read_events, report
+from lit_rl.reports.html import read_runs
+from lit_rl.reports.html.page import OVERVIEW, page
+from lit_rl.reports.run_files import differences, read_settings
 
-LR = ("model", "init_args", "optimizer", "init_args", "lr")
+LR = ("model", "init_args", "update", "optimizer", "init_args", "lr")
 
 
 def config(seed: int = 0, **changed: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def config(seed: int = 0, **changed: Any) -> dict[str, Any]:
                 "seed": seed,
                 "policy": {"class_path": "lit_rl.models.CausalLM", "init_args": {"model": "m", "lora": None}},
                 "objective": {"kl_coef": 0.0},
-                "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.0004}},
+                "update": {"optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.0004}}},
             },
         },
     }
@@ -73,15 +73,15 @@ def test_settings_have_the_names_of_the_command_line(tmp_path: Path) -> None:
         "model.policy.model": "m",
         "model.policy.lora": "null",
         "model.objective.kl_coef": "0.0",
-        "model.optimizer": "AdamW",
-        "model.optimizer.lr": "0.0004",
+        "model.update.optimizer": "AdamW",
+        "model.update.optimizer.lr": "0.0004",
     }
 
 
 def test_where_a_run_is_saved_and_seeds_that_follow_do_not_count(tmp_path: Path) -> None:
-    other = config(1, model__init_args__optimizer__init_args__lr=0.0008)
+    other = config(1, model__init_args__update__optimizer__init_args__lr=0.0008)
     assert found(tmp_path, config(0), other, other) == [
-        ("model.optimizer.lr", {"0.0004": ["a"], "0.0008": ["b", "c"]}),
+        ("model.update.optimizer.lr", {"0.0004": ["a"], "0.0008": ["b", "c"]}),
         ("seed_everything", {"0": ["a"], "1": ["b", "c"]}),
     ]
 
@@ -94,13 +94,13 @@ def test_a_seed_of_its_own_counts(tmp_path: Path) -> None:
 def test_another_class_speaks_for_its_arguments(tmp_path: Path) -> None:
     """Adam's betas say nothing beside SGD, whose learning rate can be compared; a policy is no part of the method."""
     sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
-    other = config(model__init_args__optimizer=sgd, model__init_args__policy__init_args__lora={"rank": 16})
+    other = config(model__init_args__update__optimizer=sgd, model__init_args__policy__init_args__lora={"rank": 16})
     other["model"]["class_path"] = "lit_rl.modules.PPO"
-    other["model"]["init_args"]["gae_lambda"] = 0.95
+    other["model"]["init_args"]["credit"] = "tokens"
     assert found(tmp_path, config(), other) == [
         ("model", {"GRPO": ["a"], "PPO": ["b"]}),
-        ("model.optimizer", {"AdamW": ["a"], "SGD": ["b"]}),
-        ("model.optimizer.lr", {"0.0004": ["a"], "0.1": ["b"]}),
+        ("model.update.optimizer", {"AdamW": ["a"], "SGD": ["b"]}),
+        ("model.update.optimizer.lr", {"0.0004": ["a"], "0.1": ["b"]}),
         ("model.policy.lora.rank", {"null": ["a"], "16": ["b"]}),
     ]
 
@@ -112,10 +112,14 @@ def test_an_argument_is_compared_between_runs_whose_class_takes_it(tmp_path: Pat
         made["model"]["init_args"] |= arguments
         return made
 
-    runs = method("GRPO", scale_by=None), method("GRPO", scale_by="none"), method("PPO", gae_lambda=0.95)
+    runs = (
+        method("GRPO", collect={"max_resamples": 0}),
+        method("GRPO", collect={"max_resamples": 3}),
+        method("PPO", credit="tokens"),
+    )
     assert found(tmp_path, *runs) == [
         ("model", {"GRPO": ["a", "b"], "PPO": ["c"]}),
-        ("model.scale_by", {"null": ["a"], "none": ["b"]}),
+        ("model.collect.max_resamples", {"0": ["a"], "3": ["b"]}),
     ]
 
 
@@ -124,8 +128,8 @@ def test_a_setting_that_one_run_does_not_have_is_told(tmp_path: Path) -> None:
     assert found(tmp_path, config(), config() | {"validate_first": True}) == [
         ("validate_first", {"not set": ["a"], "true": ["b"]})
     ]
-    assert found(tmp_path, config(), config(model__init_args__num_epochs=2)) == [
-        ("model.num_epochs", {"not set": ["a"], "2": ["b"]})
+    assert found(tmp_path, config(), config(model__init_args__update__epochs=2)) == [
+        ("model.update.epochs", {"not set": ["a"], "2": ["b"]})
     ]
 
 
@@ -145,9 +149,9 @@ def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apar
 
 def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
     other = config(1, trainer__precision="bf16-mixed", model__init_args__draw_seed=5)
-    other["model"]["init_args"]["num_epochs"] = 2
+    other["model"]["init_args"]["update"]["epochs"] = 2
     assert [name for name, _ in found(tmp_path, config(), other)] == [
-        "model.num_epochs", "trainer.precision", "seed_everything", "model.draw_seed",
+        "model.update.epochs", "trainer.precision", "seed_everything", "model.draw_seed",
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from bare_trainer import bare_trainer
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox, TokenTarget
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, Update
 from lit_rl.rewards import TestsReward
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
@@ -72,8 +72,8 @@ module = GRPO(
     rewards=[TestsReward() if executes else Even()],
     sandbox=Sandbox() if executes else None,
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
-    optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"]),
     max_rollouts=spec["steps"],
+    update=Update(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"])),
 )
 bare_trainer(clock).fit(module, Words(batch_size=spec["batch"]))
 seconds = [b - a for a, b in zip(clock.times[1:], clock.times[2:], strict=False)]

@@ -17,7 +17,7 @@ from bare_trainer import bare_trainer
 from lit_rl.data import Basics
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, Update
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
 
@@ -54,10 +54,12 @@ module = GRPO(
     sampling=Sampling(num_samples=spec["group"], max_tokens=spec["tokens"]),
     rewards=[TestsReward()],
     sandbox=Sandbox(),
-    optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"], betas=(0.9, 0.95), weight_decay=0.0),
-    lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, spec["rollouts"]),
     max_rollouts=spec["rollouts"],
     seed=spec["seed"],
+    update=Update(
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=spec["lr"], betas=(0.9, 0.95), weight_decay=0.0),
+        lr_scheduler=lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, spec["rollouts"]),
+    ),
 )
 watch = Watch()
 bare_trainer(watch).fit(module, Basics(batch_size=spec["batch"], seed=spec["seed"]))

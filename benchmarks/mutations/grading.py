@@ -77,7 +77,7 @@ GRADING: list[Mutant] = [
     ),
     Mutant(
         "modules of the tests are what the program calls so",
-        "lit_rl/execution/judging/prepared_tests.py",
+        "lit_rl/execution/judging/asserts/prepared_tests.py",
         "modules = foreign_modules(tree, names, entry_point)",
         "modules = {}",
         "tests/execution/test_graded.py::test_a_program_cannot_bend_the_tests",
@@ -91,14 +91,14 @@ GRADING: list[Mutant] = [
     ),
     Mutant(
         "tests that assert nothing are run",
-        "lit_rl/execution/judging/prepared_tests.py",
+        "lit_rl/execution/judging/asserts/prepared_tests.py",
         "if not can_fail(tree, idle):",
         "if False:",
         "tests/execution/test_graded.py::test_a_fault_of_the_tests_is_no_fault_of_the_program",
     ),
     Mutant(
         "helpers that only compute count as asserts",
-        "lit_rl/execution/judging/prepared_tests.py",
+        "lit_rl/execution/judging/asserts/prepared_tests.py",
         "idle = idle_helpers(tree)",
         "idle = frozenset()",
         "tests/execution/test_graded.py::test_a_fault_of_the_tests_is_no_fault_of_the_program",
@@ -147,7 +147,7 @@ GRADING: list[Mutant] = [
     ),
     Mutant(
         "an assert that always holds is evidence",
-        "lit_rl/execution/judging/evidence.py",
+        "lit_rl/execution/judging/asserts/evidence.py",
         "return [node] if truth_of(node.test) else [node, self._note(node)]",
         "return [node, self._note(node)]",
         "tests/execution/test_evidence.py::test_asserts_that_cannot_fail_are_no_evidence",

@@ -7,14 +7,14 @@ from mutations.mutant import Mutant
 LOSSES: list[Mutant] = [
     Mutant(
         "CISPO has a lower bound unless it is given",
-        "lit_rl/functional/policy_losses.py",
-        "weights.clamp(0.0 if clip_low is None else 1 - clip_low",
-        "weights.clamp(0.8 if clip_low is None else 1 - clip_low",
+        "lit_rl/losses.py",
+        "weights.clamp(0.0 if self.clip_low is None else 1 - self.clip_low",
+        "weights.clamp(0.8 if self.clip_low is None else 1 - self.clip_low",
         "tests/losses",
     ),
     Mutant(
         "a completion alone with its problem counts where completions are compared",
-        "lit_rl/advantages/base.py",
+        "lit_rl/advantages.py",
         "return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result",
         "return result",
         "tests/advantages",
@@ -28,16 +28,16 @@ LOSSES: list[Mutant] = [
     ),
     Mutant(
         "the running mean holds the rollout's own scores",
-        "lit_rl/advantages/batch.py",
+        "lit_rl/advantages.py",
         "0.0 if before is None else before",
         "self.mean",
         "tests/advantages",
     ),
     Mutant(
-        "a named loss ignores the objective's bounds",
-        "lit_rl/modules/objective.py",
-        "values = _UNLESS_GIVEN | given",
-        "values = _UNLESS_GIVEN",
+        "the dual clip bounds tokens whose advantage is positive too",
+        "lit_rl/losses.py",
+        "objective = torch.where(tokens.advantages < 0, bounded, objective)",
+        "objective = bounded",
         "tests/losses",
     ),
     Mutant(

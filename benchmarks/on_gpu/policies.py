@@ -20,7 +20,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 """All with two heads of keys and values, and the embedding as the head."""
 
-TOKENIZER = str(Path(__file__).parents[2] / "lit_rl" / "data" / "basics_tokenizer")
+TOKENIZER = str(Path(__file__).parents[2] / "lit_rl" / "data" / "basics" / "tokenizer")
 
 
 class Endless(CausalLM):

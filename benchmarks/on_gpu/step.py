@@ -15,6 +15,7 @@ from bare_trainer import bare_trainer
 from lit_rl import GRPO, Sampling
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
+from lit_rl.modules import Update
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 from on_gpu.measuring import Row, finish, forget, peak_gigabytes
@@ -71,9 +72,10 @@ def step_part(given: argparse.Namespace, found: dict[str, Any]) -> list[Row]:
             policy_of(shape, given, gradient_checkpointing=given.checkpointing),
             sampling=Sampling(num_samples=GROUP, max_tokens=given.tokens),
             rewards=[EvenIds()],
-            optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-6),
-            microbatch_size=given.microbatch,
             max_rollouts=3,
+            update=Update(
+                optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-6), microbatch_size=given.microbatch
+            ),
         )
         with tempfile.TemporaryDirectory() as folder:
             accelerator = "gpu" if given.device.type == "cuda" else "cpu"

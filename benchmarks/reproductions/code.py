@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data import CodeCompletion
-from lit_rl.data.code_completion import SHIPPED_PLACES, split_lines
+from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, split_lines
 from lit_rl.execution import Sandbox
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars

@@ -12,10 +12,11 @@ from typing import Any
 
 from algorithms import TOKENIZER
 
+from lit_rl.advantages import GroupMean
 from lit_rl.data import Basics
+from lit_rl.losses import ImportanceSampling, Loss, PolicyGradient
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective
-from lit_rl.modules.objective import LossName
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
@@ -39,8 +40,8 @@ def run(
     seed: int,
     folder: Path,
     group: int = 8,
-    num_epochs: int = 1,
-    loss: LossName = "importance_sampling",
+    epochs: int = 1,
+    loss: Loss = ImportanceSampling(),  # noqa: B008  # frozen
     rollouts: int = 20,
 ) -> Numbers:
     """Train from the imitation with bare deviations from the group's mean, as the document does."""
@@ -49,10 +50,9 @@ def run(
         policy,
         sampling=Sampling(num_samples=group, max_tokens=MAX_TOKENS),
         rewards=[TestsReward()],
-        scale_by="none",
+        baseline=GroupMean(normalize="none"),
         objective=Objective(loss=loss),
-        num_epochs=num_epochs,
-        **shared(seed, rollouts, lr=6e-4),
+        **shared(seed, rollouts, lr=6e-4, epochs=epochs),
     )
     learn(module, task(seed, COMPLETIONS // group), folder, seen)
     problems = task(seed, 1).problems("validation")
@@ -98,8 +98,8 @@ PART = Part(
     cases=(
         Case("imitation", start, seeded=False),
         *(Case(f"groups of {group}", partial(run, group=group)) for group in SIZES),
-        Case("groups of 8, four epochs, weighed", partial(run, num_epochs=4)),
-        Case("groups of 8, four epochs, not weighed", partial(run, num_epochs=4, loss="naive")),
+        Case("groups of 8, four epochs, weighed", partial(run, epochs=4)),
+        Case("groups of 8, four epochs, not weighed", partial(run, epochs=4, loss=PolicyGradient())),
     ),
     columns={
         "equal_first": "groups of equal rewards, first 5 rollouts",

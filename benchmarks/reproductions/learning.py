@@ -14,7 +14,7 @@ from lit_rl.data import TaskDataModule
 from lit_rl.evaluation import Evaluation, evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
-from lit_rl.modules import SFT, PolicyModule
+from lit_rl.modules import SFT, Optimization, PolicyModule, Update
 from lit_rl.types import Problem, Sampling
 
 MODEL = {
@@ -47,7 +47,9 @@ def imitate(
     schedule = one_cycle(lr, updates, rise=0.15)
     new = {"config": MODEL, "tokenizer": tokenizer, "init_seed": 0}
     policy = CausalLM(pack_tokens=192, **(new if begin is None else {"model": str(begin)}))
-    module = SFT(policy, optimizer=adamw(lr, weight_decay=0.01), lr_scheduler=schedule, max_updates=updates)
+    module = SFT(
+        policy, max_updates=updates, update=Optimization(optimizer=adamw(lr, weight_decay=0.01), lr_scheduler=schedule)
+    )
     trainer(folder, []).fit(module, data)
     policy.save_pretrained(folder / "start")
 
@@ -99,11 +101,10 @@ def length(evaluation: Evaluation) -> float:
     return mean(n for rollout in evaluation.rollouts for n in rollout.completions.lengths.tolist())
 
 
-def shared(seed: int, rollouts: int, lr: float) -> dict[str, Any]:
-    """Arguments that all trainings by rollouts share."""
+def shared(seed: int, rollouts: int, lr: float, **update: Any) -> dict[str, Any]:
+    """Arguments that all trainings by rollouts share; others of their update are given by name."""
     return {
-        "optimizer": adamw(lr),
-        "lr_scheduler": falling(rollouts),
+        "update": Update(optimizer=adamw(lr), lr_scheduler=falling(rollouts), **update),
         "max_rollouts": rollouts,
         "sandbox": Sandbox,
         "seed": seed,

@@ -14,12 +14,13 @@ from typing import Any
 
 from algorithms import TOKENIZER, adamw, falling, trainer
 
+from lit_rl.advantages import BatchMean
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data import Basics, PreferencePairs
 from lit_rl.data.task import Split
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM
-from lit_rl.modules import DPO, GRPO, REINFORCE, Objective, PolicyModule
+from lit_rl.modules import DPO, GRPO, REINFORCE, Evaluate, Objective, Optimization, PolicyModule
 from lit_rl.rewards import LengthPenalty, RewardTerm, TestsReward
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, length, measured, shared
@@ -63,7 +64,11 @@ def run(seed: int, folder: Path, algorithm: str, alpha: float = 0.0, rollouts: i
     if algorithm == "DPO":
         pairs = make_pairs(str(folder.parent / "start"), seed, folder, rewards)
         module: PolicyModule = DPO(
-            policy, optimizer=adamw(1e-4), lr_scheduler=falling(80), beta=0.1, max_updates=80, seed=seed
+            policy,
+            beta=0.1,
+            max_updates=80,
+            seed=seed,
+            update=Optimization(optimizer=adamw(1e-4), lr_scheduler=falling(80)),
         )
         learn(module, PreferencePairs(str(pairs), batch_size=32, seed=seed), folder)
     elif algorithm != "imitation":
@@ -82,22 +87,19 @@ def rollout_module(
     policy: CausalLM, algorithm: str, rewards: list[RewardTerm], seed: int, rollouts: int
 ) -> PolicyModule:
     """REINFORCE, or the document's PPO: ratios of whole completions, advantages normalised over the batch."""
-    options: dict[str, Any] = {
-        "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
-        "rewards": rewards,
-        **shared(seed, rollouts, lr=6e-4),
-    }
+    options: dict[str, Any] = {"sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS), "rewards": rewards}
     if algorithm == "REINFORCE":
-        return REINFORCE(policy, baseline="mean", **options)
-    clipped = Objective(ratio_level="sequence_product")
-    return GRPO(policy, baseline="batch_mean", aggregate="sequence_mean", objective=clipped, num_epochs=2, **options)
+        bare = BatchMean(normalize="none")
+        return REINFORCE(policy, baseline=bare, **options, **shared(seed, rollouts, lr=6e-4))
+    options |= shared(seed, rollouts, lr=6e-4, aggregate="sequence_mean", epochs=2)
+    return GRPO(policy, baseline=BatchMean(), objective=Objective(ratio_level="sequence_product"), **options)
 
 
 def make_pairs(start: str, seed: int, folder: Path, rewards: list[RewardTerm], problems: int = 128) -> Path:
     """Pairs of completions of the imitation whose rewards differ."""
     path = folder / "pairs.jsonl"
     sampling = Sampling(num_samples=8, max_tokens=MAX_TOKENS)
-    module = DPO(CausalLM(start), rewards=rewards, predict_sampling=sampling, sandbox=Sandbox, seed=seed)
+    module = DPO(CausalLM(start), rewards=rewards, sandbox=Sandbox, seed=seed, evaluate=Evaluate(predict=sampling))
     data = task(seed)
     data.max_train_problems = problems
     writer = PreferenceWriter(str(path), margin=0.02, max_pairs=8)

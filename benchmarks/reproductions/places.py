@@ -12,10 +12,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from lit_rl.data.basics_tokens import build_tokenizer
-from lit_rl.data.robot_errands import one_program
-from lit_rl.models import CausalLM, OwnTrunk
-from lit_rl.modules import PPO
+from lit_rl.advantages import GAE
+from lit_rl.data.basics.build_tokenizer import build_tokenizer
+from lit_rl.data.robots.robot_errands import one_program
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.modules import PPO, CriticUpdate
 from lit_rl.modules.credit import Credit
 from lit_rl.rewards import DataflowReward, ErrandsReward, LintReward, RewardTerm, SimulatorReward, SyntaxReward
 from lit_rl.types import Problem, Sampling
@@ -93,13 +94,12 @@ def run(
     policy, seen = CausalLM(str(folder.parent / "start")), Seen(PASSED, EXPLAINED)
     module = PPO(
         policy,
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         credit=credit,
-        gae_lambda=gae_lambda,
-        critic_lr=1e-3,
-        critic_warmup_rollouts=5,
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         rewards=terms(reward),
+        estimator=GAE(gae_lambda=gae_lambda),
+        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
         **shared(seed, rollouts, lr=4e-4),
     )
     learn(module, task(seed, batch_size=7), folder, seen)

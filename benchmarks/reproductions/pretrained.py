@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from lit_rl.data import CodeCompletion
-from lit_rl.data.code_completion import SHIPPED_PLACES
+from lit_rl.data.numerical.code_completion import SHIPPED_PLACES
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM

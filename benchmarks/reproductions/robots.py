@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lit_rl.data import RobotTasks
-from lit_rl.data.basics_tokens import build_tokenizer
-from lit_rl.data.robot_prompts import DEFINITION
+from lit_rl.data.basics.build_tokenizer import build_tokenizer
+from lit_rl.data.robots.robot_prompts import DEFINITION
 from lit_rl.data.task import Split
 from lit_rl.evaluation import Evaluation
-from lit_rl.models import CausalLM, OwnTrunk
-from lit_rl.modules import PPO
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.modules import PPO, CriticUpdate
 from lit_rl.modules.credit import Credit
 from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
 from lit_rl.types import Problem, Sampling
@@ -100,12 +100,11 @@ def run(seed: int, folder: Path, credit: Credit = "terminal", dense: bool = Fals
     policy = CausalLM(str(folder.parent / "start"))
     module = PPO(
         policy,
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         credit=credit,
-        critic_lr=1e-3,
-        critic_warmup_rollouts=5,
         sampling=Sampling(num_samples=8, max_tokens=MAX_TOKENS),
         rewards=terms,
+        critic_update=CriticUpdate(learning_rate=1e-3, warmup_rollouts=5),
         **shared(seed, rollouts, lr=4e-4),
     )
     learn(module, task(seed, batch_size=7), folder)

@@ -8,30 +8,33 @@ from typing import Any
 
 import torch
 
+from lit_rl.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
 from lit_rl.data import Sorting
-from lit_rl.data.sorting import PROMPTS, sorting_problem
+from lit_rl.data.toys.sorting import PROMPTS, sorting_problem
+from lit_rl.data.toys.toy_worlds import sort_distance, sort_inclusion_ordering
+from lit_rl.losses import Clipped, Loss, PolicyGradient, Unclipped
 from lit_rl.models import Policy, SortingPolicy
-from lit_rl.modules import REINFORCE, Objective
+from lit_rl.modules import REINFORCE, Objective, Update
 from lit_rl.rewards import SortingReward
-from lit_rl.simulators.toy_worlds import sort_distance, sort_inclusion_ordering
 from lit_rl.types import Sampling
 from reproductions.learning import learn
 from reproductions.part import Case, Numbers, Part
 from reproductions.pictures import Picture, Results, bars
 
-LOSSES: dict[str, dict[str, Any]] = {
-    "naive": {"loss": "naive"},
-    "unclipped": {"loss": "unclipped"},
-    "clipped": {"loss": "clipped", "clip_low": 0.01, "clip_high": 0.01},
-}
+LOSSES: dict[str, Loss] = {"naive": PolicyGradient(), "unclipped": Unclipped(), "clipped": Clipped(0.01, 0.01)}
 POINTS: dict[str, Any] = {"sort_inclusion_ordering": (5, sort_inclusion_ordering), "sort_distance": (3, sort_distance)}
-DELTAS = ("rewards", "centered_rewards", "normalized_rewards", "max_rewards")
+DELTAS: dict[str, RowAdvantages] = {
+    "rewards": NoBaseline(),
+    "centered_rewards": GroupMean(normalize="none"),
+    "normalized_rewards": GroupMean(eps=1e-5),
+    "max_rewards": MaxRewards(),
+}
 
 
 def run(
     seed: int,
     folder: Path,
-    deltas: Any = "centered_rewards",
+    deltas: str = "centered_rewards",
     loss: str = "naive",
     kind: Any = "sort_inclusion_ordering",
     embedding_std: float = 1.0,
@@ -41,15 +44,13 @@ def run(
     """The lecture's run: 100 rollouts, ten steps of Adam on each; rewards and sorted answers after it."""
     module = REINFORCE(
         SortingPolicy(embedding_std=embedding_std, init_seed=seed),
-        deltas=deltas,
-        objective=Objective(**LOSSES[loss]),
+        deltas=DELTAS[deltas],
+        objective=Objective(loss=LOSSES[loss]),
         sampling=Sampling(num_samples=num_samples, max_tokens=3),
         rewards=[SortingReward(kind=kind)],
-        optimizer=partial(torch.optim.Adam, lr=1e-3),
-        gradient_clip_norm=None,
-        num_epochs=10,
         max_rollouts=max_rollouts,
         seed=seed,
+        update=Update(optimizer=partial(torch.optim.Adam, lr=1e-3), gradient_clip_norm=None, epochs=10),
     )
     learn(module, Sorting(), folder)
     greedy, sampled = answers(module.policy, temperature=0.0), answers(module.policy, num_samples=200)

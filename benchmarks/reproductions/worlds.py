@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from lit_rl.advantages import GAE
 from lit_rl.data import Corridor
 from lit_rl.models import CorridorCritic, CorridorPolicy
-from lit_rl.modules import PPO
+from lit_rl.modules import PPO, CriticUpdate, Update
 from lit_rl.rewards import CorridorReward
 from lit_rl.types import Sampling
 from reproductions.learning import Seen, learn
@@ -29,16 +30,13 @@ def run(seed: int, folder: Path, num_cells: int = 5, max_rollouts: int = 60) -> 
     module = PPO(
         policy,
         critic=critic,
-        num_epochs=4,
-        gamma=GAMMA,
-        gae_lambda=0.95,
         sampling=Sampling(num_samples=16, max_tokens=8 * num_cells if num_cells > 1 else 1),
-        gradient_clip_norm=None,
-        critic_gradient_clip_norm=None,
         rewards=[CorridorReward()],
-        optimizer=partial(torch.optim.Adam, lr=0.05),
         max_rollouts=max_rollouts,
         seed=seed,
+        update=Update(epochs=4, gradient_clip_norm=None, optimizer=partial(torch.optim.Adam, lr=0.05)),
+        estimator=GAE(gamma=GAMMA, gae_lambda=0.95),
+        critic_update=CriticUpdate(gradient_clip_norm=None),
     )
     learn(module, Corridor(num_cells), folder, seen)
     values = critic.weights.weight[1:, 0].tolist()

@@ -1,21 +1,26 @@
-"""One LightningDataModule per task."""
+"""One LightningDataModule per task; a task is loaded when its name is first used."""
 
-from lit_rl.data.basics import Basics
-from lit_rl.data.code_completion import CodeCompletion
-from lit_rl.data.corridor import Corridor
-from lit_rl.data.deepcoder import DeepCoder
-from lit_rl.data.einstein_toolkit import EinsteinToolkit
-from lit_rl.data.humaneval import HumanEval
-from lit_rl.data.mbpp import MBPP, MBPPPlus
-from lit_rl.data.open_code_instruct import OpenCodeInstruct
-from lit_rl.data.prefer_mixed import PreferMixed
-from lit_rl.data.preferences import PreferencePairs
-from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.data.robo_instruct import RoboInstruct
-from lit_rl.data.roboeval import RoboEval
-from lit_rl.data.robot_tasks import RobotTasks
-from lit_rl.data.sorting import Sorting
-from lit_rl.data.task import TaskDataModule
+from typing import TYPE_CHECKING
+
+from lit_rl.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from lit_rl.data.basics.basics_task import Basics
+    from lit_rl.data.contests.deepcoder import DeepCoder
+    from lit_rl.data.humaneval import HumanEval
+    from lit_rl.data.mbpp import MBPP, MBPPPlus
+    from lit_rl.data.numerical.code_completion import CodeCompletion
+    from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
+    from lit_rl.data.open_code_instruct import OpenCodeInstruct
+    from lit_rl.data.prefer_mixed import PreferMixed
+    from lit_rl.data.preferences import PreferencePairs
+    from lit_rl.data.problem_loader import ProblemLoader
+    from lit_rl.data.robots.robo_instruct import RoboInstruct
+    from lit_rl.data.robots.roboeval import RoboEval
+    from lit_rl.data.robots.robot_tasks import RobotTasks
+    from lit_rl.data.task import TaskDataModule
+    from lit_rl.data.toys.corridor import Corridor
+    from lit_rl.data.toys.sorting import Sorting
 
 __all__ = [
     "MBPP",
@@ -36,3 +41,25 @@ __all__ = [
     "Sorting",
     "TaskDataModule",
 ]
+
+__getattr__, __dir__ = load_when_used(
+    __name__,
+    {
+        "lit_rl.data.basics.basics_task": ("Basics",),
+        "lit_rl.data.contests.deepcoder": ("DeepCoder",),
+        "lit_rl.data.humaneval": ("HumanEval",),
+        "lit_rl.data.mbpp": ("MBPP", "MBPPPlus"),
+        "lit_rl.data.numerical.code_completion": ("CodeCompletion",),
+        "lit_rl.data.numerical.einstein_toolkit": ("EinsteinToolkit",),
+        "lit_rl.data.open_code_instruct": ("OpenCodeInstruct",),
+        "lit_rl.data.prefer_mixed": ("PreferMixed",),
+        "lit_rl.data.preferences": ("PreferencePairs",),
+        "lit_rl.data.problem_loader": ("ProblemLoader",),
+        "lit_rl.data.robots.robo_instruct": ("RoboInstruct",),
+        "lit_rl.data.robots.roboeval": ("RoboEval",),
+        "lit_rl.data.robots.robot_tasks": ("RobotTasks",),
+        "lit_rl.data.task": ("TaskDataModule",),
+        "lit_rl.data.toys.corridor": ("Corridor",),
+        "lit_rl.data.toys.sorting": ("Sorting",),
+    },
+)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lit_rl.data.rows import Row
-from lit_rl.execution.judging.known_helpers import NUMPY_STAND_IN
+from lit_rl.execution.judging.asserts.known_helpers import NUMPY_STAND_IN
 
 Compare = Literal["as_is", "as_set", "as_truth"]
 

@@ -10,7 +10,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.types import Problem
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
+from lit_rl.arguments import shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
 
 BadRows = Literal["error", "skip"]
@@ -63,7 +64,7 @@ class Row:
             try:
                 return float(value)
             except ValueError:
-                raise self.error(field, f"needs a number, got {_shown(value)}") from None
+                raise self.error(field, f"needs a number, got {_typed(value)}") from None
         return float(self._typed(field, (int, float), "a number", default))
 
     def texts(self, field: str, default: list[str] | None = None) -> list[str]:
@@ -71,7 +72,7 @@ class Row:
         items = self._typed(field, list, "a list of texts", default)
         for index, item in enumerate(items):
             if not isinstance(item, str):
-                raise self.error(field, f"needs a list of texts, got {_shown(item)} as item {index}")
+                raise self.error(field, f"needs a list of texts, got {_typed(item)} as item {index}")
         return list(items)
 
     def json(self, field: str, default: Any = _MISSING) -> Any:
@@ -82,7 +83,7 @@ class Row:
         try:
             return json.loads(value)
         except ValueError as fault:
-            raise self.error(field, f"needs JSON, got {_shown(value)} ({fault})") from None
+            raise self.error(field, f"needs JSON, got {_typed(value)} ({fault})") from None
 
     def error(self, field: str, fault: str) -> RowError:
         """An error about this row, for the caller to raise."""
@@ -100,7 +101,7 @@ class Row:
     def _typed(self, field: str, kind: Any, words: str, default: Any) -> Any:
         value = self._present(field, default)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise self.error(field, f"needs {words}, got {_shown(value)}")
+            raise self.error(field, f"needs {words}, got {_typed(value)}")
         return value
 
 
@@ -208,7 +209,7 @@ def _read_list(path: Path) -> Iterator[Row]:
         except ValueError as fault:
             raise ValueError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
     if not isinstance(rows, list):
-        raise ValueError(f"{path} needs one JSON list of rows, got {_shown(rows)}")
+        raise ValueError(f"{path} needs one JSON list of rows, got {_typed(rows)}")
     for number, values in enumerate(rows, 1):
         yield _row(str(path), number, values)
 
@@ -264,7 +265,7 @@ def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
 
 def _row(source: str, number: int, values: Any) -> Row:
     if not isinstance(values, Mapping):
-        raise _row_error(source, number, f"needs a JSON object, got {_shown(values)}")
+        raise _row_error(source, number, f"needs a JSON object, got {_typed(values)}")
     return Row(source, number, values)
 
 
@@ -280,7 +281,6 @@ def _extra_missing(package: str, source: str) -> ModuleNotFoundError:
     return ModuleNotFoundError(f"{source} needs the package {package}: pip install 'lit-rl[data]'")
 
 
-def _shown(value: Any) -> str:
-    """A value in a message: its type and its beginning, on one line."""
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+def _typed(value: Any) -> str:
+    """The type and the beginning of a value, for a message."""
+    return f"{type(value).__name__} {shown(value, 60)}"

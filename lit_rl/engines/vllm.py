@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.bounds import require_at_least, require_share
+from lit_rl.arguments import require_at_least, require_share
 from lit_rl.engines.base import Engine, EngineError, Session
 from lit_rl.engines.vllm_package import (
     describe_model,
@@ -24,10 +24,10 @@ from lit_rl.engines.vllm_package import (
     require_vllm,
     start,
 )
+from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codec import Codec
+from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
-from lit_rl.models.whole_weights import require_whole, whole_weights
 from lit_rl.training.modes import evaluating
 from lit_rl.training.phases import phase
 from lit_rl.types import Generation, Request, Sampling, StopReason

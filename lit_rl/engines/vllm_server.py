@@ -14,16 +14,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lit_rl.bounds import require_above, require_at_least
+from lit_rl.arguments import require_above, require_at_least
 from lit_rl.engines.base import Engine, EngineError, Session
 from lit_rl.engines.vllm_arrival import ReadBack, noting_zeros, require_same_model, rpc
 from lit_rl.engines.vllm_client import VLLMClient
 from lit_rl.engines.weight_files import write_weights
+from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.codec import Codec
+from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.models.whole_weights import require_whole, whole_weights
 from lit_rl.training.modes import evaluating
 from lit_rl.training.phases import phase, where
 from lit_rl.training.ranks import gather_over_ranks, world_size

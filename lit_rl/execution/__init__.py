@@ -1,23 +1,19 @@
-"""Running untrusted programs. Imports nothing outside the standard library."""
+"""Running untrusted programs. Imports nothing outside the standard library; checks of a task load when first used."""
 
-from lit_rl.execution.checks import (
-    AssertTests,
-    BuildAndRun,
-    CallTests,
-    Check,
-    InventedWorlds,
-    ReferenceText,
-    RobotTest,
-    RobotWorlds,
-    StdioTests,
-    TokenTarget,
-)
+from typing import TYPE_CHECKING
+
+from lit_rl.execution.checks import AssertTests, CallTests, Check, ReferenceText, StdioTests, TokenTarget
 from lit_rl.execution.fusion.client import SandboxFusionClient
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.execution.worker import SandboxError
+from lit_rl.lazy import load_when_used
+
+if TYPE_CHECKING:
+    from lit_rl.data.numerical.build_check import BuildAndRun
+    from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
 
 __all__ = [
     "AssertTests",
@@ -40,3 +36,11 @@ __all__ = [
     "Verdict",
     "extract_program",
 ]
+
+__getattr__, __dir__ = load_when_used(
+    __name__,
+    {
+        "lit_rl.data.numerical.build_check": ("BuildAndRun",),
+        "lit_rl.data.robots.robot_checks": ("InventedWorlds", "RobotTest", "RobotWorlds"),
+    },
+)

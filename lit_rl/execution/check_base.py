@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import marshal
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
@@ -103,43 +102,6 @@ _SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
 _WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
 
 
-def require_seconds(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields hold a finite number of seconds above 0."""
-    for name in names:
-        _require(owner, name, "a finite number of seconds above 0", lambda value: _is_number(value) and value > 0)
-
-
-def require_count(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields are whole numbers of at least 1."""
-    for name in names:
-        _require(owner, name, "a whole number of at least 1", lambda value: type(value) is int and value >= 1)
-
-
-def require_not_negative(owner: object, name: str) -> None:
-    """Raise ValueError unless a field holds a finite number of at least 0."""
-    _require(owner, name, "a finite number of at least 0", lambda value: _is_number(value) and value >= 0)
-
-
-def require_switch(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields are True or False: the text "false" would count as True."""
-    for name in names:
-        _require(owner, name, "True or False", lambda value: type(value) is bool)
-
-
-def require_one_of(owner: object, name: str, known: Sequence[str]) -> None:
-    """Raise ValueError unless a field is one of the known words."""
-    _require(owner, name, f"one of {', '.join(known)}", lambda value: value in known)
-
-
-def require_items(owner: object, name: str) -> None:
-    """Raise ValueError unless a field is a tuple with an item: a check without tests would pass every program."""
-    where, value = f"{type(owner).__name__}.{name}", getattr(owner, name)
-    if not isinstance(value, tuple):
-        raise ValueError(f"{where} must be a tuple, got {type(value).__name__}")
-    if not value:
-        raise ValueError(f"{where} is empty, so every program would pass: give at least one")
-
-
 def require_carried(value: Any, where: str) -> None:
     """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
 
@@ -166,20 +128,3 @@ def require_carried(value: Any, where: str) -> None:
         raise ValueError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
     except TypeError:
         return  # no copy can be made of it: it is not plain data, and equals no answer
-
-
-def shown(value: object) -> str:
-    """The ``repr`` of a value, cut to fit in a message."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _require(owner: object, name: str, wanted: str, is_right: Callable[[Any], bool]) -> None:
-    """Raise ValueError unless a field is as wanted."""
-    value = getattr(owner, name)
-    if not is_right(value):
-        raise ValueError(f"{type(owner).__name__}.{name} must be {wanted}, got {value!r}")

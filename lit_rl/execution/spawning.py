@@ -35,8 +35,7 @@ _ROOT = str(Path(__file__).resolve().parent.parent)
 # zygote has loaded: so the packages are made empty, with a path to find modules in.
 _BOOTSTRAP = """
 import sys, types
-for name, path in (("lit_rl", {root!r}), ("lit_rl.execution", {root!r} + "/execution"),
-                   ("lit_rl.simulators", {root!r} + "/simulators")):
+for name, path in (("lit_rl", {root!r}), ("lit_rl.execution", {root!r} + "/execution")):
     module = types.ModuleType(name)
     module.__path__ = [path]
     sys.modules[name] = module

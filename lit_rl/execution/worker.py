@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
-from lit_rl.execution.judging.supervisor import Answer, Settings, Task
+from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.spawning import start_process
 from lit_rl.execution.wire.messages import pack, receive_message, send_message
@@ -78,7 +78,9 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._connection, theirs = socket.socketpair()
         try:
-            self._process: subprocess.Popen[bytes] = start_process("judging.supervisor", [str(theirs.fileno())], theirs)
+            self._process: subprocess.Popen[bytes] = start_process(
+                "judging.supervising.supervisor", [str(theirs.fileno())], theirs
+            )
         finally:
             theirs.close()
         try:
@@ -110,7 +112,7 @@ class Worker:
 
     @property
     def failed_over_content(self) -> bool:
-        """Whether it ended, after ``close``, because of what a program had written: see ``judging.own_limits``."""
+        """Whether it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
         return self._process.returncode == -signal.SIGPROF
 
     def hang_up(self) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor
 from lit_rl.functional.kl import LOG_RATIO_LIMIT, kl_estimate
 from lit_rl.functional.masking import masked_mean
 from lit_rl.functional.shapes import (
-    require_advantages,
     require_mask,
     require_no_grad,
     require_same_shape,
@@ -127,49 +126,6 @@ def importance_weights(
             return torch.where(weights <= cap, weights, torch.zeros_like(weights))
         case _:
             assert_never(beyond_cap)
-
-
-def clip_fraction(
-    logprobs: Tensor,
-    old_logprobs: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
-    *,
-    clip_low: float,
-    clip_high: float,
-    level: RatioLevel = "token",
-) -> Tensor:
-    """Share of tokens whose gradient the clip took away; 0 on the first update of a rollout.
-
-        mean over tokens of [ratio > 1 + clip_high and A > 0] or [ratio < 1 - clip_low and A < 0]
-
-    Args:
-        logprobs: [N, T] nats.
-        old_logprobs: [N, T] nats.
-        advantages: [N, T] or [N, 1].
-        mask: [N, T] bool.
-        clip_low: distance of the lower bound from 1.
-        clip_high: distance of the upper bound from 1.
-        level: as in the loss.
-
-    Returns:
-        Scalar in [0, 1], without gradient.
-
-    Raises:
-        ValueError: shapes that do not fit.
-
-    Example:
-        >>> new, old = torch.tensor([[0.5, 0.5]]), torch.zeros(1, 2)  # ratios 1.65
-        >>> advantages, mask = torch.tensor([[1.0, -1.0]]), torch.tensor([[True, True]])
-        >>> clip_fraction(new, old, advantages, mask, clip_low=0.2, clip_high=0.2)
-        tensor(0.5000)
-    """
-    require_advantages(advantages, logprobs)
-    require_mask(mask, logprobs)
-    ratio = log_ratio(logprobs.detach(), old_logprobs, level=level, mask=mask).exp()
-    too_high = (ratio > 1 + clip_high) & (advantages > 0)
-    too_low = (ratio < 1 - clip_low) & (advantages < 0)
-    return masked_mean((too_high | too_low).to(logprobs.dtype), mask)
 
 
 def approximate_kl(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:

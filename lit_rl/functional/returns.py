@@ -1,4 +1,4 @@
-"""From rewards per token to returns and advantages per token.
+"""From rewards per token to returns per token, and what follows the token limit.
 
 Letters: N completions, T completion tokens. Entry [:, t] is about the state before completion token t and the
 action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the
@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape, shape_of
+from lit_rl.functional.shapes import require_mask, require_no_grad, shape_of
 
 Truncation = Literal["bootstrap", "zero", "mask"]
 """What follows the token limit; see :func:`treat_truncation`."""
@@ -40,79 +40,19 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
         >>> reward_to_go(rewards, mask, gamma=0.5)
         tensor([[2., 0., 2.]])
     """
-    _require_token_inputs(token_rewards, mask, gamma=gamma)
+    if token_rewards.dim() != 2:
+        raise ValueError(f"token_rewards must be [N, T], got {shape_of(token_rewards)}")
+    require_mask(mask, token_rewards)
+    require_no_grad(token_rewards=token_rewards)
+    if not 0 <= gamma <= 1:
+        raise ValueError(f"gamma must lie in [0, 1], got {gamma}")
     kept = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
     following = kept.new_zeros(kept.shape[0])
-    columns = []
+    returns = torch.zeros_like(kept)
     for t in reversed(range(kept.shape[1])):
         following = torch.where(mask[:, t], kept[:, t] + gamma * following, following)
-        columns.append(following)
-    returns = _in_order(columns, kept)
+        returns[:, t] = following
     return torch.where(mask, returns, torch.zeros_like(returns))
-
-
-def gae(
-    token_rewards: Tensor,
-    values: Tensor,
-    mask: Tensor,
-    *,
-    gamma: float,
-    gae_lambda: float,
-    bootstrap_values: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Generalised advantage estimation over the policy's tokens, and the critic's targets.
-
-        delta_t  = r_t + gamma * V_{next t} - V_t
-        A_t      = delta_t + gamma * gae_lambda * A_{next t}
-        return_t = A_t + V_t
-
-    After a completion's last token V is its bootstrap value. Whiten the advantages afterwards if at all:
-    the returns belong to the unwhitened ones.
-
-    Args:
-        token_rewards: [N, T] reward units. No gradient.
-        values: [N, T] the critic's value before each token, reward units. No gradient.
-        mask: [N, T] bool.
-        gamma: discount per token, in [0, 1]; 1 for rewards that judge the whole program.
-        gae_lambda: in [0, 1]; 1 trusts the rewards alone, 0 the next value.
-        bootstrap_values: [N] value after the last token, from :func:`treat_truncation`; None: 0 for all,
-            every completion ended itself.
-
-    Returns:
-        advantages [N, T] and returns [N, T], reward units, 0 outside the mask.
-
-    Raises:
-        ValueError: shapes differ, ``mask`` is not bool, a discount out of range, or an input requires grad.
-
-    Source:
-        Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
-
-    Example:
-        >>> rewards, values = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
-        >>> gae(rewards, values, torch.tensor([[True, True]]), gamma=1.0, gae_lambda=1.0)
-        (tensor([[0.5000, 0.5000]]), tensor([[1., 1.]]))
-    """
-    _require_token_inputs(token_rewards, mask, gamma=gamma, gae_lambda=gae_lambda)
-    require_same_shape(token_rewards=token_rewards, values=values)
-    require_no_grad(values=values)
-    rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
-    kept_values = torch.where(mask, values, torch.zeros_like(values))
-    next_value = rewards.new_zeros(rewards.shape[0])
-    if bootstrap_values is not None:
-        _require_rows(bootstrap_values, rewards, "bootstrap_values")
-        require_no_grad(bootstrap_values=bootstrap_values)
-        next_value = bootstrap_values.to(rewards.dtype)
-    following = torch.zeros_like(next_value)
-    columns = []
-    for t in reversed(range(rewards.shape[1])):
-        here = mask[:, t]
-        delta = rewards[:, t] + gamma * next_value - kept_values[:, t]
-        following = torch.where(here, delta + gamma * gae_lambda * following, following)
-        next_value = torch.where(here, kept_values[:, t], next_value)
-        columns.append(following)
-    advantages = _in_order(columns, rewards)
-    advantages = torch.where(mask, advantages, torch.zeros_like(advantages))
-    return advantages, advantages + kept_values
 
 
 def treat_truncation(
@@ -133,7 +73,8 @@ def treat_truncation(
         treatment: see above.
 
     Returns:
-        The mask [N, T] for :func:`gae` and the loss, and ``bootstrap_values`` [N] for :func:`gae`.
+        The mask [N, T] for advantages and loss, and the ``bootstrap_values`` [N] of
+        :meth:`lit_rl.advantages.TokenAdvantages.estimate`.
 
     Raises:
         ValueError: shapes do not fit, or a mask is not bool.
@@ -146,7 +87,8 @@ def treat_truncation(
         >>> treat_truncation(mask, truncated, torch.tensor([0.3, 0.9]), treatment="bootstrap")[1]
         tensor([0.3000, 0.0000])
     """
-    _require_rows(tail_values, mask, "tail_values")
+    if tail_values.shape != mask.shape[:1]:
+        raise ValueError(f"tail_values must be [N] beside {shape_of(mask)}, got {shape_of(tail_values)}")
     require_mask(truncated, tail_values, name="truncated")
     none = torch.zeros_like(tail_values)
     match treatment:
@@ -158,23 +100,3 @@ def treat_truncation(
             return mask & ~truncated[:, None], none
         case _:
             assert_never(treatment)
-
-
-def _in_order(columns: list[Tensor], like: Tensor) -> Tensor:
-    """Columns found from the last to the first, as [N, T]."""
-    return torch.stack(columns[::-1], dim=1) if columns else torch.zeros_like(like)
-
-
-def _require_token_inputs(token_rewards: Tensor, mask: Tensor, **discounts: float) -> None:
-    if token_rewards.dim() != 2:
-        raise ValueError(f"token_rewards must be [N, T], got {shape_of(token_rewards)}")
-    require_mask(mask, token_rewards)
-    require_no_grad(token_rewards=token_rewards)
-    for name, value in discounts.items():
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} must lie in [0, 1], got {value}")
-
-
-def _require_rows(per_row: Tensor, like: Tensor, name: str) -> None:
-    if per_row.shape != like.shape[:1]:
-        raise ValueError(f"{name} must be [N] beside {shape_of(like)}, got {shape_of(per_row)}")

@@ -54,22 +54,6 @@ def require_no_grad(**tensors: Tensor) -> None:
             raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
 
 
-def require_advantages(advantages: Tensor, logprobs: Tensor) -> None:
-    """Raise unless ``advantages`` is [N, T] or [N, 1] beside ``logprobs`` [N, T], without gradient.
-
-    Raises:
-        ValueError: another shape, or a tensor that requires grad.
-    """
-    if logprobs.dim() != 2:
-        raise ValueError(f"logprobs must be [N, T], got {shape_of(logprobs)}")
-    if advantages.shape not in (logprobs.shape, (logprobs.shape[0], 1)):
-        raise ValueError(
-            f"advantages must be [N, T] or [N, 1] beside logprobs {shape_of(logprobs)}, "
-            f"got {shape_of(advantages)}; one per completion is advantages[:, None]"
-        )
-    require_no_grad(advantages=advantages)
-
-
 def statistics_dtype(x: Tensor) -> torch.dtype:
     """The dtype for sums of ``x``: float64 where the device has it.
 

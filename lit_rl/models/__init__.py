@@ -1,11 +1,16 @@
-"""Policies, critics and how they are sharded."""
+"""Policies, critics and how they are sharded; toy models are loaded when first used."""
 
+from typing import TYPE_CHECKING
+
+from lit_rl.lazy import load_when_used
 from lit_rl.models.adapters import LoRA
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.critic import Critic, OwnTrunk, SharedBase
+from lit_rl.models.critic import Critic, SeparateCritic, SharedCritic
 from lit_rl.models.policy import Policy
-from lit_rl.models.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.training.strategy import FSDP2Strategy
+
+if TYPE_CHECKING:
+    from lit_rl.data.toys.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy
 
 __all__ = [
     "CausalLM",
@@ -14,8 +19,15 @@ __all__ = [
     "Critic",
     "FSDP2Strategy",
     "LoRA",
-    "OwnTrunk",
     "Policy",
-    "SharedBase",
+    "SeparateCritic",
+    "SharedCritic",
     "SortingPolicy",
 ]
+
+__getattr__, __dir__ = load_when_used(
+    __name__,
+    {
+        "lit_rl.data.toys.toy_models": ("CorridorCritic", "CorridorPolicy", "SortingPolicy"),
+    },
+)

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from lit_rl.bounds import require_above, require_at_least, require_share
+from lit_rl.arguments import require_above, require_at_least, require_share
 from lit_rl.models.family import base_of
-from lit_rl.models.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
+from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
 
 POLICY = "policy"
 REFERENCE = "reference"

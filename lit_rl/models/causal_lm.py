@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from lit_rl.arguments import require_kind
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
-from lit_rl.kinds import require_kind
 from lit_rl.models.adapters import (
     REFERENCE,
     LoRA,
@@ -18,20 +18,18 @@ from lit_rl.models.adapters import (
     has_adapter,
     save_adapter,
 )
-from lit_rl.models.bars import without_bars
-from lit_rl.models.cached_decoding import CachedDecoding
+from lit_rl.models.codecs.text_codec import TextCodec
+from lit_rl.models.decoding.cached_decoding import CachedDecoding
+from lit_rl.models.decoding.shared_decoding import SharedDecoding, can_share
 from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
-from lit_rl.models.loading import load_model, load_tokenizer, warn_of_another_tokenizer
-from lit_rl.models.model_spec import ModelSpec
+from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
+from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, warn_of_another_tokenizer, without_bars
 from lit_rl.models.packing import check_packing
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, projection
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
-from lit_rl.models.shared_decoding import SharedDecoding, can_share
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
-from lit_rl.models.sources import MODEL_KEY, TOKENIZER_KEY
-from lit_rl.models.text_codec import TextCodec
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.sharding import compute_again, layers_of
 from lit_rl.types import Completions
@@ -50,7 +48,7 @@ class CausalLM(Policy):
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
-            see :mod:`lit_rl.models.masters`.
+            see :mod:`lit_rl.training.master_weights`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
@@ -166,7 +164,7 @@ class CausalLM(Policy):
                 self.tokenizer.chat_template = self.chat_template
 
     def decoding(self) -> CachedDecoding:
-        """From a cache that shares prompts, see :mod:`lit_rl.models.shared_decoding`, or from the model's own."""
+        """From a cache that shares prompts, see :class:`SharedDecoding`, or from the model's own."""
         if self._decoding is None:
             self._decoding = SharedDecoding if can_share(self.model) else CachedDecoding
         return self._decoding(self.model, self.codec)

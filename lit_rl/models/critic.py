@@ -19,7 +19,7 @@ from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
-from lit_rl.models.loading import load_model
+from lit_rl.models.loading.weights import load_model
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
@@ -79,7 +79,7 @@ class Trunk(nn.Module):
         self.model = model
 
 
-class OwnTrunk(Critic):
+class SeparateCritic(Critic):
     """A critic with a language model of its own, which starts as a copy of ``model`` or of the policy's base.
 
     Args:
@@ -102,7 +102,9 @@ class OwnTrunk(Critic):
         if self.trunk is not None:
             return
         if not isinstance(policy, CausalLM):
-            raise ValueError(f"OwnTrunk builds on a CausalLM policy, got {type(policy).__name__}: give its own critic")
+            raise ValueError(
+                f"SeparateCritic builds on a CausalLM policy, got {type(policy).__name__}: give its own critic"
+            )
         spec = replace(policy.model_spec(), lora=self.lora, dtype=self.dtype or policy.dtype, quantization=None)
         if self.source is not None:
             spec = replace(spec, source=self.source, config=None)
@@ -132,7 +134,7 @@ class OwnTrunk(Critic):
         return [p for p in self.parameters() if p.requires_grad]
 
 
-class SharedBase(Critic):
+class SharedCritic(Critic):
     """The policy's frozen base with the critic's own adapter and a value head: PPO at about GRPO's memory.
 
     Args:
@@ -155,7 +157,9 @@ class SharedBase(Critic):
         if self._policy:
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):
-            raise ValueError("SharedBase needs a policy with adapters (lora); use OwnTrunk for a fully trained policy")
+            raise ValueError(
+                "SharedCritic needs a policy with adapters (lora); use SeparateCritic for a fully trained policy"
+            )
         add_adapter(policy.model, CRITIC, policy.init_seed, self.lora)
         self._policy = [policy]
         weight = policy.model.get_output_embeddings().weight

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.cached_decoding import CachedDecoding
-from lit_rl.models.decoding import Decoding
+from lit_rl.models.decoding.cached_decoding import CachedDecoding
+from lit_rl.models.decoding.protocol import Decoding
 from lit_rl.models.family import UnsupportedModelError, text_config
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.projection import check_projection, project, relative_gap, tolerance

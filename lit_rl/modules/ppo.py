@@ -16,27 +16,25 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
-from lit_rl.bounds import require_above, require_at_least
-from lit_rl.functional.kl import adaptive_kl_coef
-from lit_rl.functional.masking import aggregate, masked_whiten
+from lit_rl.arguments import require_kind
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.functional.masking import SumOverRanks, aggregate, masked_moments, masked_whiten
 from lit_rl.functional.returns import Truncation, treat_truncation
-from lit_rl.functional.value_losses import clipped_value_loss, explained_variance
-from lit_rl.kinds import require_kind
+from lit_rl.functional.shapes import require_no_grad, require_same_shape
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
-from lit_rl.modules.logprobs_module import Logprobs
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.rollout_module import Losses, RolloutModule
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
+from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.training.ranks import Means, sum_over_ranks
 from lit_rl.training.strategy import allow_unused_parameters
 from lit_rl.types import Completions, Experience, Problem, Sampling
@@ -47,83 +45,66 @@ class PPO(RolloutModule):
 
     Args:
         policy: the policy to train.
+        rewards: reward terms.
         critic: predicts the value of its states.
+        sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples; one completion per problem is enough.
         objective: the policy's loss. ``kl_in`` is ``reward`` here: KL is part of what the critic predicts.
+        estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
+            gamma and lambda 1 and no KL the target is the reward itself at every token, and the critic's loss plain
+            half the squared error to it.
         credit: ``spans`` puts what has a place in the text on the token that decided it and the rest on the last
             token; ``tokens`` spreads it over the tokens of that place and the rest over the program, which can
             make programs longer; ``terminal`` puts all of it on the last token.
-        gamma: discount per token.
-        gae_lambda: 1 trusts the rewards alone, 0 the next value. With ``credit: terminal``, gamma and lambda 1
-            and no KL the critic's target is the reward itself at every token, and its loss plain ½ · MSE to it.
-        estimator: instead of GAE with these two, a :class:`lit_rl.advantages.TokenAdvantages`.
-        value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
-        value_coef: weight of the critic's loss.
-        critic_lr: learning rate of the critic; ``None`` for the policy's.
-        critic_gradient_clip_norm: largest norm of the critic's gradient.
-        whiten_advantages: mean 0 and variance 1 over all tokens of all ranks, once per rollout.
-        critic_warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
-        truncation: completions cut by the token limit: ``bootstrap`` from the critic, ``zero`` after them, or
-            ``mask`` them out.
-        target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion).
-        kl_horizon: completions over which it moves.
-        **options: see :class:`RolloutModule`.
+        critic_update: how the critic learns.
+        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
+        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
+        evaluate: how the policy is measured.
+        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
+        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
 
     Source:
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347
-        adaptive KL coefficient: Ziegler et al. 2019, section 2.2, https://arxiv.org/abs/1909.08593
     """
 
     def __init__(
         self,
         policy: Policy,
-        *,
+        rewards: list[RewardTerm] | Composite,
         critic: Critic,
+        *,
+        sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008  # frozen
         objective: Objective = Objective(kl_in="reward", kl_kind="k1"),  # noqa: B008
+        estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
-        gamma: float = 1.0,
-        gae_lambda: float = 0.95,
-        estimator: TokenAdvantages | None = None,
-        value_clip: float | None = None,
-        value_coef: float = 1.0,
-        critic_lr: float | None = None,
-        critic_gradient_clip_norm: float | None = 1.0,
-        whiten_advantages: bool = True,
-        critic_warmup_rollouts: int = 0,
-        truncation: Truncation = "zero",
-        target_kl: float | None = None,
-        kl_horizon: int = 10000,
-        **options: Unpack[RolloutOptions],
+        critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008
+        collect: Collect = Collect(),  # noqa: B008
+        update: Update = Update(),  # noqa: B008
+        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        max_rollouts: int | None = None,
+        seed: int | None = None,
     ) -> None:
-        super().__init__(policy, sampling=sampling, objective=objective, **options)
-        require_kind(Critic, "OwnTrunk()", critic=critic)
-        if target_kl is not None and not (objective.kl_coef and objective.kl_in == "reward"):
-            raise ValueError(
-                f"target_kl moves the KL coefficient of the reward, got kl_coef={objective.kl_coef} in the "
-                f"{objective.kl_in}: set objective.kl_coef above 0 and objective.kl_in to reward"
-            )
-        if estimator is not None and (gamma, gae_lambda) != (1.0, 0.95):
-            raise ValueError(
-                f"gamma={gamma} and gae_lambda={gae_lambda} go with GAE, got them beside the estimator "
-                f"{type(estimator).__name__}: give the class what it takes, under its init_args"
-            )
-        self.estimator = estimator or GAE(gamma, gae_lambda)
-        require_above(0, value_clip=value_clip, value_coef=value_coef, critic_lr=critic_lr, target_kl=target_kl)
-        require_above(0, critic_gradient_clip_norm=critic_gradient_clip_norm)
-        require_at_least(0, critic_warmup_rollouts=critic_warmup_rollouts)
-        require_at_least(1, kl_horizon=kl_horizon)
+        super().__init__(
+            policy,
+            rewards=rewards,
+            sandbox=sandbox,
+            sampling=sampling,
+            objective=objective,
+            collect=collect,
+            update=update,
+            evaluate=evaluate,
+            max_rollouts=max_rollouts,
+            seed=seed,
+        )
+        require_kind(Critic, "SeparateCritic()", critic=critic)
+        require_kind(TokenAdvantages, "GAE(gae_lambda=0.95)", estimator=estimator)
+        require_kind(CriticUpdate, "CriticUpdate(learning_rate=1e-5)", critic_update=critic_update)
         self.critic = critic
-        self.num_targets: Tensor | None = None  # of the update at hand, where it is not the number of tokens
+        self.estimator = estimator
         self.credit: Credit = credit
-        self.value_clip, self.value_coef = value_clip, value_coef
-        self.critic_lr = critic_lr
-        self.critic_gradient_clip_norm = critic_gradient_clip_norm
-        self.whiten_advantages = whiten_advantages
-        self.critic_warmup_rollouts = critic_warmup_rollouts
-        self.truncation: Truncation = truncation
-        self.target_kl, self.kl_horizon = target_kl, kl_horizon
-        self.kl_coef = objective.kl_coef
+        self.critic_update = critic_update
+        self.num_targets: Tensor | None = None  # of the current update, where it is not the number of tokens
 
     # -- experience ----------------------------------------------------------------------------------------
 
@@ -133,13 +114,13 @@ class PPO(RolloutModule):
         counted = completions.completion_mask & valid[:, None]
         logprobs = self.logprobs_of(completions, valid)  # every valid row teaches the critic, so every one has rewards
         values, tail_values = self.values(completions)
-        mask, bootstrap = treat_truncation(counted, completions.truncated, tail_values, treatment=self.truncation)
+        mask, bootstrap = treat_truncation(
+            counted, completions.truncated, tail_values, treatment=self._truncation_treatment
+        )
         credit = place_rewards(rewards, completions.completion_mask, self.credit)
-        token_rewards = self.objective.penalised(credit, *logprobs, mask, self.kl_coef)
-        if self.target_kl is not None:
-            self.adapt_kl(logprobs, mask)
+        token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
         advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
-        if self.whiten_advantages:
+        if self.estimator.whiten:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return Experience(
             completions=completions,
@@ -153,24 +134,11 @@ class PPO(RolloutModule):
             returns=returns,
         )
 
-    def adapt_kl(self, logprobs: Logprobs, mask: Tensor) -> None:
-        """Move the KL coefficient towards the target, the same on all ranks."""
-        assert logprobs.old is not None and logprobs.ref is not None and self.target_kl is not None
-        kl = ((logprobs.old - logprobs.ref) * mask).sum()
-        total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
-        self.kl_coef = adaptive_kl_coef(
-            self.kl_coef,
-            float(total[0] / total[1].clamp(min=1)),
-            target_kl=self.target_kl,
-            num_completions=int(total[1]),
-            horizon_completions=self.kl_horizon,
-        )
-
     def values(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """Values [N, T] and tail values [N] of all rows, computed in pieces without gradients."""
         values = torch.zeros_like(completions.sampler_logprobs)
         tails = values.new_zeros(len(completions))
-        for piece in self.pieces(completions, torch.arange(len(completions))):
+        for piece in self.logprobs.pieces(completions, torch.arange(len(completions))):
             part = completions.select(piece if len(piece) else [0]).trim()
             found, tail = self.critic(part)
             values, tails = values.to(found.dtype), tails.to(found.dtype)  # the same on a rank without rows
@@ -180,6 +148,12 @@ class PPO(RolloutModule):
                 tails[where] = tail
         return values * completions.completion_mask, tails
 
+    @property
+    def _truncation_treatment(self) -> Truncation:
+        if self.update.mask_truncated:
+            return "mask"
+        return "bootstrap" if self.critic_update.bootstrap_truncated else "zero"
+
     def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
         """[N] bool: every valid row teaches the critic."""
         return row_mask
@@ -188,7 +162,7 @@ class PPO(RolloutModule):
 
     def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         """The policy's loss (not while the critic warms up), then the critic's."""
-        if self.rollout_step >= self.critic_warmup_rollouts:
+        if self.clock.count >= self.critic_update.warmup_rollouts:
             yield self.policy_loss(micro, denominator)
         with self.critic.active():
             yield self.value_loss(micro, denominator)
@@ -204,12 +178,12 @@ class PPO(RolloutModule):
         """Squared error of the critic, divided by the number of its targets."""
         assert micro.old_values is not None and micro.returns is not None
         values, _ = self.critic(micro.completions)
-        loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.value_clip)
+        loss = clipped_value_loss(values, micro.old_values, micro.returns, value_clip=self.critic_update.value_clip)
         mask = self.estimator.targets(micro.loss_mask)
         metrics = {"critic/value_loss": (loss.detach() * mask).sum() / mask.sum().clamp(min=1)}
         denominator = denominator if self.num_targets is None else self.num_targets
-        reduced = aggregate(loss, mask, mode=self.aggregate, denominator=denominator)
-        return self.value_coef * reduced, metrics
+        reduced = aggregate(loss, mask, mode=self.update.aggregate, denominator=denominator)
+        return self.critic_update.coef * reduced, metrics
 
     # -- what learns ---------------------------------------------------------------------------------------
 
@@ -232,11 +206,12 @@ class PPO(RolloutModule):
 
     def group_learning_rates(self) -> dict[str, float]:
         """The critic may learn at its own rate."""
-        return {} if self.critic_lr is None else {"critic": self.critic_lr}
+        rate = self.critic_update.learning_rate
+        return {} if rate is None else {"critic": rate}
 
     def clip_norm(self, group: str) -> float | None:
         """Policy and critic are clipped separately."""
-        return self.critic_gradient_clip_norm if group == "critic" else self.gradient_clip_norm
+        return (self.critic_update if group == "critic" else self.update).gradient_clip_norm
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
         """Log the critic's values and the KL coefficient."""
@@ -248,15 +223,83 @@ class PPO(RolloutModule):
         means.add({"critic/explained_variance": variance})
         means.add_sum("critic/value_mean", values[mask].sum(), mask.sum())
         if self.objective.kl_coef:
-            means.add({"policy/kl_coef": self.kl_coef})
+            means.add({"policy/kl_coef": self.kl_penalty.coef})
         return means
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The KL coefficient moves, so it is state."""
-        super().on_save_checkpoint(checkpoint)
-        checkpoint["kl_coef"] = self.kl_coef
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore it."""
-        super().on_load_checkpoint(checkpoint)
-        self.kl_coef = checkpoint["kl_coef"]
+def clipped_value_loss(values: Tensor, old_values: Tensor, returns: Tensor, *, value_clip: float | None) -> Tensor:
+    """Half the squared error of the critic, pessimistic about moves larger than ``value_clip``.
+
+        near = old_values + clip(values - old_values, -value_clip, value_clip)
+        loss = 1/2 max((values - returns)^2, (near - returns)^2)
+
+    The gradient vanishes once a value has moved by ``value_clip`` towards its return. Without a clip this is half the
+    squared error. Reduce with :func:`lit_rl.functional.masking.aggregate`, by the denominator of the whole update like
+    the policy loss; the 1/2 is here, once.
+
+    Args:
+        values: [N, T] the critic's values, reward units. Carries the gradient.
+        old_values: [N, T] its values when the rollout was collected. No gradient.
+        returns: [N, T] targets: advantages plus old values, or any other. No gradient.
+        value_clip: largest useful move per rollout, > 0, **reward units**, not the ratio's; None: no clip.
+
+    Returns:
+        [N, T] loss per token, squared reward units.
+
+    Raises:
+        ValueError: shapes differ, or a constant requires grad.
+
+    Source:
+        detail 9 of Huang et al. 2022,
+        https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/
+
+    Example:
+        >>> values, old, returns = torch.tensor([[0.9]]), torch.tensor([[0.5]]), torch.tensor([[1.0]])
+        >>> clipped_value_loss(values, old, returns, value_clip=0.2)  # counts as 0.7: 1/2 * 0.3^2
+        tensor([[0.0450]])
+    """
+    require_same_shape(values=values, old_values=old_values, returns=returns)
+    require_no_grad(old_values=old_values, returns=returns)
+    error = (values - returns).square()
+    if value_clip is None:
+        return 0.5 * error
+    near = old_values + (values - old_values).clamp(-value_clip, value_clip)
+    return 0.5 * torch.maximum(error, (near - returns).square())
+
+
+def explained_variance(
+    values: Tensor, returns: Tensor, mask: Tensor, *, sum_over_ranks: SumOverRanks | None = None
+) -> Tensor:
+    """Share of the variance of the returns that the critic's values explain.
+
+        1 - Var(returns - values) / Var(returns)
+
+    1 is perfect, 0 is as good as one constant, below 0 is worse. A constant offset costs nothing here.
+
+    Args:
+        values: [N, T] reward units.
+        returns: [N, T] reward units.
+        mask: [N, T] bool.
+        sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`; called four times.
+
+    Returns:
+        Scalar, at most 1, without gradient; 0 where the returns do not vary and nothing can be explained.
+
+    Raises:
+        ValueError: shapes differ or ``mask`` is not bool.
+
+    Source:
+        detail 12 of Huang et al. 2022,
+        https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/
+
+    Example:
+        >>> returns = torch.tensor([[0.0, 2.0, 4.0]])
+        >>> explained_variance(returns / 2, returns, torch.tensor([[True, True, True]]))
+        tensor(0.7500)
+    """
+    require_same_shape(values=values, returns=returns)
+    errors = returns.detach() - values.detach()
+    _, unexplained, _ = masked_moments(errors, mask, sum_over_ranks=sum_over_ranks)
+    _, variance, _ = masked_moments(returns.detach(), mask, sum_over_ranks=sum_over_ranks)
+    share = 1.0 - unexplained / torch.where(variance > 0, variance, torch.ones_like(variance))
+    return torch.where(variance > 0, share, torch.zeros_like(share)).to(values.dtype)

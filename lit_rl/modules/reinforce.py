@@ -2,29 +2,33 @@
 
     1. sample completions and run their programs                     RolloutModule.collect
     2. advantage of a token = discounted reward from it on - baseline     make_experience
-    3. minimise -advantage * log-probability                         objective.py, ``loss: naive``
+    3. minimise -advantage * log-probability                         lit_rl/losses.py, ``PolicyGradient``
 
-The deltas of the lecture on sorting (``rewards``, ``centered_rewards``, ``normalized_rewards``, ``max_rewards``)
-replace step 2 where they are chosen by name.
+The deltas of the lecture on sorting replace step 2 where they are given: ``NoBaseline()`` for its ``rewards``,
+``GroupMean(normalize="none")`` for ``centered_rewards``, ``GroupMean(eps=1e-5)`` for ``normalized_rewards``, and
+``MaxRewards()``.
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
 """
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
-from lit_rl.advantages import Baseline, RowAdvantages
-from lit_rl.bounds import require_share
+from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
+from lit_rl.arguments import require_kind, require_share
+from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
+from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards
-from lit_rl.modules.named_advantages import Deltas, RunningName, deltas_of, require_group, running_of
 from lit_rl.modules.objective import Objective
-from lit_rl.modules.options import RolloutOptions
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
+from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience, Sampling
 
 
@@ -33,21 +37,24 @@ class REINFORCE(RolloutModule):
 
     Args:
         policy: the policy to train.
+        rewards: reward terms.
+        sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples.
-        objective: the policy's loss; by default ``naive``. A KL to the reference is added to the loss.
-        baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline`; or by name ``none``,
-            ``mean`` (of the rollout's rewards, over all ranks) or ``exponential`` (a running mean of earlier rollouts'
-            rewards; the first rollout has none).
-        baseline_decay: decay of the ``exponential`` baseline, in [0, 1).
+        objective: the policy's loss; by default the plain policy gradient. A KL to the reference is added to the loss.
+        baseline: subtracted from the reward-to-go: a :class:`lit_rl.advantages.Baseline` that is not normalized, as
+            ``BatchMean(normalize="none")`` (of the rollout's rewards, over all ranks) or ``RunningMean()`` (of earlier
+            rollouts' rewards; the first rollout has none).
         gamma: discount per token.
         credit: ``terminal`` puts all of the reward on the last token, so that without a discount every token is
             credited with all of it; ``spans`` puts what has a place in the text on the token that decided it and the
             rest on the last token; ``tokens`` spreads it over the tokens of that place and the rest over the
             program, so that later tokens are credited with less of it.
-        deltas: instead of reward-to-go and baseline, one number per completion: a class of :mod:`lit_rl.advantages`;
-            or by name the bare ``rewards``, ``centered_rewards`` and ``normalized_rewards`` of a problem's
-            completions, or ``max_rewards`` (rewards that are not the largest of their problem become 0).
-        **options: see :class:`RolloutModule`.
+        deltas: instead of reward-to-go and baseline, one number per completion: a class of :mod:`lit_rl.advantages`.
+        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
+        update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
+        evaluate: how the policy is measured.
+        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
+        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
 
     Source:
         Williams 1992, https://doi.org/10.1007/BF00992696
@@ -56,29 +63,53 @@ class REINFORCE(RolloutModule):
     def __init__(
         self,
         policy: Policy,
+        rewards: list[RewardTerm] | Composite,
         *,
+        sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(),  # noqa: B008  # frozen
-        objective: Objective = Objective(loss="naive"),  # noqa: B008
-        baseline: Baseline | RunningName = "none",
-        baseline_decay: float = 0.9,
+        objective: Objective = Objective(loss=PolicyGradient()),  # noqa: B008
+        baseline: Baseline = NoBaseline(),  # noqa: B008  # has no state
         gamma: float = 1.0,
         credit: Credit = "terminal",
-        deltas: RowAdvantages | Deltas | None = None,
-        **options: Unpack[RolloutOptions],
+        deltas: RowAdvantages | None = None,
+        collect: Collect = Collect(),  # noqa: B008
+        update: Update = Update(),  # noqa: B008
+        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        max_rollouts: int | None = None,
+        seed: int | None = None,
     ) -> None:
-        super().__init__(policy, sampling=sampling, objective=objective, **options)
+        super().__init__(
+            policy,
+            rewards=rewards,
+            sandbox=sandbox,
+            sampling=sampling,
+            objective=objective,
+            collect=collect,
+            update=update,
+            evaluate=evaluate,
+            max_rollouts=max_rollouts,
+            seed=seed,
+        )
         if objective.kl_coef and objective.kl_in == "reward":
             raise ValueError("REINFORCE takes the KL in the loss, got objective.kl_in=reward: set it to loss")
-        if deltas is not None and baseline != "none":
-            both = [given if isinstance(given, str) else type(given).__name__ for given in (deltas, baseline)]
+        require_kind(Baseline, "NoBaseline()", baseline=baseline)
+        if deltas is not None and not isinstance(baseline, NoBaseline):
             raise ValueError(
-                f"deltas take the place of a baseline, got deltas={both[0]} and baseline={both[1]}: give one"
+                f"deltas take the place of a baseline, got deltas={type(deltas).__name__} and "
+                f"baseline={type(baseline).__name__}: give one"
             )
-        require_share(gamma=gamma, baseline_decay=baseline_decay)
-        self.baseline = running_of(baseline, baseline_decay)
-        self.deltas = deltas_of(deltas)
-        used = self.deltas or self.baseline
-        require_group(used, sampling, f"{'baseline' if deltas is None else 'deltas'} {type(used).__name__}")
+        if baseline.normalize != "none":
+            raise ValueError(
+                f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
+                f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
+            )
+        require_share(gamma=gamma)
+        used = baseline if deltas is None else deltas
+        require_kind(RowAdvantages, "GroupMean()", deltas=used)
+        used.require_samples(sampling.num_samples, "baseline" if deltas is None else "deltas")
+        used.sum_over_ranks = sum_over_ranks
+        self.baseline = baseline
+        self.deltas = deltas
         self.gamma = gamma
         self.credit: Credit = credit
 
@@ -93,11 +124,12 @@ class REINFORCE(RolloutModule):
             to_go = reward_to_go(token_rewards, counted, gamma=self.gamma)
             expected = self.baseline.expected(rewards.rewards, rewards.valid, completions.group_ids)
             advantages = (to_go - expected.to(to_go.dtype)[:, None]) * counted
-        logprobs = self.logprobs_of(completions, self.rows_to_train(rewards.valid, advantages))
+        row_mask = rewards.valid & ~completions.truncated if self.update.mask_truncated else rewards.valid
+        logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))
         return Experience(
             completions=completions,
             rewards=rewards.rewards,
-            row_mask=rewards.valid,
+            row_mask=row_mask,
             advantages=advantages,
             old_logprobs=logprobs.old,
             ref_logprobs=logprobs.ref,

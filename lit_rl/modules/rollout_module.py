@@ -1,7 +1,7 @@
-"""The road that GRPO, PPO and REINFORCE share: collect, make experience, update.
+"""The loop that GRPO, PPO and REINFORCE share: collect, make experience, update.
 
 One training step is one rollout: every problem of the batch is sampled ``G`` times, every program is run,
-and the policy is updated ``num_epochs * num_minibatches`` times on what happened.
+and the policy is updated ``epochs * minibatches`` times on what happened.
 
 Letters: B problems of one rank, G completions per problem, N = B * G rows, T completion tokens.
 """
@@ -10,110 +10,128 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Unpack
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from lit_rl.bounds import require_above, require_at_least, require_share
-from lit_rl.functional.masking import AggregateMode, aggregate
-from lit_rl.kinds import require_kind
+from lit_rl.arguments import require_kind
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.functional.masking import aggregate
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
-from lit_rl.models.streams import StreamKey
-from lit_rl.modules.ahead_module import AheadModule, require_staleness
-from lit_rl.modules.at_hand import AtHand
-from lit_rl.modules.base import LARGEST_FAILED_SHARE
-from lit_rl.modules.counted_module import degenerate_share
-from lit_rl.modules.finite import Evidence
-from lit_rl.modules.logprobs_module import require_unfiltered
-from lit_rl.modules.measures import measure, time_split
+from lit_rl.models.reference import Reference
+from lit_rl.modules.kl_penalty import KLPenalty
+from lit_rl.modules.logprobs import LogprobReader, Logprobs, require_unfiltered
+from lit_rl.modules.minibatches import denominator_over_ranks, idle, minibatches
+from lit_rl.modules.not_finite import Evidence
 from lit_rl.modules.objective import APPROXIMATE_KL, Objective
-from lit_rl.modules.options import PolicyOptions, require_known
-from lit_rl.modules.resampling import tell_loader
-from lit_rl.modules.splits import denominator_over_ranks, idle, minibatches
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import FinishedRollout, Rollout, require_infrastructure, tell_watchers
-from lit_rl.summary import summarise
+from lit_rl.modules.policy_module import X_AXIS, PolicyModule
+from lit_rl.modules.rollout_metrics import (
+    RewardWatch,
+    measure,
+    measure_age,
+    measure_entropy,
+    measure_resampled,
+    time_split,
+)
+from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.modules.setup_checks import require_rows, require_running_programs, task_of
+from lit_rl.modules.update_trace import UpdateTrace
+from lit_rl.reports.summary import summarise
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rollout import (
+    Collect,
+    FinishedRollout,
+    Rollout,
+    RunnerFactory,
+    notify_callbacks,
+    require_infrastructure,
+)
+from lit_rl.rollout.resampling import tell_loader
+from lit_rl.rollout.sampler_check import with_effective_size
+from lit_rl.training.clock import Clock
 from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import Means, max_over_ranks
+from lit_rl.training.ranks import Means, max_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
 
 
-class RolloutModule(AheadModule):
+class RolloutModule(PolicyModule):
     """Learns from executed programs; a subclass says what the advantages are.
 
     A subclass implements :meth:`make_experience`; one with more than a policy to train also
     :meth:`minibatch_losses`. Nothing else is needed.
 
     Args:
-        policy: what is trained.
+        policy: the policy to train.
+        rewards: reward terms.
+        sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples; ``num_samples`` is the group size G.
         objective: the policy's loss.
-        num_epochs: passes over the experience of one rollout.
-        num_minibatches: updates per pass; rows are dealt out at random.
-        microbatch_size: rows per forward and backward on one rank; ``None`` for a minibatch at once. Changes
-            memory and speed, never the gradient.
-        max_tokens_per_microbatch: the same by tokens that go through the model, padding included and a prompt that rows
-            share counted once; a row with more goes alone. Beside ``microbatch_size`` both hold.
-        aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
-        largest_kl: end a rollout's updates before one that would start further (nats per token, mean over all
-            ranks) from where the policy sampled; ``None`` never does.
-        refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+        collect: how rollouts come about.
+        update: how a rollout is learned from.
+        evaluate: how the policy is measured.
         max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
-        max_infrastructure_failures: largest share of a rollout's programs that may fail for our own reasons; a
-            single one may, unless this is 0.
-        staleness: 1 samples the next rollout before this one is trained on, while this one's programs run, with the
-            weights of before: for slow programs. It needs a correction in the objective. 0 is on-policy.
-        **options: see :class:`PolicyModule`.
+        seed: of every random stream of the run.
     """
 
     samples_to_train = True
+    sampling: Sampling
+    update: Update
+    reference: Reference | None = None
+    """The same as :attr:`LogprobReader.reference`: an attribute here, a checkpoint holds its weights."""
 
     def __init__(
         self,
         policy: Policy,
+        rewards: list[RewardTerm] | Composite,
         *,
-        sampling: Sampling,
-        objective: Objective = Objective(),  # noqa: B008  # frozen
-        num_epochs: int = 1,
-        num_minibatches: int = 1,
-        microbatch_size: int | None = None,
-        max_tokens_per_microbatch: int | None = None,
-        aggregate: AggregateMode = "token_mean",
-        largest_kl: float | None = None,
-        refresh_reference_every: int | None = None,
+        sandbox: RunnerFactory | ProgramRunner | None = None,
+        sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
+        objective: Objective = Objective(),  # noqa: B008
+        collect: Collect = Collect(),  # noqa: B008
+        update: Update = Update(),  # noqa: B008
+        evaluate: Evaluate = Evaluate(),  # noqa: B008
         max_rollouts: int | None = None,
-        max_infrastructure_failures: float = LARGEST_FAILED_SHARE,
-        staleness: int = 0,
-        **options: Unpack[PolicyOptions],
+        seed: int | None = None,
     ) -> None:
-        require_known(self, options, PolicyOptions)
         require_kind(Sampling, "Sampling(num_samples=8)", sampling=sampling)
         require_kind(Objective, "Objective(kl_coef=0.01)", objective=objective)
-        if options.get("validation_sampling") is None:
-            options["validation_sampling"] = {"greedy": Sampling(temperature=0.0, max_tokens=sampling.max_tokens)}
-        super().__init__(policy, **options)
+        require_kind(Update, "Update(epochs=2)", update=update)
+        super().__init__(
+            policy,
+            rewards=rewards,
+            sandbox=sandbox,
+            collect=collect,
+            update=update,
+            evaluate=evaluate,
+            clock=Clock("rollout", max_rollouts),
+            seed=seed,
+        )
         if self.rewards is None:
             raise ValueError(f"{type(self).__name__} needs rewards: list at least one reward term")
-        require_at_least(1, num_epochs=num_epochs, num_minibatches=num_minibatches, microbatch_size=microbatch_size)
-        require_at_least(1, max_tokens_per_microbatch=max_tokens_per_microbatch)
-        require_at_least(1, max_rollouts=max_rollouts, refresh_reference_every=refresh_reference_every)
-        require_above(0, largest_kl=largest_kl)
-        require_share(max_infrastructure_failures=max_infrastructure_failures)
-        require_staleness(staleness, objective)
+        _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
         self.sampling, self.objective = sampling, objective
-        self.num_epochs, self.num_minibatches, self.microbatch_size = num_epochs, num_minibatches, microbatch_size
-        self.max_tokens_per_microbatch = max_tokens_per_microbatch
-        self.aggregate, self.largest_kl = aggregate, largest_kl
-        self.max_rollouts, self.refresh_reference_every = max_rollouts, refresh_reference_every
-        self.max_infrastructure_failures, self.staleness = max_infrastructure_failures, staleness
-        self.is_on_policy = num_epochs == 1 and num_minibatches == 1
-        self.at_hand = AtHand()
+        self.logprobs = LogprobReader(policy, objective, update, sampling)
+        self.kl_penalty = KLPenalty(objective)
+        self.on_policy = update.steps == 1
+        self.trace = UpdateTrace()
+        self._reward_watch = RewardWatch()
+
+    @property
+    def max_rollouts(self) -> int | None:
+        """The run ends after this many rollouts; a larger number lets another fit continue."""
+        return self.clock.limit
+
+    @max_rollouts.setter
+    def max_rollouts(self, limit: int | None) -> None:
+        self.clock.limit = limit
 
     # -- what an algorithm says ----------------------------------------------------------------------------
 
@@ -144,10 +162,10 @@ class RolloutModule(AheadModule):
         return row_mask & (advantages != 0).any(-1)
 
     def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
-        """What this algorithm logs of B problems' rollout beside what every one logs; all ranks call it together."""
+        """Extra metrics of this algorithm for the rollout of B problems; all ranks call it together."""
         return Means()
 
-    # -- the road ------------------------------------------------------------------------------------------
+    # -- one rollout ---------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         """One rollout: collect, make experience, update."""
@@ -155,54 +173,94 @@ class RolloutModule(AheadModule):
         self.progress.begin("training")
         with evaluating(self):  # dropout off for old, new and reference alike: the first ratio is 1
             with torch.no_grad():
-                rollout = self.collect_training(batch)
-                require_infrastructure(rollout, self.max_infrastructure_failures)
+                rollout = self.collect(batch)
+                require_infrastructure(rollout, self.sampler.settings.max_failures)
                 self.progress.enter("rewarding")
                 rewards = self.reward(rollout)
-                self.require_rewards(rewards)
                 collected = time.perf_counter()
                 self.progress.enter("preparing")
-                self.is_on_policy = self.samples_on_policy(rollout.completions)
-                before = self.age_of(rollout.completions)
+                before = self.measure_before(rollout.completions)
                 experience = self.make_experience(rollout, rewards)
-                before.merge(self.entropy_of_some(rollout.completions))
             self.progress.enter("updating")
-            means = self.update(experience)
+            means = self.learn_from(experience)
         seconds = self.progress.end()
         self.finish_rollout()
         means.merge(summarise(rollout, rewards))
-        means.merge(degenerate_share(rollout, rewards))
         means.merge(self.algorithm_metrics(batch, rollout, experience))
-        means.merge(measure(rollout, rewards, experience, self.at_hand.found))
-        means.merge(self.mismatch_of(rollout.completions))
+        means.merge(measure(rollout, rewards, experience, self.trace.found))
+        if self.sampler.settings.max_resamples:
+            measure_resampled(means, batch, rollout)
+        means.merge(self.gap_of(rollout.completions))
         means.merge(time_split(seconds, self.progress))
         means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
-        tell_watchers(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
+        notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
         tell_loader(self.trainer.train_dataloader, rollout)
 
-    def mismatch_of(self, completions: Completions) -> Means:
-        """Distance of sampler and trainer where the update's forward passes, which tell it for free, did not."""
-        if max_over_ranks(int("logprobs" in self.at_hand.found), self.device):
-            return Means()
-        if self.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
-            self.compare_sampler(completions, self.sampling)
-        return self.mismatch
+    def collect(self, batch: Sequence[Problem]) -> Rollout:
+        """N judged rows for B problems."""
+        loader: Any = self.trainer.train_dataloader
+        return self.sampler.collect_training(
+            batch,
+            self.sampling,
+            self.clock.count,
+            upcoming=self.upcoming,
+            others=lambda: loader.problems,
+        )
 
     def reward(self, rollout: Rollout) -> RewardOutput:
-        """Rewards of a rollout; rows that could not be judged are not valid."""
-        assert self.rewards is not None
-        return self.rewards(rollout.completions, rollout.judgements)
+        """Rewards of a rollout; rows that could not be judged are not valid.
 
-    def update(self, experience: Experience) -> Means:
+        Raises:
+            InfrastructureError: rollout after rollout not one row got a reward.
+        """
+        assert self.rewards is not None
+        rewards = self.rewards(rollout.completions, rollout.judgements)
+        self._reward_watch.require_some(rewards)
+        return rewards
+
+    def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
+        """Log-probabilities under the policy that sampled and under the reference, each where something reads it.
+
+        Args:
+            completions: N rows.
+            rows: [N] bool, those to compute.
+        """
+        return self.logprobs.read(completions, rows, on_policy=self.on_policy)
+
+    def upcoming(self) -> tuple[Problem, ...] | None:
+        """Problems of the next rollout; ``None`` if this one is the last.
+
+        Limits that cannot be foreseen, such as a time limit, may leave a rollout unused. Where updates are left out,
+        a run with ``max_steps`` has more rollouts than foreseen; those are sampled when they come.
+        """
+        trainer: Any = self.trainer
+        if self.clock.left is not None and self.clock.left <= 1:
+            return None
+        if trainer.max_steps != -1 and trainer.global_step + self.update.steps >= trainer.max_steps:
+            return None
+        epoch, problems = trainer.train_dataloader.following(trainer.num_training_batches)
+        ends = trainer.max_epochs not in (None, -1) and epoch >= trainer.max_epochs
+        return None if ends else problems
+
+    def finish_rollout(self) -> None:
+        """Count the rollout, move schedule and reference, and end the run if it was the last."""
+        self.step_schedule()
+        self.clock.count += 1
+        self.logprobs.refresh_reference(self.clock.count)
+        self.stop_when_over()
+
+    # -- the update ----------------------------------------------------------------------------------------
+
+    def learn_from(self, experience: Experience) -> Means:
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
-        self.at_hand = AtHand()
-        self.progress.updates = self.num_epochs * self.num_minibatches
-        for epoch in range(self.num_epochs):
-            seed = StreamKey(self.seed, "minibatches", self.rollout_step).seed_of("epoch", epoch)
-            for rows in minibatches(len(experience), self.num_minibatches, seed):
+        self.trace = UpdateTrace()
+        self.progress.updates = self.update.steps
+        for epoch in range(self.update.epochs):
+            seed = StreamKey(self.seed, "minibatches", self.clock.count).seed_of("epoch", epoch)
+            for rows in minibatches(len(experience), self.update.minibatches, seed):
                 if not self.update_once(experience, rows, trained, means):
                     return means
                 self.progress.update += 1
@@ -216,43 +274,40 @@ class RolloutModule(AheadModule):
         """
         denominator = self.denominator(experience.select(rows))
         of_update = Means()
-        pieces = list(self.pieces(experience.completions, rows[trained[rows]]))
+        pieces = list(self.logprobs.pieces(experience.completions, rows[trained[rows]]))
         self.progress.part, self.progress.parts = 0, len(pieces)
         for piece in pieces:
             micro = experience.select(piece).trim() if len(piece) else idle(experience)
-            self.at_hand.take(micro)
+            self.trace.begin(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
                 of_update.add(metrics, count=float(micro.loss_mask.sum()))
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
-            self.at_hand.keep(piece, like=experience.advantages)
+            self.trace.store(piece, like=experience.advantages)
             self.progress.part += 1
         if not pieces:
             return True
-        near = self.largest_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= self.largest_kl
+        max_kl = self.update.max_kl
+        near = max_kl is None or of_update.reduce(self.device).get(APPROXIMATE_KL, 0.0) <= max_kl
         if near:
             of_update.add(self.optimizer_step())
         else:
             self.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
-        self.at_hand.let_go()
+        self.trace.end()
         means.merge(of_update)
         return near
-
-    def evidence(self) -> Evidence:
-        """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
-        return {"rollout": self.rollout_step} | self.at_hand.evidence()
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         with_entropy = self.objective.entropy_coef != 0
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
-        self.at_hand.note(logprobs, entropy)
-        old_logprobs = logprobs.detach() if self.is_on_policy else micro.old_logprobs
+        self.trace.note(logprobs, entropy)
+        old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
         loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
-        return aggregate(loss, micro.loss_mask, mode=self.aggregate, denominator=denominator), metrics
+        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """What the losses of this update are divided by."""
@@ -260,4 +315,144 @@ class RolloutModule(AheadModule):
 
     def count(self, mask: Tensor) -> Tensor:
         """What losses of these tokens of a minibatch are divided by: counted over micro-batches and ranks."""
-        return denominator_over_ranks(mask, self.aggregate, self.sampling.max_tokens)
+        return denominator_over_ranks(mask, self.update.aggregate, self.sampling.max_tokens)
+
+    def evidence(self) -> Evidence:
+        """The last micro-batch: rows, rewards, advantages, log-probabilities then and now."""
+        return {"rollout": self.clock.count} | self.trace.evidence()
+
+    # -- metrics -------------------------------------------------------------------------------------------
+
+    def measure_before(self, completions: Completions) -> Means:
+        """Settle whether the rollout is on-policy; the age of its weights, and the entropy of some rows."""
+        may_be_stale = bool(self.sampler.settings.staleness) or not self.sampler.engine.shares_weights
+        self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
+        means = Means()
+        if may_be_stale:
+            measure_age(means, completions, self.policy.version)
+        if not self.objective.entropy_coef:  # a bonus computes it anyway
+            key = StreamKey(self.seed, "entropy", self.clock.count)
+            measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
+        return means
+
+    def gap_of(self, completions: Completions) -> Means:
+        """Distance of sampler and policy where the update's forward passes, which tell it for free, did not."""
+        if max_over_ranks(int("logprobs" in self.trace.found), self.device):
+            return Means()
+        if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
+            self.sampler.compare(completions, self.sampling)
+        return self.sampler.gap
+
+    def log_rollout(
+        self, means: Means, rollout_seconds: float, update_seconds: float, rollout: Rollout
+    ) -> dict[str, float]:
+        """Write the rollout's metrics and return them; the x-axis of every curve is the number of rollouts."""
+        tokens = float(rollout.completions.completion_mask.sum())
+        means.add({"time/rollout_seconds": rollout_seconds, "time/update_seconds": update_seconds})
+        values = with_effective_size(means.reduce(self.device))
+        values["time/tokens_per_second"] = tokens * world_size() / (rollout_seconds + update_seconds)
+        optimizer: Any = self.optimizers()
+        values["optimizer/learning_rate"] = optimizer.param_groups[0]["lr"]
+        self._forget_others([*values, X_AXIS])
+        self.log_dict(values, batch_size=1)
+        self.log(X_AXIS, float(self.clock.count), batch_size=1)
+        self.step_plateau(values)
+        shown = {"reward/mean": "reward", "execution/pass_rate": "pass", "time/tokens_per_second": "tok/s"}
+        for name, short in shown.items():
+            if name in values:
+                self.log(short, values[name], prog_bar=True, logger=False, batch_size=1)
+        return values
+
+    def _forget_others(self, values: Collection[str]) -> None:
+        """Keep Lightning from writing again, until the epoch ends, what only earlier rollouts logged.
+
+        Lightning has no public API for this. A run that was resumed in between would not know those values either.
+        """
+        for key, result in (self.trainer._results or {}).items():
+            if key.removeprefix("training_step.") not in values:
+                result.reset()
+
+    # -- life of a run -------------------------------------------------------------------------------------
+
+    @property
+    def validation_sampling(self) -> dict[str, Sampling]:
+        """How validation samples, by name; by default as long as training does."""
+        return self.evaluate.samplings(self.sampling.max_tokens)
+
+    def setup(self, stage: str) -> None:
+        """Check whether rewards, updates and staleness fit the task, before the first rollout.
+
+        Raises:
+            ValueError: a reward term cannot score a training problem, a rollout has fewer rows than minibatches, or
+                ``staleness`` with a task that runs no programs.
+        """
+        super().setup(stage)
+        task = task_of(self.trainer)
+        if stage == "fit" and task is not None and self.rewards is not None:
+            problems = task.problems("train")
+            require_rows(task, self.sampling.num_samples, self.update.minibatches)
+            for problem in problems:
+                self.rewards.check_problem(problem)
+            if self.sampler.settings.staleness:
+                require_running_programs(problems, task.name)
+
+    def load_weights(self) -> None:
+        """Load the policy."""
+        super().load_weights()
+        self.logprobs.policy = self.policy
+
+    def configure_model(self) -> None:
+        """Load the policy; keep its start as the reference if a KL term needs one."""
+        super().configure_model()
+        self.logprobs.load_reference()
+        self.reference = self.logprobs.reference
+
+    def on_train_start(self) -> None:
+        """Check whether the loader knows the problems that sampling asks it for.
+
+        Raises:
+            ValueError: ``staleness`` or ``max_resamples`` with a loader that hands out batches only.
+        """
+        super().on_train_start()
+        loader, settings = self.trainer.train_dataloader, self.sampler.settings
+        if settings.staleness and not hasattr(loader, "following"):
+            raise ValueError(
+                "staleness 1 samples for the problems that come next, and this loader does not tell them: train on a "
+                "TaskDataModule or a ProblemLoader, or set staleness to 0"
+            )
+        if settings.max_resamples and not hasattr(loader, "problems"):
+            raise ValueError(
+                f"max_resamples={settings.max_resamples} draws other training problems, and this loader has batches "
+                "only: train on a TaskDataModule or a ProblemLoader, or set max_resamples to 0"
+            )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Store the rows that were sampled ahead, and the KL coefficient; all ranks call."""
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["kl_coef"] = self.kl_penalty.coef
+        self.sampler.save(checkpoint, self.sampling, self.clock.count)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore them."""
+        super().on_load_checkpoint(checkpoint)
+        if self.objective.target_kl is not None:
+            self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
+        self.sampler.load(checkpoint, resumes=self.is_fitting)
+
+
+def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -> None:
+    """Check whether stale rows are weighed, and whether groups can differ within themselves.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    if collect.staleness and not objective.compares_with_sampler:
+        raise ValueError(
+            "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
+            "set objective.correction, such as lit_rl.losses.TruncatedWeights, or staleness to 0"
+        )
+    if collect.max_resamples and sampling.num_samples < 2:
+        raise ValueError(
+            f"max_resamples={collect.max_resamples} replaces groups in which all completions do alike, and groups of "
+            f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
+        )

@@ -16,9 +16,7 @@ class SFT(TextModule):
     tokens are read, never learned. Adapters, a 4-bit base and packing are the policy's: see
     :class:`lit_rl.models.CausalLM`.
 
-    Args:
-        policy: the policy to train.
-        **options: see :class:`TextModule`.
+    Its arguments are those of :class:`TextModule`.
     """
 
     metric_prefix = "sft"

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_kind
+from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
-from lit_rl.modules.base import PolicyModule
-from lit_rl.modules.finite import Evidence, evidence_of_completions
-from lit_rl.modules.optimized_module import X_AXIS
-from lit_rl.modules.options import PolicyOptions, require_known
-from lit_rl.rollout import Evaluated
+from lit_rl.modules.not_finite import Evidence, evidence_of_completions
+from lit_rl.modules.policy_module import X_AXIS, PolicyModule
+from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardTerm
+from lit_rl.rollout import Collect, Evaluated, RunnerFactory
+from lit_rl.training.clock import Clock
 from lit_rl.training.modes import evaluating
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
@@ -34,10 +36,13 @@ class TextModule(PolicyModule):
 
     Args:
         policy: the policy to train.
-        microbatch_size: problems per forward and backward on one rank; ``None`` for the batch at once. Changes
-            memory and speed, never the gradient.
+        rewards: reward terms, reported in validation.
+        sandbox: runs programs in validation; or a function that builds it when a run starts.
+        collect: how validation's rollouts come about.
+        update: how one optimizer step is made; ``microbatch_size`` counts problems.
+        evaluate: how the policy is measured.
         max_updates: the run ends after this many updates; ``None`` leaves it to the trainer.
-        **options: see :class:`PolicyModule`.
+        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
     """
 
     metric_prefix = "text"
@@ -46,17 +51,41 @@ class TextModule(PolicyModule):
         self,
         policy: Policy,
         *,
-        microbatch_size: int | None = None,
+        rewards: list[RewardTerm] | Composite | None = None,
+        sandbox: RunnerFactory | ProgramRunner | None = None,
+        collect: Collect = Collect(),  # noqa: B008  # frozen
+        update: Optimization = Optimization(),  # noqa: B008
+        evaluate: Evaluate = Evaluate(),  # noqa: B008
         max_updates: int | None = None,
-        **options: Unpack[PolicyOptions],
+        seed: int | None = None,
     ) -> None:
-        require_known(self, options, PolicyOptions)
-        super().__init__(policy, **options)
-        require_at_least(1, microbatch_size=microbatch_size, max_updates=max_updates)
-        self.microbatch_size = microbatch_size
-        self.max_updates = max_updates
+        require_kind(Optimization, "Optimization(microbatch_size=4)", update=update)
+        if collect.staleness or collect.max_resamples:
+            raise ValueError(
+                f"collect.staleness and collect.max_resamples are about sampling to train on, which "
+                f"{type(self).__name__} does not do: set both to 0"
+            )
+        super().__init__(
+            policy,
+            rewards=rewards,
+            sandbox=sandbox,
+            collect=collect,
+            update=update,
+            evaluate=evaluate,
+            clock=Clock("update", max_updates),
+            seed=seed,
+        )
         self.validation_means: dict[int, Means] = {}
-        self.piece_at_hand: Completions | None = None
+        self.piece: Completions | None = None  # of the current update
+
+    @property
+    def max_updates(self) -> int | None:
+        """The run ends after this many updates; a larger number lets another fit continue."""
+        return self.clock.limit
+
+    @max_updates.setter
+    def max_updates(self, limit: int | None) -> None:
+        self.clock.limit = limit
 
     # -- what an algorithm says ----------------------------------------------------------------------------
 
@@ -77,7 +106,7 @@ class TextModule(PolicyModule):
             denominator: the count of the whole update, over micro-batches and ranks.
         """
 
-    # -- the road ------------------------------------------------------------------------------------------
+    # -- one update ------------------------------------------------------------------------------------------
 
     def training_step(self, batch: Sequence[Problem], batch_idx: int) -> None:
         """One update."""
@@ -89,7 +118,7 @@ class TextModule(PolicyModule):
         means = Means()
         self.progress.updates, self.progress.parts = 1, len(pieces)
         for piece in pieces:
-            self.piece_at_hand = piece
+            self.piece = piece
             loss, metrics = self.loss(piece, denominator)
             self.require_finite("loss", float(loss.detach()))
             self.manual_backward(loss)
@@ -97,7 +126,8 @@ class TextModule(PolicyModule):
             means.add_sum("loss", loss, 1 / len(pieces))
             self.progress.part += 1
         norms = self.optimizer_step()
-        self.piece_at_hand = None
+        self.clock.count += 1
+        self.piece = None
         seconds = sum(taken for phase, taken in self.progress.end().items() if phase != "waiting")
         self.step_schedule()
         values = means.reduce(self.device)
@@ -106,13 +136,13 @@ class TextModule(PolicyModule):
         tokens = float(completions.completion_mask.sum()) * world_size()
         timed = {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
         self.log_dict(norms | timed, batch_size=1)
-        self.log(X_AXIS, float(self.steps_done), batch_size=1)
+        self.log(X_AXIS, float(self.clock.count), batch_size=1)
         self.step_plateau(named)
-        self.stop_when_done()
+        self.stop_when_over()
 
     def evidence(self) -> Evidence:
         """The last micro-batch."""
-        return evidence_of_completions(self.piece_at_hand) if self.piece_at_hand is not None else {}
+        return evidence_of_completions(self.piece) if self.piece is not None else {}
 
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as N completions, and G."""
@@ -126,37 +156,9 @@ class TextModule(PolicyModule):
         """Micro-batches: problems of similar length together, so that little is padding."""
         longest = completions.lengths.view(-1, group).amax(-1).cpu()
         order = longest.argsort(stable=True)
-        parts = torch.split(order, self.microbatch_size or max(1, len(order)))
+        parts = torch.split(order, self.update.microbatch_size or max(1, len(order)))
         rows = [(part[:, None] * group + torch.arange(group)).flatten() for part in parts]
         return [completions.select(of_part).trim() for of_part in rows]
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Resume a run of given texts.
-
-        Raises:
-            ValueError: the run to resume sampled its texts.
-        """
-        if self.is_fitting and "rollout_step" in checkpoint:
-            raise ValueError(
-                f"the checkpoint counts rollouts, so {type(self).__name__} cannot resume from it: export it "
-                "(lit-rl export) and start from the folder, as model.policy.model"
-            )
-        super().on_load_checkpoint(checkpoint)
-
-    # -- ending --------------------------------------------------------------------------------------------
-
-    def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached ``max_updates``."""
-        self.stop_when_done()
-
-    def on_train_epoch_start(self) -> None:
-        """Let the progress bar end where the run does."""
-        self.shorten_bar(None if self.max_updates is None else self.max_updates - self.trainer.global_step)
-
-    def stop_when_done(self) -> None:
-        """End the run after ``max_updates``."""
-        if self.max_updates is not None and self.trainer.global_step >= self.max_updates:
-            self.trainer.should_stop = True
 
     # -- validation ----------------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ class TextModule(PolicyModule):
                 loss, metrics = self.loss(piece, count)
                 if counts:
                     means.add(metrics | {"loss": loss}, count=float(count))
-        return self.evaluate(batch, batch_idx, dataloader_idx)
+        return self.evaluate_by_execution(batch, batch_idx, dataloader_idx)
 
     def validation_pieces(self, shown: Sequence[Problem]) -> Iterator[tuple[Completions, bool]]:
         """Micro-batches of given texts and whether they count, as many on every rank.
@@ -189,7 +191,7 @@ class TextModule(PolicyModule):
         yield from ((piece, True) for piece in pieces)
         yield from ((self.given(texts[:1])[0], False) for _ in range(missing))
 
-    def evaluate(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
+    def evaluate_by_execution(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int) -> Evaluated:
         """Evaluation by execution, as every module does it."""
         return super().validation_step(batch, batch_idx, dataloader_idx)
 

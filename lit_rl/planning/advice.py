@@ -36,12 +36,12 @@ def changes(job: Job) -> Iterator[tuple[str, Change]]:
     """Arguments that need less memory, those that cost least first, and what they do to a job."""
     if job.microbatch_rows > 1:
         size = max(1, job.microbatch_rows // 4)
-        yield f"model.microbatch_size: {size}", lambda one: replace(one, microbatch_rows=size)
+        yield f"model.update.microbatch_size: {size}", lambda one: replace(one, microbatch_rows=size)
     if job.engine == "in_process" and job.num_rows > 1:
         rows = max(1, job.num_rows // 4)
-        yield f"model.engine.init_args.max_rows: {rows}", lambda one: replace(one, max_rows=rows)
+        yield f"model.collect.engine.init_args.max_rows: {rows}", lambda one: replace(one, max_rows=rows)
     if job.engine == "in_process":
-        yield "model.engine: lit_rl.engines.VLLMServer", lambda one: replace(one, engine="elsewhere")
+        yield "model.collect.engine: lit_rl.engines.VLLMServer", lambda one: replace(one, engine="elsewhere")
     if not job.is_sharded and job.num_ranks > 1:
         yield "trainer.strategy: fsdp2", lambda one: replace(one, num_shards=one.num_ranks, shares_prompts=False)
     elif job.replicas > 1:

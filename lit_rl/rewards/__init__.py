@@ -1,20 +1,24 @@
-"""Reward terms, their composition, and the credit of each token."""
+"""Reward terms, their composition, and the credit of each token; terms of one task are loaded when first used."""
 
+from typing import TYPE_CHECKING
+
+from lit_rl.lazy import load_when_used
 from lit_rl.rewards.bleu import BleuReward
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.dataflow import DataflowReward
-from lit_rl.rewards.errands import ErrandsReward
 from lit_rl.rewards.format import FormatReward
 from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
 from lit_rl.rewards.length import LengthPenalty, OverlongPenalty
 from lit_rl.rewards.lint import LintReward
 from lit_rl.rewards.llm_judge import LLMJudgeReward
 from lit_rl.rewards.program_tests import TestsReward
-from lit_rl.rewards.simulator import SimulatorReward
 from lit_rl.rewards.syntax import SyntaxReward
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.toy_rewards import CorridorReward, SortingReward
 from lit_rl.rewards.turns import TurnPenalty
+
+if TYPE_CHECKING:
+    from lit_rl.data.robots.robot_rewards import ErrandsReward, SimulatorReward
+    from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward
 
 __all__ = [
     "BleuReward",
@@ -40,3 +44,11 @@ __all__ = [
     "TestsReward",
     "TurnPenalty",
 ]
+
+__getattr__, __dir__ = load_when_used(
+    __name__,
+    {
+        "lit_rl.data.robots.robot_rewards": ("ErrandsReward", "SimulatorReward"),
+        "lit_rl.data.toys.toy_rewards": ("CorridorReward", "SortingReward"),
+    },
+)

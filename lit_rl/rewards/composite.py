@@ -11,9 +11,9 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.kinds import shown
+from lit_rl.arguments import require_number, shown
 from lit_rl.rewards.attribution import Parts, TokenPlaces
-from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore, check_number
+from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
@@ -45,8 +45,8 @@ class Composite:
 
     def __init__(self, terms: list[RewardTerm], clip_low: float | None = None, clip_high: float | None = None) -> None:
         _require_terms(terms)
-        self.low = -math.inf if clip_low is None else check_number(self, "clip_low", clip_low)
-        self.high = math.inf if clip_high is None else check_number(self, "clip_high", clip_high)
+        self.low = -math.inf if clip_low is None else require_number(self, "clip_low", clip_low)
+        self.high = math.inf if clip_high is None else require_number(self, "clip_high", clip_high)
         if self.low > self.high:
             raise ValueError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)

@@ -158,8 +158,8 @@ class LocalGrader(Grader):
             return
         from transformers import AutoModelForCausalLM
 
-        from lit_rl.models.loading import load_tokenizer
-        from lit_rl.models.sources import resolve
+        from lit_rl.models.loading.sources import resolve
+        from lit_rl.models.loading.weights import load_tokenizer
 
         self._tokenizer = load_tokenizer(self.path)
         self._tokenizer.padding_side = "left"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lit_rl.functional.overlong import overlong_penalty
-from lit_rl.rewards.term import RewardTerm, TermScore, check_number
+import torch
+
+from lit_rl.arguments import require_number
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement
 
 
@@ -29,7 +31,7 @@ class LengthPenalty(RewardTerm):
 
     def __init__(self, weight: float = 1.0, name: str | None = None, alpha: float = 0.01) -> None:
         super().__init__(weight, name)
-        self.alpha = check_number(self, "alpha", alpha, low=0.0)
+        self.alpha = require_number(self, "alpha", alpha, low=0.0)
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
@@ -37,9 +39,11 @@ class LengthPenalty(RewardTerm):
 
 
 class OverlongPenalty(RewardTerm):
-    """Soft penalty for completions that come near the token limit, see :func:`overlong_penalty`.
+    """A penalty that grows over the last tokens before the limit, instead of falling at it (soft overlong).
 
-    0 up to ``max_tokens - buffer_tokens``, from there falling to -1 at ``max_tokens``.
+        0                                              tokens <= max - buffer
+        (max - buffer - tokens) / buffer               in between
+        -1                                             tokens >= max
 
     Args:
         max_tokens: the sampler's token limit; with several turns, what all of them together may take.
@@ -58,10 +62,11 @@ class OverlongPenalty(RewardTerm):
 
     def __init__(self, max_tokens: int, buffer_tokens: int, weight: float = 1.0, name: str | None = None) -> None:
         super().__init__(weight, name)
-        self.max_tokens = int(check_number(self, "max_tokens", max_tokens, low=1))
-        self.buffer_tokens = int(check_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
+        self.max_tokens = int(require_number(self, "max_tokens", max_tokens, low=1))
+        self.buffer_tokens = int(require_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places."""
-        values = overlong_penalty(completions.lengths, max_tokens=self.max_tokens, buffer_tokens=self.buffer_tokens)
-        return [TermScore(value) for value in values.tolist()]
+        free = self.max_tokens - self.buffer_tokens
+        values = (free - completions.lengths).to(torch.float32) / self.buffer_tokens
+        return [TermScore(value) for value in values.clamp(-1.0, 0.0).tolist()]

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from lit_rl.arguments import require_number
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
-from lit_rl.rewards.term import RewardTerm, Span, TermScore, check_number, load_extra
+from lit_rl.rewards.term import RewardTerm, Span, TermScore, load_extra
 from lit_rl.types import Completions, Judgement, Problem
 
 Finding = Mapping[str, Any]
@@ -71,10 +72,10 @@ class LintReward(RewardTerm):
         if not self.select:
             raise ValueError("LintReward.select is empty: name the rules to look for, such as E, F, B, S")
         for rule, severity in (severities or {}).items():
-            check_number(self, f"severities[{rule}]", severity, low=0.0)
+            require_number(self, f"severities[{rule}]", severity, low=0.0)
         self.severities = {**SEVERITIES, **(severities or {})}
-        self.per_lines = None if per_lines is None else check_number(self, "per_lines", per_lines, low=1)
-        self.timeout_seconds = check_number(self, "timeout_seconds", timeout_seconds, low=0.0)
+        self.per_lines = None if per_lines is None else require_number(self, "per_lines", per_lines, low=1)
+        self.timeout_seconds = require_number(self, "timeout_seconds", timeout_seconds, low=0.0)
 
     def setup(self) -> None:
         """Run ruff on nothing, so that missing packages and unknown rules fail before the first rollout.

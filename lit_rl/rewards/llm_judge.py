@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
 
+from lit_rl.arguments import require_number
 from lit_rl.rewards.graders import Answer, Grader
 from lit_rl.rewards.places import utf8
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
-from lit_rl.rewards.term import RewardTerm, TermScore, check_number
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 TEMPLATE = """\
@@ -74,7 +75,7 @@ class LLMJudgeReward(RewardTerm):
         super().__init__(weight, name)
         self._fields = _fields_of(template)
         self.grader, self.template = grader, template
-        self.max_score = check_number(self, "max_score", max_score, low=1e-9)
+        self.max_score = require_number(self, "max_score", max_score, low=1e-9)
         try:
             self.pattern = re.compile(pattern, re.MULTILINE)
         except re.error as error:

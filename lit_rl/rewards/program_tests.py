@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, get_args
 
+from lit_rl.arguments import require_number
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards.places import blame_line, rows
-from lit_rl.rewards.term import RewardTerm, TermScore, check_number
+from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 Mode = Literal["all", "fraction", "graded"]
@@ -107,5 +108,5 @@ def merge_grades(
         if key not in defaults:
             known = ", ".join(defaults)
             raise ValueError(f"{type(owner).__name__}.grades has an unknown verdict {key!r}: use {known}")
-        check_number(owner, f"grades[{key}]", grade)
+        require_number(owner, f"grades[{key}]", grade)
     return {**defaults, **(given or {})}

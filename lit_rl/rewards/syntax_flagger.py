@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from lit_rl.execution.program import Wanted, extract_program
-from lit_rl.models.token_bytes import token_byte_spans
+from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards.places import Places, utf8
 from lit_rl.rewards.python_prefix import first_rejected
 from lit_rl.types import Program

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 from torch import Tensor
 
@@ -143,16 +142,3 @@ def load_extra(module: str, needed_by: str, extra: str = "rewards") -> ModuleTyp
         raise ModuleNotFoundError(
             f"{needed_by} needs the package {error.name}: pip install 'lit-rl[{extra}]'", name=error.name
         ) from error
-
-
-def check_number(owner: Any, key: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
-    """A constructor argument as a finite float within ``[low, high]``.
-
-    Raises:
-        ValueError: it is not; the message names the class, the key and what came.
-    """
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not low <= value <= high:
-        limits = "a finite number" if low == -math.inf and high == math.inf else f"a number in [{low}, {high}]"
-        raise ValueError(f"{type(owner).__name__}.{key} must be {limits}, got {value!r}")
-    return float(value)

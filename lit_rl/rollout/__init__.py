@@ -3,14 +3,17 @@
 from lit_rl.rollout.collector import write_rows
 from lit_rl.rollout.environment import Attempt, Environment, require_environment
 from lit_rl.rollout.judge import InfrastructureError, Judge, find_program, require_infrastructure
-from lit_rl.rollout.pending import PendingRollout, taken_up
+from lit_rl.rollout.pending import PendingRollout, restore_rows
 from lit_rl.rollout.records import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.repair import Repair
+from lit_rl.rollout.sampler import Collect, RunnerFactory, Sampler
+from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError
 from lit_rl.rollout.single_turn import SingleTurn
-from lit_rl.rollout.watchers import RolloutWatcher, tell_watchers
+from lit_rl.rollout.watchers import RolloutWatcher, TrainedModule, notify_callbacks
 
 __all__ = [
     "Attempt",
+    "Collect",
     "Environment",
     "Evaluated",
     "FinishedRollout",
@@ -20,11 +23,16 @@ __all__ = [
     "Repair",
     "Rollout",
     "RolloutWatcher",
+    "RunnerFactory",
+    "Sampler",
+    "SamplerCheck",
+    "SamplerMismatchError",
     "SingleTurn",
+    "TrainedModule",
     "find_program",
+    "notify_callbacks",
     "require_environment",
     "require_infrastructure",
-    "taken_up",
-    "tell_watchers",
+    "restore_rows",
     "write_rows",
 ]

@@ -14,8 +14,8 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
 from lit_rl.engines.base import Engine, Generation, Request, Session
 from lit_rl.engines.checked import CheckedSession
 from lit_rl.execution.runner import ProgramRunner
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
-from lit_rl.models.streams import StreamKey
 from lit_rl.rollout.conversation import Conversation
 from lit_rl.rollout.environment import Environment, ask, check_before_answer, require_environment
 from lit_rl.rollout.judge import Judge, find_program

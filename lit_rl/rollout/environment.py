@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
 from lit_rl.types import Problem, Program, StopReason

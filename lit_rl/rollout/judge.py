@@ -96,7 +96,7 @@ def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
         raise InfrastructureError(
             f"{failures} of {rows} programs could not be judged (at most {largest_share:.0%} may fail); "
             f"the first said: {message.strip() or 'nothing'}. See lit-rl docs sandbox, or raise "
-            "max_infrastructure_failures if this is expected"
+            "collect.max_failures if this is expected"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.codec import Codec
+from lit_rl.models.codecs.codec import Codec
 from lit_rl.rollout.conversation import Conversation
 from lit_rl.rollout.judge import Judge, find_program
 from lit_rl.rollout.records import Rollout
@@ -94,7 +94,7 @@ def stored(row: Conversation) -> StoredRow:
     }
 
 
-def taken_up(
+def restore_rows(
     rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
 ) -> list[Conversation] | None:
     """Stored rows of some problems, prompt-major; ``None`` if some are missing, or have another prompt now.

@@ -7,7 +7,7 @@ from string import Formatter
 
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, Check
-from lit_rl.execution.judging.prepared_tests import prepare_tests
+from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.rollout.feedback import describe, in_one_line

@@ -5,8 +5,39 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import lightning.pytorch as pl
+from torch import nn
 
+from lit_rl.models.policy import Policy
+from lit_rl.rewards.composite import Composite
 from lit_rl.rollout.records import FinishedRollout
+from lit_rl.rollout.sampler import Sampler
+from lit_rl.training.clock import Clock
+from lit_rl.training.progress import Progress
+from lit_rl.types import Sampling
+
+
+class TrainedModule(Protocol):
+    """The face of a :class:`lit_rl.modules.PolicyModule` towards callbacks, reports and diagnoses."""
+
+    policy: Policy
+    rewards: Composite | None
+    sampler: Sampler
+    sampling: Sampling | None
+    update: Any
+    clock: Clock
+    seed: int
+    metric_prefix: str
+
+    @property
+    def progress(self) -> Progress:
+        """The phase that the run is in now."""
+
+    @property
+    def validation_sampling(self) -> dict[str, Sampling]:
+        """How validation samples, by name."""
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """What learns, by name."""
 
 
 class RolloutWatcher(Protocol):
@@ -21,12 +52,12 @@ class RolloutWatcher(Protocol):
 
         Args:
             trainer: the trainer.
-            module: what it trains; ``module.rollout_step`` already counts this rollout.
+            module: what it trains; ``module.clock.count`` already counts this rollout.
             finished: this rank's rollout and what was made of it.
         """
 
 
-def tell_watchers(trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+def notify_callbacks(trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
     """Call ``on_rollout_end`` of every callback that has it, in the order of the trainer's callbacks."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]  # set by a connector
         watcher: RolloutWatcher | None = callback if hasattr(callback, "on_rollout_end") else None

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.optim import Optimizer
 
-from lit_rl.bounds import require_at_least
+from lit_rl.arguments import require_at_least
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.phases import where
 from lit_rl.training.sharding import layers_of, shard

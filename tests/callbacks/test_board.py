@@ -19,20 +19,20 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from lit_rl.callbacks import Board, CompletionLog, ExecutionEvaluation
+from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
 from lit_rl.callbacks.board import OVERVIEW, overview_of
 from lit_rl.callbacks.completion_log import telling_rows
 from lit_rl.callbacks.tables import write_table
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.trainer import Trainer
 
 KINDS: dict[str, Any] = {
-    "grpo": SimpleNamespace(),
-    "ppo": SimpleNamespace(critic=object()),
-    "sft": SimpleNamespace(metric_prefix="sft"),
+    "grpo": SimpleNamespace(metric_prefix="", parameter_groups=lambda: {"policy": []}),
+    "ppo": SimpleNamespace(metric_prefix="", parameter_groups=lambda: {"policy": [], "critic": []}),
+    "sft": SimpleNamespace(metric_prefix="sft", parameter_groups=lambda: {"policy": []}),
 }
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -56,7 +56,7 @@ def run(tokenizer: str, folder: Path, logger: Logger, *callbacks: Any, **argumen
 def events(byte_tokenizer: str, tmp_path_factory: pytest.TempPathFactory) -> EventAccumulator:
     folder = tmp_path_factory.mktemp("board")
     logger = TensorBoardLogger(str(folder), name="run")
-    run(byte_tokenizer, folder, logger, Board(histograms_every=2), CompletionLog(groups_every=2))
+    run(byte_tokenizer, folder, logger, TensorBoardLayout(histograms_every=2), CompletionLog(groups_every=2))
     found = EventAccumulator(logger.log_dir, size_guidance={"histograms": 0, "tensors": 0})
     found.Reload()
     return found
@@ -173,8 +173,8 @@ def documented() -> list[re.Pattern[str]]:
 @pytest.mark.parametrize(
     ("cls", "arguments"),
     [
-        (GRPO, {"objective": Objective(kl_coef=0.1, entropy_coef=0.01), "num_minibatches": 2, "max_resamples": 1}),
-        (PPO, {"critic": OwnTrunk(), "objective": Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")}),
+        (GRPO, {"objective": Objective(kl_coef=0.1, entropy_coef=0.01), "minibatches": 2, "max_resamples": 1}),
+        (PPO, {"critic": SeparateCritic(), "objective": Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")}),
     ],
 )
 def test_the_page_explains_every_number(byte_tokenizer: str, tmp_path: Path, cls: Any, arguments: Any) -> None:

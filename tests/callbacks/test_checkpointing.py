@@ -20,13 +20,13 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError
 from lit_rl.execution import SandboxError
-from lit_rl.models import CausalLM, OwnTrunk
-from lit_rl.modules import GRPO, PPO, SFT, RolloutModule
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.modules import GRPO, PPO, SFT, Optimization, RolloutModule
 
 Make = Callable[..., RolloutModule]
 ALGORITHMS: dict[type[RolloutModule], Callable[[], dict[str, Any]]] = {
     GRPO: dict,
-    PPO: lambda: {"critic": OwnTrunk(), "critic_warmup_rollouts": 3},
+    PPO: lambda: {"critic": SeparateCritic(), "critic_warmup_rollouts": 3},
 }
 
 
@@ -47,7 +47,7 @@ def build(make_module: Make) -> Callable[..., RolloutModule]:
     """A module of ten rollouts with state wherever there may be some."""
 
     def make(cls: type[RolloutModule] = GRPO, **kwargs: Any) -> RolloutModule:
-        common: dict[str, Any] = {"optimizer": adam, "lr_scheduler": schedule, "num_epochs": 2, "num_minibatches": 2}
+        common: dict[str, Any] = {"optimizer": adam, "lr_scheduler": schedule, "epochs": 2, "minibatches": 2}
         return make_module(cls, **(common | {"max_rollouts": 10} | ALGORITHMS[cls]() | kwargs))
 
     return make
@@ -63,7 +63,7 @@ class Marks(pl.Callback):
     """Something to see of each validation in the curves."""
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        pl_module.log("val/mark", float(pl_module.rollout_step))
+        pl_module.log("val/mark", float(pl_module.clock.count))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_resumed_run_has_the_weights_and_the_curves_of_an_undisturbed_one(
     second = build(cls)
     run(second, Checkpointing(str(tmp_path / "a"), every), Marks(), logger=resumed, **validation)
 
-    assert second.rollout_step == 10
+    assert second.clock.count == 10
     assert torch.equal(everything(second), everything(whole))
     after = [row for row in curves.rows if row[0] > every]
     assert len(after) >= 10 - every
@@ -105,14 +105,14 @@ def test_a_machine_that_runs_no_program_stops_the_run_with_a_checkpoint(
 ) -> None:
     """Two rollouts are saved though no save was due; resumed, the run ends as an undisturbed one."""
     stopped, whole, resumed = build(), build(), build()
-    collect = stopped.collect_training
+    collect = stopped.collect
 
     def fail_in_the_third(batch: Any) -> Any:
-        if stopped.rollout_step == 2:
+        if stopped.clock.count == 2:
             raise SandboxError("this machine cannot run programs at present")
         return collect(batch)
 
-    monkeypatch.setattr(stopped, "collect_training", fail_in_the_third)
+    monkeypatch.setattr(stopped, "collect", fail_in_the_third)
     with pytest.raises(SandboxError):
         run(stopped, Checkpointing(str(tmp_path / "a"), 50))
     assert (tmp_path / "a" / "last.ckpt").resolve().name == "rollout_000002.ckpt"
@@ -126,7 +126,7 @@ def test_dropout_goes_on_with_the_numbers_it_would_have_drawn(byte_tokenizer: st
 
     def module(updates: int) -> SFT:
         policy = CausalLM(config=TINY_QWEN2 | {"attention_dropout": 0.5}, tokenizer=byte_tokenizer, attention="eager")
-        return SFT(policy, max_updates=updates, optimizer=adam)
+        return SFT(policy, max_updates=updates, update=Optimization(optimizer=adam))
 
     class Demonstrated(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
@@ -150,7 +150,7 @@ def test_a_finished_run_started_again_does_nothing(build: Make, tmp_path: Path) 
     run(first, Checkpointing(str(tmp_path)))
     again = build(max_rollouts=3)
     run(again, Checkpointing(str(tmp_path)))
-    assert again.rollout_step == 3
+    assert again.clock.count == 3
     assert torch.equal(everything(again), everything(first))
 
 
@@ -159,7 +159,7 @@ def test_the_newest_checkpoints_and_the_best_are_kept_and_linked(build: Make, tm
 
     class Peak(GRPO):
         def on_validation_epoch_end(self) -> None:
-            self.log("val/score", -float((self.rollout_step - 2) ** 2))
+            self.log("val/score", -float((self.clock.count - 2) ** 2))
 
     ALGORITHMS[Peak] = dict
     validation = {"limit_val_batches": 1.0, "val_check_interval": 1, "check_val_every_n_epoch": None}
@@ -182,7 +182,7 @@ class Scores(GRPO):
     of_rollout: ClassVar[list[float]] = []
 
     def on_validation_epoch_end(self) -> None:
-        self.log("val/score", self.of_rollout[self.rollout_step])
+        self.log("val/score", self.of_rollout[self.clock.count])
 
 
 ALGORITHMS[Scores] = dict
@@ -278,7 +278,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_end_says_so(
 
     class FillDisk(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.rollout_step == 1:
+            if pl_module.clock.count == 1:
                 small_files()
 
     folder = tmp_path / "a"
@@ -354,11 +354,11 @@ class SignalAt(pl.Callback):
         self.rollout, self.number = rollout, number
 
     def on_before_zero_grad(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-        if pl_module.rollout_step == self.rollout:
+        if pl_module.clock.count == self.rollout:
             os.kill(os.getpid(), self.number)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-        if pl_module.rollout_step == self.rollout:
+        if pl_module.clock.count == self.rollout:
             os.kill(os.getpid(), self.number)
 
 
@@ -372,7 +372,7 @@ def test_a_signal_ends_the_run_at_the_rollouts_end_and_asks_to_be_requeued(
     folder = tmp_path / "a"
     preempted, callback = build(max_rollouts=5), Checkpointing(str(folder))
     run(preempted, callback, SignalAt(2, number), limit_val_batches=1.0, val_check_interval=1)
-    assert (preempted.rollout_step, callback.exit_status) == (3, 75)
+    assert (preempted.clock.count, callback.exit_status) == (3, 75)
     assert names(folder) == ["rollout_000003.ckpt"]
     assert signal.getsignal(number) == before
     second, callback = build(max_rollouts=5), Checkpointing(str(folder))

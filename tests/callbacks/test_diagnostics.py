@@ -25,13 +25,13 @@ from support.ill_runs import (
 )
 from support.small_runs import SaveAt, build_module, fit
 
-from lit_rl import diagnosis
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
-from lit_rl.diagnosis import RULES, Rule, RunSoFar
 from lit_rl.execution.outcome import Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.modules import GRPO, PPO, Objective
+from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
+from lit_rl.reports import diagnosis
+from lit_rl.reports.diagnosis import RULES, Rule, RunSoFar
 from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
@@ -107,16 +107,15 @@ def test_each_rule_names_its_cause_and_no_other(byte_tokenizer: str, tmp_path: P
     assert said in message and "\n" not in message and f"lit-rl docs monitoring#{rule}" in message
 
 
-def corridor(critic_lr: float, rewards: list[Any], max_rollouts: int, **kwargs: Any) -> PPO:
+def corridor(critic_lr: float, rewards: list[Any], max_rollouts: int, optimizer: Any, **kwargs: Any) -> PPO:
     return PPO(
         CorridorPolicy(num_cells=5),
         critic=CorridorCritic(num_cells=5),
         sampling=Sampling(num_samples=4, max_tokens=6),
         rewards=rewards,
-        critic_lr=critic_lr,
-        gradient_clip_norm=None,
-        critic_gradient_clip_norm=None,
         max_rollouts=max_rollouts,
+        critic_update=CriticUpdate(learning_rate=critic_lr, gradient_clip_norm=None),
+        update=Update(optimizer=optimizer, gradient_clip_norm=None),
         **kwargs,
     )
 
@@ -141,20 +140,19 @@ def test_a_loss_that_explodes_is_told(tmp_path: Path, rate: float, speaks: bool)
         assert "critic/value_loss went from" in messages["exploding_loss"].message
 
 
-def sorting(lr: float, max_rollouts: int = 10, **kwargs: Any) -> GRPO:
+def sorting(lr: float, max_rollouts: int = 10, epochs: int = 1, **kwargs: Any) -> GRPO:
     return GRPO(
         SortingPolicy(init_seed=0),
         sampling=Sampling(num_samples=16, max_tokens=3),
         rewards=[SortingReward()],
-        optimizer=adam(lr),
-        gradient_clip_norm=None,
         max_rollouts=max_rollouts,
+        update=Update(optimizer=adam(lr), gradient_clip_norm=None, epochs=epochs),
         **kwargs,
     )
 
 
 SORTED: dict[str, tuple[dict[str, Any], str]] = {
-    "exploding_kl": ({"num_epochs": 6}, "the updates of one rollout move the policy by "),
+    "exploding_kl": ({"epochs": 6}, "the updates of one rollout move the policy by "),
     "entropy_collapse": ({}, "the entropy fell from 1"),
     "reference_drifted": ({"objective": Objective(kl_coef=1e-6)}, "nats a token from its reference"),
 }

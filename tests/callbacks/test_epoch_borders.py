@@ -33,7 +33,7 @@ class Batches(pl.Callback):
         self.epochs.append(trainer.current_epoch)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self.of_rollout[pl_module.rollout_step] = tuple(problem.task_id for problem in batch)
+        self.of_rollout[pl_module.clock.count] = tuple(problem.task_id for problem in batch)
 
 
 class Seen(pl.Callback):
@@ -43,7 +43,7 @@ class Seen(pl.Callback):
         self.validated: list[int] = []
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.validated.append(pl_module.rollout_step)
+        self.validated.append(pl_module.clock.count)
 
 
 def adam(parameters: Any) -> torch.optim.Optimizer:
@@ -117,7 +117,7 @@ def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
     whole, batches, seen, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
     again, batches_again, seen_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])
     assert batches_again.of_rollout == batches.of_rollout
-    assert again.rollout_step == whole.rollout_step == ROLLOUTS
+    assert again.clock.count == whole.clock.count == ROLLOUTS
     assert torch.equal(weights(again), weights(whole))
     if crash:  # a run that ends validates once more at its end
         assert seen_again.validated == seen.validated
@@ -133,9 +133,9 @@ def test_max_epochs_counts_the_epochs_of_all_starts(make_module: Make, tmp_path:
     per_epoch = trainer.get("limit_train_batches", 4)
     stops = (per_epoch, per_epoch + 1, 2 * per_epoch)
     module, batches, _, _ = chain(make_module, tmp_path, stops, True, ends=None, max_epochs=3, **trainer)
-    assert module.rollout_step == 3 * per_epoch == len(batches.of_rollout)
+    assert module.clock.count == 3 * per_epoch == len(batches.of_rollout)
     again, *_ = start(make_module, tmp_path, None, max_epochs=4, **trainer)
-    assert again.rollout_step == 4 * per_epoch
+    assert again.clock.count == 4 * per_epoch
 
 
 def test_an_epoch_made_shorter_than_it_already_is_ends(make_module: Make, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_an_epoch_made_shorter_than_it_already_is_ends(make_module: Make, tmp_pa
     batches = Batches()
     start(make_module, tmp_path, 3, batches, **NO_VALIDATION)
     module, _ = start(make_module, tmp_path, 6, batches, limit_train_batches=2, **NO_VALIDATION)
-    assert module.rollout_step == 6
+    assert module.clock.count == 6
     whole = Batches()
     start(make_module, tmp_path / "whole", 12, whole, **NO_VALIDATION)
     first_of = [whole.of_rollout[4 * epoch] for epoch in range(3)]

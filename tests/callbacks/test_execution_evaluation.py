@@ -16,7 +16,8 @@ from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.callbacks.completion_log import as_markdown, conversation
 from lit_rl.execution import AssertTests, Outcome, Verdict
 from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Evaluated, Repair, Rollout
+from lit_rl.rollout import Evaluated, Repair, Rollout, SingleTurn
+from lit_rl.training.clock import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -52,8 +53,11 @@ class Module:
 
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
+        self.sampler = SimpleNamespace(environment=SingleTurn())
+        self.policy = self.rewards = None
         self.logged: dict[str, float] = {}
-        self.rollout_step = 7
+        self.clock = Clock("rollout")
+        self.clock.count = 7
 
     def log_dict(self, metrics: dict[str, float]) -> None:
         self.logged |= metrics
@@ -140,7 +144,7 @@ def test_turns_are_named_before_anything_is_measured_and_not_where_there_is_one(
     callback = ExecutionEvaluation([1, 2])
     assert not [name for name in callback.metric_names(trainer, module) if "turn" in name]
     assert not [name for name in evaluate(callback, rollout({"a": [P, W]}), num_samples=2) if "pass@1/turn" in name]
-    module.environment = Repair(max_turns=2)
+    module.sampler.environment = Repair(max_turns=2)
     logged = evaluate(callback, conversations({"a": [[P], [W, P]]}, 2), num_samples=2)
     names = set(callback.metric_names(trainer, module))
     assert names <= set(logged)

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
 from lit_rl.trainer import Trainer
 
-NAMES = ("reward/std", "policy/sampler_gap", "time/idle_seconds")
+NAMES = ("reward/std", "sampling/logprob_gap/mean", "time/idle_seconds")
 
 
 def run(module: Any, logger: Any, folder: Path, validate_first: bool = False) -> None:

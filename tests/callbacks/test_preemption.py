@@ -17,7 +17,7 @@ from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.callbacks.preemption import PreemptionFlag
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
-from lit_rl.modules import REINFORCE
+from lit_rl.modules import REINFORCE, Evaluate, Update
 from lit_rl.rewards import SortingReward
 from lit_rl.types import Sampling
 
@@ -108,11 +108,11 @@ class Curve(pl.Callback):
         self.stop_at = stop_at
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *arguments: Any) -> None:
-        if pl_module.rollout_step == self.stop_at:
+        if pl_module.clock.count == self.stop_at:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self.points.append((pl_module.rollout_step, float(trainer.callback_metrics["val/sampled/reward/mean"])))
+        self.points.append((pl_module.clock.count, float(trainer.callback_metrics["val/sampled/reward/mean"])))
 
 
 def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]], dict[str, Any]]:
@@ -121,8 +121,8 @@ def run_with_curve(folder: Path, curve: Curve) -> tuple[list[tuple[int, float]],
         SortingPolicy(),
         rewards=[SortingReward()],
         max_rollouts=4,
-        validation_sampling={"sampled": Sampling(num_samples=4)},
-        optimizer=lambda params: torch.optim.SGD(params, lr=1.0),
+        evaluate=Evaluate(sampling={"sampled": Sampling(num_samples=4)}),
+        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=1.0)),
     )
     trainer = Trainer(
         accelerator="cpu",

@@ -24,16 +24,16 @@ from support.recorded_runs import row, write_run
 from support.small_runs import SaveAt, Words
 from test_html_report import page_of
 
-import lit_rl.commands  # noqa: F401  # short class names
+import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing, Diagnostics, RunRecord
-from lit_rl.cli import Cli
-from lit_rl.diagnosis import Rule, RunSoFar
+from lit_rl.cli.main import Cli
+from lit_rl.cli.report import report
+from lit_rl.cli.show import show
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.report import report
-from lit_rl.run_files import METRICS_FILE, append_line, read_diagnoses
-from lit_rl.run_files.curves import recorded_curves
-from lit_rl.show import show
+from lit_rl.reports.diagnosis import Rule, RunSoFar
+from lit_rl.reports.run_files import METRICS_FILE, append_line, read_diagnoses
+from lit_rl.reports.run_files.curves import recorded_curves
 
 Make = Callable[..., RolloutModule]
 ALWAYS_CUT = ["truncated"]
@@ -143,7 +143,7 @@ def test_a_run_killed_while_it_wrote_a_diagnosis_is_readable(tmp_path: Path) -> 
 
 def test_only_the_first_rank_says_and_writes(byte_tokenizer: str, tmp_path: Path) -> None:
     def on_two() -> list[str]:
-        module = build(GRPO, policy(byte_tokenizer), max_rollouts=3, rewards=[Constant()], num_epochs=1)
+        module = build(GRPO, policy(byte_tokenizer), max_rollouts=3, rewards=[Constant()], epochs=1)
         callbacks: list[Any] = [RunRecord(str(tmp_path / "two")), watched()]
         options: dict[str, Any] = {"devices": 2, "global_batch": 4, "callbacks": callbacks}
         fit_ranks(module, "ddp", tmp_path / "root", **options)
@@ -202,11 +202,11 @@ model:
     policy:
       class_path: lit_rl.models.CausalLM
       init_args:
-        tokenizer: package:lit_rl.data/basics_tokenizer
+        tokenizer: package:lit_rl.data/basics/tokenizer
         config: {model_type: llama, hidden_size: 32, intermediate_size: 32, num_hidden_layers: 1,
                  num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 256}
     rewards: [lit_rl.rewards.SyntaxReward, lit_rl.rewards.TestsReward]
-    optimizer: {class_path: torch.optim.SGD, init_args: {lr: 0.05}}
+    update: {optimizer: {class_path: torch.optim.SGD, init_args: {lr: 0.05}}}
     sandbox: {class_path: lit_rl.execution.Sandbox, init_args: {num_workers: 1}}
 data: {class_path: lit_rl.data.Basics, init_args: {num_train_problems: 52, batch_size: 2}}
 """

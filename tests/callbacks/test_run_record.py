@@ -32,13 +32,14 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.callbacks.recorded_rows import rounded
 from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.callbacks.run_record import RunRecord
+from lit_rl.cli.report import report
+from lit_rl.cli.show import show
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.report import report
+from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
-from lit_rl.show import show
+from lit_rl.training.clock import Clock
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -70,7 +71,9 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     advantages = torch.arange(completions.completion_ids.numel()).view(completions.completion_ids.shape) / 3
     experience = Experience(completions, rewards.rewards, rewards.valid, advantages)
     codec = SimpleNamespace(decode=lambda *_: ("", ()))
-    module = SimpleNamespace(rollout_step=1, policy=SimpleNamespace(codec=codec), at_hand=SimpleNamespace(found={}))
+    clock = Clock("rollout")
+    clock.count = 1
+    module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(found={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
     record.path = folder
@@ -209,7 +212,7 @@ def test_rank_0_writes_what_all_ranks_kept(byte_tokenizer: str, tmp_path: Path) 
 
     def record(folder: str, devices: int) -> None:
         callbacks: list[Any] = [RunRecord(folder, num_groups=9, num_rows=9)]
-        module = build(GRPO, policy(byte_tokenizer), max_rollouts=2, rewards=[EvenBytes()], num_epochs=1)
+        module = build(GRPO, policy(byte_tokenizer), max_rollouts=2, rewards=[EvenBytes()], epochs=1)
         options: dict[str, Any] = {"devices": devices, "global_batch": 4, "callbacks": callbacks}
         fit_ranks(module, "ddp" if devices > 1 else "auto", tmp_path / "root", **options)
 
@@ -276,10 +279,10 @@ sys.path[:0] = sys.argv[1].split(":")
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from support.small_runs import Words, build_module
 from lit_rl import Trainer
-from lit_rl.callbacks import Board, CompletionLog, RunRecord
+from lit_rl.callbacks import TensorBoardLayout, CompletionLog, RunRecord
 folder = sys.argv[3]
 loggers = [TensorBoardLogger(folder, name="", version="board"), CSVLogger(folder, name="", version="csv")]
-watchers = [RunRecord(folder), Board(1), CompletionLog(groups_every=1)]
+watchers = [RunRecord(folder), TensorBoardLayout(1), CompletionLog(groups_every=1)]
 Trainer(accelerator="cpu", devices=1, logger=loggers, callbacks=watchers, limit_val_batches=0,
         enable_checkpointing=False, log_every_n_steps=1).fit(build_module(sys.argv[2]), Words(batch_size=3))
 """

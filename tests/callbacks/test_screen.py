@@ -17,13 +17,13 @@ from lightning.pytorch.callbacks import RichProgressBar
 from rich.console import Console
 from support.small_runs import Words, build_module
 
-from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, Screen
+from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
 from lit_rl.callbacks.run_view import RunView, clock_text
 from lit_rl.callbacks.screen import _redirected_handlers, frame_of
 from lit_rl.modules import SFT
-from lit_rl.quiet import quiet
 from lit_rl.trainer import Trainer, screen_settings
 from lit_rl.training.progress import Progress
+from lit_rl.training.quiet import quiet
 
 METRICS = {
     "reward/mean": 0.8125,
@@ -182,14 +182,14 @@ class Measured(pl.Callback):
     """Validation finds the same in every run, by the rollout that it follows."""
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        pl_module.log("val/greedy/pass@1", {2: 0.5, 4: 0.25, 6: 0.375}[pl_module.rollout_step])
+        pl_module.log("val/greedy/pass@1", {2: 0.5, 4: 0.25, 6: 0.375}[pl_module.clock.count])
 
 
 def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: str, tmp_path: Path) -> None:
     """Resumed from a checkpoint older than the last validation, resumed twice, and from one without the values."""
 
     def told(name: str, last: int, start: str | None = None) -> list[tuple[str, str]]:
-        folder, screen = tmp_path / name, Screen()
+        folder, screen = tmp_path / name, ProgressScreen()
         settings: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "limit_val_batches": 1}
         settings |= {"num_sanity_val_steps": 0, "val_check_interval": 2, "check_val_every_n_epoch": None}
         saved = Checkpointing(str(folder), every_n_rollouts=2, keep=9)
@@ -205,7 +205,7 @@ def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: st
     assert told("third", 6, "second/rollout_000004.ckpt") == whole
 
     old = torch.load(tmp_path / "whole" / "rollout_000002.ckpt", weights_only=False)
-    del old["callbacks"]["Screen"]
+    del old["callbacks"]["ProgressScreen"]
     torch.save(old, tmp_path / "old.ckpt")
     since = [("greedy pass@1", "0.250 → 0.375   best 0.375 after rollout 6, measured since rollout 2")]
     assert told("of_old", 6, "old.ckpt") == since
@@ -256,7 +256,7 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
         return inner(rollout)
 
     monkeypatch.setattr(module, "reward", slow)
-    run(module, tmp_path, Screen(live=True, refresh_seconds=0.05))
+    run(module, tmp_path, ProgressScreen(live=True, refresh_seconds=0.05))
     assert "rewarding" in drawings.getvalue() and "1 of 1   100%" in drawings.getvalue()
     for thread in threading.enumerate():
         if type(thread).__name__ == "_RefreshThread":  # rich tells it to stop and does not wait
@@ -276,7 +276,7 @@ def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
 
     monkeypatch.setattr(module, "reward", broken)
     with pytest.raises(RuntimeError, match="out of order"):
-        run(module, tmp_path, Screen(live=True))
+        run(module, tmp_path, ProgressScreen(live=True))
     assert "ended in rollout 1, rewarding" in capsys.readouterr().out
     assert console.file.getvalue().endswith("\x1b[?25h")  # type: ignore[attr-defined]  # the cursor is back
 
@@ -303,7 +303,7 @@ def test_a_bar_of_the_users_own_takes_its_place() -> None:
     assert screen_settings({"callbacks": [bar]}) == {}
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=bar)
     assert trainer.progress_bar_callback is bar
-    assert not any(isinstance(callback, Screen) for callback in trainer.callbacks)
+    assert not any(isinstance(callback, ProgressScreen) for callback in trainer.callbacks)
 
 
 @pytest.mark.parametrize(
@@ -311,11 +311,11 @@ def test_a_bar_of_the_users_own_takes_its_place() -> None:
 )
 def test_a_trainer_has_one_screen(settings: dict[str, Any], live: bool | None) -> None:
     trainer = Trainer(accelerator="cpu", logger=False, **settings)
-    screens = [callback for callback in trainer.callbacks if isinstance(callback, Screen)]
+    screens = [callback for callback in trainer.callbacks if isinstance(callback, ProgressScreen)]
     assert [screen.live for screen in screens] == [live] and trainer.progress_bar_callback is None
-    own = Screen(lines_every=10)
+    own = ProgressScreen(lines_every=10)
     trainer = Trainer(accelerator="cpu", logger=False, callbacks=[own], **settings)
-    assert [callback for callback in trainer.callbacks if isinstance(callback, Screen)] == [own]
+    assert [callback for callback in trainer.callbacks if isinstance(callback, ProgressScreen)] == [own]
 
 
 def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture) -> None:
@@ -331,4 +331,4 @@ def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("wrong", [{"refresh_seconds": 0.0}, {"lines_every": -1}])
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Screen(**wrong)
+        ProgressScreen(**wrong)

@@ -46,7 +46,7 @@ def start(
     [
         ({}, (1, 4, 5, 8), 1, {}),
         ({}, (9,), 4, {}),
-        (ACROSS_BORDERS, (3, 4, 7), 1, {"num_minibatches": 2}),
+        (ACROSS_BORDERS, (3, 4, 7), 1, {"minibatches": 2}),
         (EACH_EPOCH, (4, 8), 1, {"cls": PPO}),
         (TWO_AN_EPOCH, (2, 5), 2, {"environment": Counts(max_turns=3)}),
     ],
@@ -61,7 +61,7 @@ def test_a_killed_run_ends_like_one_that_was_not(
         with pytest.raises(InterruptedError):
             start(make_module, tmp_path / "a", CrashAt(stop), trainer=trainer, every=every, **options)
     again, rest = start(make_module, tmp_path / "a", trainer=trainer, every=every, **options)
-    assert again.rollout_step == whole.rollout_step == 10
+    assert again.clock.count == whole.clock.count == 10
     assert torch.equal(weights(again), weights(whole))
     saved = stops[-1] - stops[-1] % every
     assert rest.rows == [row for row in curves.rows if row[0] > saved] and len(rest.rows) >= 10 - saved
@@ -88,7 +88,7 @@ def test_checkpoints_hold_plain_data_and_no_rows_when_nothing_follows(make_modul
     )
     assert "pending_rollout" not in two
     on_policy, _ = start(make_module, tmp_path / "0", trainer={}, max_rollouts=2, staleness=0)
-    assert on_policy.pending is None
+    assert on_policy.sampler.pending is None
     assert "pending_rollout" not in torch.load(tmp_path / "0" / "rollout_000001.ckpt", weights_only=True)
 
 
@@ -108,7 +108,7 @@ def test_what_no_longer_fits_is_sampled_again_with_a_warning(
     kept, change = Kept(), dict(change)
     seed = change.pop("data_seed", 0)
     module = ahead(make_module, **({"optimizer": adam, "max_rollouts": 3} | change))
-    with pytest.warns(UserWarning, match=r"sampled ahead for rollout 2 is of other .*: it is sampled again"):
+    with pytest.warns(UserWarning, match="sampled ahead for rollout 2 do not match .*; sampling them again"):
         run(module, Checkpointing(str(tmp_path)), kept, data=Programs(batch_size=3, seed=seed))
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1]
 

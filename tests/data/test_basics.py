@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 
-from lit_rl.data.basics import Basics
-from lit_rl.data.basics_chat import SOLVED
-from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import Rendering, normalised, problems_of
-from lit_rl.data.basics_turns import END_OF_TURN, REPAIR_TEMPLATE
+from lit_rl.data.basics.basics_task import SOLVED, Basics
+from lit_rl.data.basics.families import HELD_OUT, TRAINED
+from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, Rendering, normalised, problems_of
 from lit_rl.data.task import Split
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
@@ -44,6 +42,7 @@ def test_there_are_thousands_of_distinct_problems(train: list[Problem], validati
     assert len(train) == 8192
     assert len(validation) == 520
     assert len({problem.task_id for problem in train + validation}) == len(train) + len(validation)
+    assert Basics().problems("test") == []
     assert len(programs(train)) > 5000
 
 
@@ -87,7 +86,7 @@ def test_families_take_turns_so_that_any_first_part_is_balanced(validation: list
 
 def test_another_process_with_another_hash_seed_draws_the_same_problems() -> None:
     code = (
-        "import hashlib; from lit_rl.data.basics import Basics; "
+        "import hashlib; from lit_rl.data.basics.basics_task import Basics; "
         "d = Basics(num_train_problems=52, num_validation_problems=52, draw_seed=3); "
         "print(hashlib.sha256(repr(d.problems('train') + d.problems('validation')).encode()).hexdigest())"
     )
@@ -136,13 +135,6 @@ def test_more_problems_than_a_family_has_programs_is_an_error_that_says_so() -> 
         list(problems_of(family, 540, seed=0, split="validation", rendering=Rendering(bug_share=0.6)))
 
 
-def test_a_wrong_share_or_a_wrong_word_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"bug_share is a share in \[0, 1\], got 60"):
-        Basics(bug_share=60)
-    with pytest.raises(ValueError, match="families must be trained, held_out or tellable, got 'heldout'"):
-        Basics(families="heldout")  # type: ignore[arg-type]
-
-
 def test_default_problems_are_those_of_before_public_cases() -> None:
     problems = Basics(num_train_problems=520).problems("train")
     parts = [(p.task_id, p.prompt, p.check, p.program_prefix, p.reference, p.fields) for p in problems]
@@ -171,13 +163,12 @@ def test_public_and_hidden_cases_are_the_problems_cases_divided(count: int) -> N
             assert len({repr(expected) for _, expected in hidden.cases}) > 1
 
 
-def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidden_ones() -> None:
+def test_the_sandbox_passes_references_on_public_cases_and_catches_bugs_on_hidden_ones(sandbox: Sandbox) -> None:
     problems = Basics(num_train_problems=52, num_public_cases=2).problems("train")
     bugs = [f"{problem.prompt}{problem.fields['bug']}\n" for problem in problems]
-    with Sandbox(num_workers=1) as sandbox:
-        right = sandbox.judge_many([(str(p.reference), p.public_check) for p in problems])
-        hidden = sandbox.judge_many([(bug, p.check) for bug, p in zip(bugs, problems, strict=True)])
-        public = sandbox.judge_many([(bug, p.public_check) for bug, p in zip(bugs, problems, strict=True)])
+    right = sandbox.judge_many([(str(p.reference), p.public_check) for p in problems])
+    hidden = sandbox.judge_many([(bug, p.check) for bug, p in zip(bugs, problems, strict=True)])
+    public = sandbox.judge_many([(bug, p.public_check) for bug, p in zip(bugs, problems, strict=True)])
     assert all(outcome.passed for outcome in right)
     assert not any(outcome.passed for outcome in hidden)
     # Three families of 26 have one case that shows the bug, which stays hidden.
@@ -200,19 +191,6 @@ def test_public_cases_can_stand_in_the_prompt_as_examples() -> None:
         ]
         assert [eval(e.want) for e in found.examples] == [expected for _, expected in after.public_check.cases]
         assert str(after.prompt) in str(after.reference) and after.prompt.startswith(before.prompt.split('"""')[0])
-
-
-def test_public_cases_that_cannot_be_spared_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match="num_public_cases must be 0 to 4, got 5: at least half of the 8 cases stay hidden"
-    ):
-        Basics(num_public_cases=5)
-    with pytest.raises(ValueError, match="show_public_cases needs cases to show, got num_public_cases=0"):
-        Basics(show_public_cases=True)
-
-
-def test_the_task_has_no_test_split() -> None:
-    assert Basics().problems("test") == []
 
 
 def test_the_seed_of_a_run_changes_the_order_and_not_the_problems() -> None:
@@ -246,7 +224,7 @@ def test_an_untold_constant_stands_in_the_public_case_alone(split: Split) -> Non
         assert "untold" in problem.fields or problem == same
 
 
-def test_a_second_turn_is_what_repair_says_to_the_failed_program() -> None:
+def test_a_second_turn_is_what_repair_says_to_the_failed_program(sandbox: Sandbox) -> None:
     """The prompt that imitation sees is, character for character, the row that a policy would stand in."""
     task = Basics(num_public_cases=1, untold_constants=True, second_turn_share=0.5, num_train_problems=104)
     problems = task.problems("train")
@@ -254,25 +232,21 @@ def test_a_second_turn_is_what_repair_says_to_the_failed_program() -> None:
     assert 30 < len(second) < 74
     repair = Repair(template=REPAIR_TEMPLATE, max_message_tokens=None)
     verdicts = set()
-    with Sandbox() as sandbox:
-        for problem in second:
-            attempt, _, message = problem.prompt.removeprefix(problem.program_prefix).partition(END_OF_TURN)
-            program = find_program(problem, attempt)
-            outcome = sandbox.submit(program.source, problem.public_check).result(60)
-            assert message == repair.answer(problem, [Attempt(attempt, StopReason.EOS, program, outcome)])
-            verdicts.add(outcome.verdict)
-            right = find_program(problem, str(problem.reference).removeprefix(problem.program_prefix))
-            assert sandbox.submit(right.source, problem.check).result(60).passed
-            body = str(problem.reference)[len(problem.program_prefix) : -1]
-            repeats = problem.fields["demonstration_has_bug"]
-            assert problem.fields["demonstration"] == (attempt if repeats else body) != (body if repeats else attempt)
+    for problem in second:
+        attempt, _, message = problem.prompt.removeprefix(problem.program_prefix).partition(END_OF_TURN)
+        program = find_program(problem, attempt)
+        outcome = sandbox.submit(program.source, problem.public_check).result(60)
+        assert message == repair.answer(problem, [Attempt(attempt, StopReason.EOS, program, outcome)])
+        verdicts.add(outcome.verdict)
+        right = find_program(problem, str(problem.reference).removeprefix(problem.program_prefix))
+        assert sandbox.submit(right.source, problem.check).result(60).passed
+        body = str(problem.reference)[len(problem.program_prefix) : -1]
+        repeats = problem.fields["demonstration_has_bug"]
+        assert problem.fields["demonstration"] == (attempt if repeats else body) != (body if repeats else attempt)
     assert verdicts == {Verdict.WRONG_ANSWER, Verdict.EXCEPTION}
-    assert {p.task_id.removesuffix("/turn_2") for p in problems} == {p.task_id for p in first_turns()}
+    first_turns = Basics(num_public_cases=1, untold_constants=True, num_train_problems=104).problems("train")
+    assert {p.task_id.removesuffix("/turn_2") for p in problems} == {p.task_id for p in first_turns}
     assert all("turn_2" not in problem.task_id for problem in task.problems("validation"))
-
-
-def first_turns() -> list[Problem]:
-    return Basics(num_public_cases=1, untold_constants=True, num_train_problems=104).problems("train")
 
 
 def test_in_the_tellable_families_every_docstring_lacks_a_constant() -> None:
@@ -286,14 +260,6 @@ def test_in_the_tellable_families_every_docstring_lacks_a_constant() -> None:
     assert len(of_all) == 10
 
 
-@pytest.mark.parametrize("option", [{"untold_constants": True}, {"second_turn_share": 0.5}])
-def test_what_only_a_case_tells_needs_a_public_case(option: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="need a public case, got num_public_cases=0: set it to 1 or more"):
-        Basics(**option)
-    with pytest.raises(ValueError, match=r"second_turn_share is a share in \[0, 1\], got 50"):
-        Basics(num_public_cases=1, second_turn_share=50)
-
-
 def test_instruct_form_asks_for_the_same_programs(validation: list[Problem]) -> None:
     asked = Basics(form="instruct", few_shot=2).problems("validation")
     assert [problem.task_id for problem in asked] == [problem.task_id for problem in validation]
@@ -305,17 +271,15 @@ def test_instruct_form_asks_for_the_same_programs(validation: list[Problem]) -> 
         assert problem.program_prefix == ""
 
 
-def test_a_fenced_answer_passes_in_instruct_form_and_its_bug_does_not() -> None:
+def test_a_fenced_answer_passes_in_instruct_form_and_its_bug_does_not(sandbox: Sandbox) -> None:
     problems = Basics(form="instruct", num_validation_problems=26, bug_share=0.0).problems("validation")
     solved = [problem.fields["demonstration"] for problem in problems]
     wrong = [f"Here it is:\n{problem.fields['bug']}\n\nThis is it." for problem in problems]
-    with Sandbox(num_workers=1) as sandbox:
-        for answers, verdict in ((solved, Verdict.PASSED), (wrong, None)):
-            programs = [find_program(problem, answer) for problem, answer in zip(problems, answers, strict=True)]
-            assert all(program is not None for program in programs)
-            jobs = [(p.source, problem.check) for p, problem in zip(programs, problems, strict=True) if p is not None]
-            verdicts = {outcome.verdict for outcome in sandbox.judge_many(jobs)}
-            assert verdicts == {verdict} if verdict else Verdict.PASSED not in verdicts
+    for answers, passes in ((solved, True), (wrong, False)):
+        programs = [find_program(problem, answer) for problem, answer in zip(problems, answers, strict=True)]
+        assert all(program is not None for program in programs)
+        jobs = [(p.source, problem.check) for p, problem in zip(programs, problems, strict=True) if p is not None]
+        assert {outcome.passed for outcome in sandbox.judge_many(jobs)} == {passes}
 
 
 def test_examples_of_instruct_form_work_and_are_of_no_family(train: list[Problem], validation: list[Problem]) -> None:
@@ -332,11 +296,18 @@ def test_examples_of_instruct_form_work_and_are_of_no_family(train: list[Problem
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"bug_share": 60}, r"bug_share is a share in \[0, 1\], got 60"),
+        ({"families": "heldout"}, "families must be trained, held_out or tellable, got 'heldout'"),
+        ({"num_public_cases": 5}, "num_public_cases must be 0 to 4, got 5: at least half of the 8 cases stay hidden"),
+        ({"show_public_cases": True}, "show_public_cases needs cases to show, got num_public_cases=0"),
+        ({"untold_constants": True}, "need a public case, got num_public_cases=0: set it to 1 or more"),
+        ({"second_turn_share": 0.5}, "need a public case, got num_public_cases=0: set it to 1 or more"),
+        ({"num_public_cases": 1, "second_turn_share": 50}, r"second_turn_share is a share in \[0, 1\], got 50"),
         ({"few_shot": 1}, "0 in completion form, got 1"),
         ({"few_shot": 4, "form": "instruct"}, "0 to 3 in instruct form"),
         ({"second_turn_share": 0.5, "num_public_cases": 1, "form": "instruct"}, "second_turn_share is for completion"),
     ],
 )
-def test_what_a_form_does_not_have_is_refused(options: dict[str, Any], message: str) -> None:
+def test_options_that_make_no_sense_together_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Basics(**options)

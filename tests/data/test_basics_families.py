@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from lit_rl.data.basics_cases import NUM_CASES
-from lit_rl.data.basics_families import HELD_OUT, TRAINED
-from lit_rl.data.basics_problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised, split_of
+from lit_rl.data.basics.cases import NUM_CASES
+from lit_rl.data.basics.families import HELD_OUT, TRAINED
+from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised, split_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
@@ -123,15 +123,12 @@ def test_there_are_24_trained_families_and_two_more_held_out() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_the_expected_values_are_what_an_oracle_written_another_way_says(family: Family) -> None:
+def test_cases_are_what_an_oracle_says_and_tell_the_reference_from_the_bug_and_constants(
+    family: Family,
+) -> None:
     for d, problem in drawn(family, 60):
         for arguments, expected in problem.check.cases:
             assert ORACLES[family.name](d.slots, *arguments) == expected, (problem.reference, arguments)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_the_reference_passes_and_the_bug_fails_and_so_does_any_constant(family: Family) -> None:
-    for _, problem in drawn(family, 60):
         assert 6 <= len(problem.check.cases) <= NUM_CASES
         assert passes(problem.reference, problem)
         assert not passes(problem.prompt + problem.fields["bug"] + "\n", problem)
@@ -139,11 +136,7 @@ def test_the_reference_passes_and_the_bug_fails_and_so_does_any_constant(family:
             assert not passes(f"{problem.prompt}    return {constant}\n", problem)
         for parameter in ast.parse(problem.reference).body[0].args.args:  # type: ignore[attr-defined]
             assert not passes(f"{problem.prompt}    return {parameter.arg}\n", problem)
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_no_case_can_be_read_in_the_prompt_and_no_prompt_ends_in_the_middle_of_a_line(family: Family) -> None:
-    for _, problem in drawn(family, 20):
+        # No case can be read in the prompt, which ends with a line.
         assert ">>>" not in problem.prompt
         assert problem.prompt.endswith('"""\n')
         assert problem.program_prefix == problem.prompt
@@ -294,21 +287,19 @@ def test_normalising_sees_through_wording_names_and_layout_but_not_through_const
     assert normalised("def f(x, y):\n    return x - y\n") != normalised("def f(x, y):\n    return y - x\n")
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_trees_that_are_put_together_are_those_of_the_programs(family: Family) -> None:
+def test_trees_that_are_put_together_are_those_of_the_programs() -> None:
     """Numbers are filled into the tree of another program of the same shape."""
-    trees, rng = Trees(), Random(7)
-    for _ in range(40):
-        drawn = draw(family, rng)
-        assert trees.of(drawn) == normalised(drawn.program(drawn.render(family.body)))
+    for family in FAMILIES:
+        trees, rng = Trees(), Random(7)
+        for _ in range(40):
+            drawn = draw(family, rng)
+            assert trees.of(drawn) == normalised(drawn.program(drawn.render(family.body))), family.name
 
 
-def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not() -> None:
+def test_the_sandbox_agrees_that_references_pass_and_bugs_do_not(sandbox: Sandbox) -> None:
     problems = [problem for family in FAMILIES for _, problem in drawn(family, 2)]
     right = [(str(problem.reference), problem.check) for problem in problems]
     wrong = [(f"{problem.prompt}{problem.fields['bug']}", problem.check) for problem in problems]
-    with Sandbox(num_workers=1) as sandbox:
-        outcomes = sandbox.judge_many([*right, *wrong])
-    verdicts = [outcome.verdict for outcome in outcomes]
+    verdicts = [outcome.verdict for outcome in sandbox.judge_many([*right, *wrong])]
     assert set(verdicts[: len(right)]) == {Verdict.PASSED}
     assert set(verdicts[len(right) :]) == {Verdict.WRONG_ANSWER, Verdict.EXCEPTION}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lit_rl.data.code_completion import SHIPPED_PLACES, SHIPPED_TREE, CodeCompletion, Place
+from lit_rl.data.numerical.code_completion import SHIPPED_PLACES, SHIPPED_TREE, CodeCompletion, Place
 
 
 def test_the_shipped_program_has_six_places_of_growing_length():
@@ -10,22 +10,26 @@ def test_the_shipped_program_has_six_places_of_growing_length():
     assert len(problems) == 6
     lengths = [problem.reference.count("\n") for problem in problems]
     assert lengths[0] == 1 and lengths[-1] == 6
+    taken = [(place.file, line) for place in SHIPPED_PLACES for line in range(place.first_line, place.last_line + 1)]
+    assert len(taken) == len(set(taken)), "no two overlap"
+    assert CodeCompletion().problems("train") == []
+    assert len(CodeCompletion(train_on_places=True).problems("train")) == 6
 
 
-@pytest.mark.parametrize(
-    ("name", "first_words"),
-    [
-        ("velocity", "gas.v = "),
-        ("flux", "flux[2] = "),
-        ("wave_speeds", "const double s_left"),
-        ("limiter", "if (a * b <= 0.0)"),
-        ("update", "const double change"),
-        ("face_flux", "const Primitive gas[4]"),
-    ],
-)
-def test_each_place_masks_what_it_is_called_after(name, first_words):
-    (problem,) = [p for p in CodeCompletion().problems("test") if p.task_id.endswith(f"/{name}")]
-    assert problem.reference.strip().startswith(first_words)
+FIRST_WORDS = {
+    "velocity": "gas.v = ",
+    "flux": "flux[2] = ",
+    "wave_speeds": "const double s_left",
+    "limiter": "if (a * b <= 0.0)",
+    "update": "const double change",
+    "face_flux": "const Primitive gas[4]",
+}
+
+
+def test_each_place_masks_what_it_is_called_after():
+    found = {p.task_id.rsplit("/", 1)[1]: p.reference.strip() for p in CodeCompletion().problems("test")}
+    assert found.keys() == FIRST_WORDS.keys()
+    assert {name for name, words in FIRST_WORDS.items() if not found[name].startswith(words)} == set()
 
 
 def test_the_prompt_shows_what_is_before_and_after_but_not_the_lines():
@@ -45,11 +49,6 @@ def test_the_context_can_be_shortened():
     whole, short = (CodeCompletion(context_lines=n).problems("test")[4].prompt[-1]["content"] for n in (None, 2))
     assert "fill_ghosts(Grid &grid)" in whole and "fill_ghosts(Grid &grid)" not in short
     assert "for (int n = 0; n < num_vars; ++n) {" in short
-
-
-def test_nothing_is_trained_on_unless_asked():
-    assert CodeCompletion().problems("train") == []
-    assert len(CodeCompletion(train_on_places=True).problems("train")) == 6
 
 
 def test_any_tree_can_be_completed(tmp_path):
@@ -73,8 +72,3 @@ def test_lines_that_are_not_there_are_named():
     for place, error in ((Place("euler.cpp", 900, 901), ValueError), (Place("no.cpp", 1, 1), FileNotFoundError)):
         with pytest.raises(error, match=place.file):
             CodeCompletion(str(SHIPPED_TREE), [place]).problems("test")
-
-
-def test_shipped_places_do_not_overlap():
-    taken = [(place.file, line) for place in SHIPPED_PLACES for line in range(place.first_line, place.last_line + 1)]
-    assert len(taken) == len(set(taken))

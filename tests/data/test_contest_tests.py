@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from lit_rl.data import contest_tests
-from lit_rl.data.contest_tests import (
+from lit_rl.data.contests import contest_tests
+from lit_rl.data.contests.contest_tests import (
     ContestTest,
     contest_check,
     longest_tests,
@@ -20,6 +20,7 @@ from lit_rl.execution.checks import CallTests, StdioTests
 from lit_rl.execution.judging.calls import matches
 
 STDIN = [ContestTest("1 2\n", "3\n")]
+FUNCTIONAL = {"input": '[1, 2]\n"a"\n', "output": "[3]", "testtype": "functional"}
 CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
 
 
@@ -31,25 +32,10 @@ CALL = [ContestTest(([1, 2], "a"), [3], "solve")]
         # primeintellect: fn_name is null for stdin
         ([{"input": "1 2\n", "output": "3\n", "type": "stdin_stdout", "fn_name": None}], None, STDIN),
         ([{"input": ["1 2", ""], "output": ["3", ""], "type": "stdin_stdout", "fn_name": None}], None, STDIN),
-        (
-            [{"input": [[1, 2], "a"], "output": [[3]], "type": "function_call", "fn_name": "solve"}],
-            None,
-            CALL,
-        ),
+        ([{"input": [[1, 2], "a"], "output": [[3]], "type": "function_call", "fn_name": "solve"}], None, CALL),
         # lcbv5: JSON values, one per line; the name stands in the test or in the row
-        ([{"input": '[1, 2]\n"a"', "output": "[3]", "testtype": "functional"}], "solve", CALL),
-        (
-            [
-                {
-                    "input": '[1, 2]\n"a"\n',
-                    "output": "[3]",
-                    "testtype": "functional",
-                    "metadata": {"func_name": "solve"},
-                }
-            ],
-            None,
-            CALL,
-        ),
+        ([FUNCTIONAL], "solve", CALL),
+        ([{**FUNCTIONAL, "metadata": {"func_name": "solve"}}], None, CALL),
         ([{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}], None, STDIN),
         # one bare dictionary
         ({"input": "1 2\n", "output": "3\n"}, None, STDIN),
@@ -99,6 +85,8 @@ def test_checks_are_calls_or_stdio():
     assert isinstance(method, CallTests) and method.entry_point == "Solution.solve"
     assert method.cases == ((([1, 2], "a"), [3]),) and method.timeout_seconds == 6.0
     assert contest_check(CALL, 6.0, in_class=False).entry_point == "solve"
+    with pytest.raises(ValueError, match=r"one kind, got \['None', 'solve'\]"):
+        contest_check(STDIN + CALL, 6.0, in_class=False)
 
 
 def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
@@ -109,19 +97,11 @@ def test_a_tuple_is_taken_for_the_list_that_json_stores_at_any_depth():
     assert not matches(({1, 2}, [3]), check.cases[0][1], check)
 
 
-def test_tests_of_two_kinds_are_refused():
-    with pytest.raises(ValueError, match=r"one kind, got \['None', 'solve'\]"):
-        contest_check(STDIN + CALL, 6.0, in_class=False)
-
-
 def test_the_tests_with_the_longest_inputs_are_kept_in_order():
     tests = [ContestTest("x" * length, "") for length in (3, 1, 5, 2)]
     assert [len(test.given) for test in longest_tests(tests, 2)] == [3, 5]
     assert longest_tests(tests, None) == longest_tests(tests, 9) == tests
-
-
-def test_the_whole_problem_has_a_second_of_slack_a_test_and_five_more():
-    assert problem_timeout_seconds(10, 6.0) == (6 + 1) * 10 + 5
+    assert problem_timeout_seconds(10, 6.0) == (6 + 1) * 10 + 5, "a second of slack a test, and five more"
 
 
 def packed(content: bytes) -> str:

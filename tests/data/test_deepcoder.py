@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, DeepCoder
+from lit_rl.data.contests.deepcoder import CONFIGURATIONS, CONTEST_IMPORTS, DeepCoder
 from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import CallTests, StdioTests
-from lit_rl.execution.sandbox import Sandbox
 
 STDIN_FILE = "codeforces_stdin.jsonl.gz"
 STDIO_TESTS = json.dumps([{"input": "1\n", "output": "2\n"}])
@@ -90,6 +89,8 @@ def load(folder: Path, *rows: dict, **options):
 def test_every_row_shape_becomes_a_problem(tmp_path, shape):
     (problem,) = load(tmp_path, ROWS[shape])
     assert "Double it." in problem.prompt[-1]["content"]
+    is_chat = problem.prompt == ({"role": "user", "content": "Double it."},)
+    assert is_chat is (shape == "verl"), "a chat stays as it is"
     assert problem.fields["statement"] == "Double it."
     if shape in ("taco", "codeforces", "verl", "apps on stdin", "taco as published"):
         assert problem.check == StdioTests((("1\n", "2\n"),), timeout_seconds=6.0, compare="decimals")
@@ -97,24 +98,33 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
     else:
         assert isinstance(problem.check, CallTests) and problem.check.cases[0] == ((1,), 2)
         assert problem.program_prefix == CONTEST_IMPORTS
+        method = "Solution.double" if ROWS[shape].get("starter_code") == STARTER else "double"
+        assert problem.check.entry_point == method
+    if shape == "livecodebench":
+        assert problem.check.cases == (((1,), 2), ((4,), 8)), "public and hidden tests"
+        assert problem.fields["problem_timeout_seconds"] == (6 + 1) * 2 + 5
+        for limited in (problem, *load(tmp_path, ROWS[shape], max_tests=1)):
+            assert limited.public_check == replace(limited.check, cases=(((1,), 2),))
+    else:
+        assert problem.public_check is None, "nothing separates the tests or shows them"
 
 
-def test_public_and_hidden_tests_of_livecodebench_are_one_check(tmp_path):
-    (problem,) = load(tmp_path, ROWS["livecodebench"])
-    assert problem.check.cases == (((1,), 2), ((4,), 8))
-    assert problem.fields["problem_timeout_seconds"] == (6 + 1) * 2 + 5
+def test_references_lose_their_fence_begin_with_the_imports_and_are_the_first_solution(tmp_path):
+    shapes = ("primeintellect", "taco", "apps on stdin")
+    function, *programs = (problem.reference for problem in load(tmp_path, *(ROWS[shape] for shape in shapes)))
+    assert function == CONTEST_IMPORTS + "def double(x):\n    return 2 * x\n"
+    assert set(programs) == {"print(2 * int(input()))\n"}
+    with pytest.raises(RowError, match="field 'solutions': needs a list of texts"):
+        load(tmp_path, ROWS["apps on stdin"] | {"solutions": "3"})
 
 
-def test_public_tests_of_a_row_are_its_public_check_whatever_the_limit(tmp_path):
-    for limit in (None, 1):
-        (problem,) = load(tmp_path, ROWS["livecodebench"], max_tests=limit)
-        assert problem.public_check == replace(problem.check, cases=(((1,), 2),))
-
-
-@pytest.mark.parametrize("shape", sorted(set(ROWS) - {"livecodebench"}))
-def test_a_row_that_neither_separates_nor_shows_its_tests_has_no_public_check(tmp_path, shape):
-    (problem,) = load(tmp_path, ROWS[shape])
-    assert problem.public_check is None
+def test_tests_can_be_limited_and_accept_several_outputs(tmp_path):
+    tests = {"inputs": ["1", "333", "22"], "outputs": ["a", "b", "c"]}
+    several = json.dumps([{"input": "1\n", "accepted_outputs": ["1 2", "2 1"]}])
+    rows = [{"problem": "x", "tests": one} for one in (tests, several)]
+    limited, accepting = load(tmp_path, *rows, max_tests=2)
+    assert limited.check.cases == (("333", "b"), ("22", "c"))
+    assert accepting.check.cases == (("1\n", ("1 2", "2 1")),)
 
 
 def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
@@ -137,52 +147,42 @@ def test_tests_that_the_statement_shows_are_the_public_check(tmp_path):
 
 
 NOT_SHOWN = {
-    "no label": "1\nOutput\n2",
-    "another input": "Input\n1 1\nOutput\n2",
-    "another output": "Input\n1\nOutput\n3",
-    "a word before the label": "The Input\n1\nOutput\n2",
-    "the output above": "Output\n2\nInput\n1",
-    "a line between": "Input\n1\nIt is doubled.\nOutput\n2",
-    "cut off": "Input\n1\nOutput",
+    "no label": ("1\nOutput\n2", "1\n"),
+    "another input": ("Input\n1 1\nOutput\n2", "1\n"),
+    "another output": ("Input\n1\nOutput\n3", "1\n"),
+    "a word before the label": ("The Input\n1\nOutput\n2", "1\n"),
+    "the output above": ("Output\n2\nInput\n1", "1\n"),
+    "a line between": ("Input\n1\nIt is doubled.\nOutput\n2", "1\n"),
+    "cut off": ("Input\n1\nOutput", "1\n"),
+    "no input": ("Input\n\nOutput\n2", ""),
 }
 
 
-@pytest.mark.parametrize("case", NOT_SHOWN)
-def test_an_example_that_leaves_a_doubt_is_not_shown(tmp_path, case):
-    tests = json.dumps({"inputs": ["1\n"], "outputs": ["2\n"]})
-    (problem,) = load(tmp_path, {"problem": f"Double it.\n{NOT_SHOWN[case]}", "tests": tests})
-    assert problem.public_check is None
-    (control,) = load(tmp_path, {"problem": "Double it.\nInput\n1\nOutput\n2", "tests": tests})
+def test_an_example_that_leaves_a_doubt_is_not_shown(tmp_path):
+    def row(shown, given):
+        tests = json.dumps({"inputs": [given], "outputs": ["2\n"]})
+        return {"problem": f"Double it.\n{shown}", "tests": tests}
+
+    *problems, control = load(tmp_path, *(row(*case) for case in NOT_SHOWN.values()), row("Input\n1\nOutput\n2", "1\n"))
+    assert {name for name, problem in zip(NOT_SHOWN, problems, strict=True) if problem.public_check} == set()
     assert control.public_check == control.check
 
 
-def test_a_test_without_input_is_never_shown(tmp_path):
-    tests = json.dumps({"inputs": [""], "outputs": ["2\n"]})
-    (problem,) = load(tmp_path, {"problem": "Print 2.\nInput\n\nOutput\n2", "tests": tests})
-    assert problem.public_check is None
-
-
-def test_statements_of_the_real_rows_show_one_test_in_all(real_data):
+def test_every_real_row_is_read_and_one_statement_shows_a_test(real_data, sandbox):
     """These two files were published without their examples, but for one call in a statement's text."""
     files = [str(real_data / "competitive" / name) for name in ("leetcode_functional_train.jsonl.gz", STDIN_FILE)]
-    problems = [problem for file in files for problem in DeepCoder(train=[file]).problems("train")]
-    shown = [problem for problem in problems if problem.public_check is not None]
-    assert (len(problems), [problem.public_check.cases for problem in shown]) == (2176, [(((1,), "1"),)])
-    assert shown[0].check.entry_point == "Solution.countAndSay"
-    with Sandbox(num_workers=1) as sandbox:
-        assert sandbox.judge_many([(shown[0].reference, shown[0].public_check)])[0].passed
-
-
-def test_methods_are_called_where_there_is_a_class_solution(tmp_path):
-    method, function = load(tmp_path, ROWS["lcbv5"], ROWS["primeintellect"])
-    assert method.check.entry_point == "Solution.double"
-    assert function.check.entry_point == "double"
-
-
-def test_references_lose_their_fence_and_begin_with_the_imports(tmp_path):
-    function, program = load(tmp_path, ROWS["primeintellect"], ROWS["taco"])
-    assert function.reference == CONTEST_IMPORTS + "def double(x):\n    return 2 * x\n"
-    assert program.reference == "print(2 * int(input()))\n"
+    functional, on_stdin = (DeepCoder(train=[file]).problems("train") for file in files)
+    assert len({problem.task_id for problem in functional}) == len(functional) == 1768
+    for problem in functional:
+        assert isinstance(problem.check, CallTests)
+        assert problem.check.entry_point.startswith("Solution.") and problem.check.cases
+        assert problem.check.entry_point.removeprefix("Solution.") in problem.starter_code
+        ast.parse(problem.reference)
+    assert (len(on_stdin), sum(len(problem.check.cases) for problem in on_stdin)) == (408, 468)
+    assert all(isinstance(problem.check, StdioTests) and problem.reference is None for problem in on_stdin)
+    (shown,) = [problem for problem in functional + on_stdin if problem.public_check is not None]
+    assert (shown.public_check.cases, shown.check.entry_point) == ((((1,), "1"),), "Solution.countAndSay")
+    assert sandbox.judge_many([(shown.reference, shown.public_check)])[0].passed
 
 
 def test_the_prompt_names_what_the_tests_need(tmp_path):
@@ -191,17 +191,8 @@ def test_the_prompt_names_what_the_tests_need(tmp_path):
     assert f"```python\n{STARTER.strip()}\n```" in starter.prompt[1]["content"]
     assert "function named double" in name.prompt[1]["content"]
     assert "from stdin" in stdin.prompt[1]["content"] and "to stdout" in stdin.prompt[1]["content"]
-
-
-def test_a_prompt_that_is_a_chat_stays_as_it_is(tmp_path):
-    (problem,) = load(tmp_path, ROWS["verl"])
-    assert problem.prompt == ({"role": "user", "content": "Double it."},)
-
-
-@pytest.mark.parametrize("field", ["problem", "question", "prompt"])
-def test_the_statement_has_three_names(tmp_path, field):
-    (problem,) = load(tmp_path, {field: "Double it.", "tests": STDIO_TESTS})
-    assert "Double it." in problem.prompt[1]["content"]
+    for problem in load(tmp_path, *({field: "Double it.", "tests": STDIO_TESTS} for field in ("question", "prompt"))):
+        assert "Double it." in problem.prompt[1]["content"]
 
 
 def test_a_row_says_how_its_output_is_compared(tmp_path):
@@ -236,12 +227,6 @@ def test_a_rule_that_makes_no_sense_names_the_row(tmp_path, field, message):
         load(tmp_path, ROWS["codeforces"] | field)
 
 
-def test_several_accepted_outputs_become_one_case(tmp_path):
-    tests = json.dumps([{"input": "1\n", "accepted_outputs": ["1 2", "2 1"]}])
-    (problem,) = load(tmp_path, ROWS["codeforces"] | {"tests": tests})
-    assert problem.check.cases == (("1\n", ("1 2", "2 1")),)
-
-
 def test_rows_with_a_checker_program_are_left_out_and_counted(tmp_path, caplog):
     row = ROWS["codeforces"]
     rows = (
@@ -253,19 +238,19 @@ def test_rows_with_a_checker_program_are_left_out_and_counted(tmp_path, caplog):
     with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 4 problems, .* checker program"):
         problems = load(tmp_path, *rows)
     assert [problem.task_id for problem in problems] == ["rows/0", "rows/3"]
-
-
-def test_problems_that_ask_for_any_answer_are_counted(tmp_path):
-    asking = ROWS["codeforces"] | {"problem": "Double it. If there are several answers, print any of them."}
+    asking = row | {"problem": "Double it. If there are several answers, print any of them."}
     with pytest.warns(UserWarning, match=r"rows.jsonl: 1 of 2 problems .* the one output listed"):
-        plain, any_of = load(tmp_path, ROWS["codeforces"], asking)
+        plain, any_of = load(tmp_path, row, asking)
     assert (plain.fields["needs_checker"], any_of.fields["needs_checker"]) == (False, True)
 
 
-def test_rows_without_statement_or_tests_are_left_out(tmp_path):
+def test_rows_without_statement_or_tests_are_left_out_and_counted(tmp_path):
     whole = ROWS["codeforces"]
     problems = load(tmp_path, {**whole, "problem": " "}, {**whole, "tests": "[]"}, whole)
     assert [problem.task_id for problem in problems] == ["rows/2"]
+    no_tests = {"question": "Double it.", "input_output": ""}
+    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 3 train rows without statement or tests"):
+        assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
 
 
 def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path):
@@ -274,12 +259,6 @@ def test_a_bad_row_is_named_or_skipped_as_asked(tmp_path):
         load(tmp_path, *rows)
     with pytest.warns(UserWarning, match="left out 1 rows"):
         assert len(load(tmp_path, *rows, bad_rows="skip")) == 1
-
-
-def test_tests_can_be_limited(tmp_path):
-    row = {"problem": "x", "tests": {"inputs": ["1", "333", "22"], "outputs": ["a", "b", "c"]}}
-    (problem,) = load(tmp_path, row, max_tests=2)
-    assert problem.check.cases == (("333", "b"), ("22", "c"))
 
 
 def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_path):
@@ -297,9 +276,12 @@ def test_a_local_folder_has_a_folder_per_configuration_and_files_per_split(tmp_p
     }
 
 
-def test_a_configuration_without_the_split_is_refused_at_once():
+def test_a_configuration_without_the_split_is_refused_at_once_and_a_missing_file_when_it_is_read():
     with pytest.raises(ValueError, match="'codeforces' has test rows only, no train rows"):
         DeepCoder(train=["codeforces"])
+    data = DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
+    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
+        data.problems("train")
 
 
 def test_fewer_problems_than_a_batch_are_repeated_under_their_own_ids(tmp_path):
@@ -325,45 +307,7 @@ def test_enough_problems_are_not_repeated_and_come_round_over_epochs(tmp_path):
     assert {task_id for epoch in seen for task_id in epoch} == {f"rows/{n}" for n in range(5)}
 
 
-def test_rows_are_read_when_they_are_asked_for_not_before():
-    data = DeepCoder("/nowhere", train=["/nowhere/at/all.jsonl"])
-    with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
-        data.problems("train")
-
-
-def test_every_real_functional_row_is_read(real_data):
-    path = str(real_data / "competitive" / "leetcode_functional_train.jsonl.gz")
-    problems = DeepCoder(train=[path]).problems("train")
-    assert len({problem.task_id for problem in problems}) == len(problems) == 1768
-    for problem in problems:
-        assert isinstance(problem.check, CallTests)
-        assert problem.check.entry_point.startswith("Solution.") and problem.check.cases
-        assert problem.check.entry_point.removeprefix("Solution.") in problem.starter_code
-        ast.parse(problem.reference)
-
-
-def test_every_real_stdin_row_is_read(real_data):
-    path = str(real_data / "competitive" / "codeforces_stdin.jsonl.gz")
-    problems = DeepCoder(validation=[path]).problems("validation")
-    assert len(problems) == 408
-    assert sum(len(problem.check.cases) for problem in problems) == 468
-    assert all(isinstance(problem.check, StdioTests) and problem.reference is None for problem in problems)
-
-
 def test_a_source_without_any_statement_or_test_is_refused_with_the_names_of_the_fields(tmp_path):
     row = {"description": "Double it.", "cases": "[]"}
     with pytest.raises(ValueError, match=r"none of the 2 train rows of .* has a statement \(problem or .*input_output"):
         load(tmp_path, row, row)
-
-
-def test_rows_without_tests_are_counted(tmp_path):
-    no_tests = {"question": "Double it.", "input_output": ""}
-    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 3 train rows without statement or tests"):
-        assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
-
-
-def test_the_reference_of_apps_is_the_first_of_its_solutions(tmp_path):
-    (problem,) = load(tmp_path, ROWS["apps on stdin"])
-    assert problem.reference == "print(2 * int(input()))\n"
-    with pytest.raises(RowError, match="field 'solutions': needs a list of texts"):
-        load(tmp_path, ROWS["apps on stdin"] | {"solutions": "3"})

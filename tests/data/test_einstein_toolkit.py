@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.cactus import read_thorns, thorn_folders
-from lit_rl.data.einstein_toolkit import EinsteinToolkit, thorn_prompt
+from lit_rl.data.numerical.cactus import read_thorns, thorn_folders
+from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit, thorn_prompt
 from lit_rl.execution import ReferenceText
 
 
@@ -119,30 +119,31 @@ def test_documents_leave_room_for_the_code(tree):
     assert "c" * code + "...more..." in request and "c" * (code + 1) not in request
 
 
-@pytest.mark.parametrize(
-    ("name", "language"),
-    [
-        ("a.c", "c"),
-        ("a.C", "cpp"),
-        ("a.cc", "cpp"),
-        ("a.h", "cpp"),
-        ("a.H", "cpp"),
-        ("a.F90", "fortran"),
-        ("a.F77", "fortran"),
-        ("make.code.defn", "makefile"),
-        ("make.code.deps", "makefile"),
-        ("make.configuration.defn", "makefile"),
-        ("Makefile", "makefile"),
-        ("a.sh", "shell"),
-        ("a.pl", "perl"),
-        ("a.m", "matlab"),
-        ("a.py", "python"),
-    ],
-)
-def test_a_file_is_in_the_language_of_its_name(tree, name, language):
-    write(tree / "Examples" / "Wave" / "src" / name, "x = 1\n")
+LANGUAGES = {
+    "a.c": "c",
+    "a.C": "cpp",
+    "a.cc": "cpp",
+    "a.h": "cpp",
+    "a.H": "cpp",
+    "a.F90": "fortran",
+    "a.F77": "fortran",
+    "make.code.defn": "makefile",
+    "make.code.deps": "makefile",
+    "make.configuration.defn": "makefile",
+    "Makefile": "makefile",
+    "a.sh": "shell",
+    "a.pl": "perl",
+    "a.m": "matlab",
+    "a.py": "python",
+}
+
+
+def test_a_file_is_in_the_language_of_its_name(tree):
+    for name in LANGUAGES:
+        write(tree / "Examples" / "Wave" / "src" / name, "x = 1\n")
     problems = {p.task_id: p for p in EinsteinToolkit(str(tree), validation_share=0).problems("train")}
-    assert problems[f"einstein_toolkit/Examples/Wave/{name}"].check.language == language
+    found = {name: problems[f"einstein_toolkit/Examples/Wave/{name}"].check.language for name in LANGUAGES}
+    assert found == LANGUAGES
 
 
 def test_problems_ask_for_a_file_and_hold_it_as_the_reference(tree):

@@ -9,7 +9,6 @@ from lit_rl.data.humaneval import HumanEval, before_function
 from lit_rl.data.prompts import SOLVED_FUNCTIONS
 from lit_rl.data.rows import RowError
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.execution.sandbox import Sandbox
 
 
 def row(number: int) -> dict:
@@ -64,6 +63,8 @@ def test_solved_examples_stand_before_the_problem_in_both_forms(path):
     turns = HumanEval(path, form="instruct", few_shot=2).problems("test")[0].prompt
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * 2 + ["user"]
     assert body.strip() in turns[1]["content"]
+    with pytest.raises(ValueError, match="few_shot needs 0 to 3 examples, got 4"):
+        HumanEval(path, few_shot=4).problems("test")
 
 
 def test_solved_examples_keep_the_promises_of_their_docstrings():
@@ -77,11 +78,6 @@ def test_solved_examples_keep_the_promises_of_their_docstrings():
         results = [doctest.DocTestRunner(verbose=False).run(test) for test in tests]
         assert sum(result.attempted for result in results) >= 1
         assert sum(result.failed for result in results) == 0
-
-
-def test_more_examples_than_there_are_is_an_error(path):
-    with pytest.raises(ValueError, match="few_shot needs 0 to 3 examples, got 4"):
-        HumanEval(path, few_shot=4).problems("test")
 
 
 def test_train_and_test_part_are_disjoint_whole_and_seeded(path):
@@ -104,17 +100,9 @@ def test_a_function_that_is_not_in_the_prompt_names_the_row(tmp_path):
     (tmp_path / "own.jsonl").write_text(json.dumps(row(0) | {"entry_point": "gone"}))
     with pytest.raises(ValueError, match=r"own.jsonl, row 1: .*defines no function gone"):
         HumanEval(str(tmp_path / "own.jsonl"), form="instruct").problems("test")
-
-
-def test_a_name_that_begins_like_the_function_is_not_the_function():
-    source = "def add_all():\n    pass\ndef add():\n    pass\n"
-    assert before_function(source, "add") == "def add_all():\n    pass\n"
-
-
-def test_rows_are_read_when_they_are_asked_for_not_before():
-    data = HumanEval("/nowhere/at/all.jsonl")
+    assert before_function("def add_all():\n    pass\ndef add():\n    pass\n", "add") == "def add_all():\n    pass\n"
     with pytest.raises(FileNotFoundError, match=r"nowhere/at/all.jsonl"):
-        data.problems("test")
+        HumanEval("/nowhere/at/all.jsonl").problems("test")
 
 
 def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
@@ -125,17 +113,13 @@ def test_all_164_real_problems_are_read_and_cut_131_to_33(real_data):
         ast.parse(problem.reference)
         assert "def check(candidate)" in problem.check.test
         assert f"def {problem.check.entry_point}(" in problem.program_prefix
+    asked = HumanEval(path, form="instruct").problems("validation")
+    with_helper = [problem.task_id for problem in asked if "def " in problem.program_prefix]
+    assert with_helper == [f"HumanEval/{number}" for number in (10, 32, 38, 50)]
+    for problem in asked:
+        ast.parse(problem.program_prefix)
     cut = HumanEval(path, split="train")
     assert (len(cut.problems("train")), len(cut.problems("validation"))) == (131, 33)
-
-
-def test_helpers_of_the_four_real_prompts_that_have_one_stay_with_instruct_form(real_data):
-    path = str(real_data / "humaneval" / "HumanEval.jsonl.gz")
-    problems = HumanEval(path, form="instruct").problems("validation")
-    with_helper = [problem.task_id for problem in problems if "def " in problem.program_prefix]
-    assert with_helper == [f"HumanEval/{number}" for number in (10, 32, 38, 50)]
-    for problem in problems:
-        ast.parse(problem.program_prefix)
 
 
 def plus_row(**changes) -> dict:
@@ -175,14 +159,13 @@ PLUS_CASES = [
 ]
 
 
-def test_the_further_inputs_of_humaneval_plus_are_tests(tmp_path):
+def test_the_further_inputs_of_humaneval_plus_are_tests(tmp_path, sandbox):
     file = tmp_path / "HumanEvalPlus.jsonl"
-    with Sandbox(num_workers=1) as sandbox:
-        for row, program, passes in PLUS_CASES:
-            file.write_text(json.dumps(row) + "\n")
-            (problem,) = HumanEval(str(file), form="instruct").problems("test")
-            outcomes = sandbox.judge_many([(problem.program_prefix + program, problem.check)])
-            assert outcomes[0].passed is passes, (program, outcomes[0])
+    for row, program, passes in PLUS_CASES:
+        file.write_text(json.dumps(row) + "\n")
+        (problem,) = HumanEval(str(file), form="instruct").problems("test")
+        outcomes = sandbox.judge_many([(problem.program_prefix + program, problem.check)])
+        assert outcomes[0].passed is passes, (program, outcomes[0])
 
 
 def test_inputs_of_humaneval_plus_that_are_no_arguments_name_the_row(tmp_path):
@@ -213,13 +196,12 @@ def add_0(x):
 """
 
 
-def test_146_real_rows_have_examples_and_each_reference_passes_its_own(real_data):
+def test_146_real_rows_have_examples_and_each_reference_passes_its_own(real_data, sandbox):
     """Of the 150 with examples, four contradict their references; 14 show none as calls with literals."""
     problems = HumanEval(str(real_data / "humaneval" / "HumanEval.jsonl.gz")).problems("validation")
     shown = [problem for problem in problems if problem.public_check is not None]
     assert (len(shown), sum(problem.public_check.num_tests for problem in shown)) == (146, 420)
-    with Sandbox(num_workers=2) as sandbox:
-        outcomes = sandbox.judge_many([(problem.reference, problem.public_check) for problem in shown])
+    outcomes = sandbox.judge_many([(problem.reference, problem.public_check) for problem in shown])
     assert [p.task_id for p, outcome in zip(shown, outcomes, strict=True) if not outcome.passed] == []
     wrong = {f"HumanEval/{number}" for number in (47, 116, 130, 148)}
     assert not wrong & {problem.task_id for problem in shown}

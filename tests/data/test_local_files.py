@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lit_rl.data.deepcoder import DeepCoder
-from lit_rl.data.einstein_toolkit import EinsteinToolkit
+from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
+from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
 from lit_rl.data.rows import read_rows
 
 

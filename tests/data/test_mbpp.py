@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 from pathlib import Path
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
 from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.judging.calls import plan_of
-from lit_rl.execution.sandbox import Sandbox
 
 FULL = "mbpp/mbpp.jsonl.gz"
 SANITIZED = "mbpp/sanitized-mbpp.json.gz"
@@ -97,16 +98,6 @@ def test_the_public_check_holds_the_shown_asserts_and_what_they_need(tmp_path):
     assert {problem.public_check for problem in MBPP(path, shown_tests=0).problems("test")} == {None}
 
 
-@pytest.mark.parametrize("file", [SANITIZED, ORIGIN, PLUS])
-def test_every_real_row_has_a_public_check_that_its_reference_passes(real_data, file):
-    """Of the full file 974 of 974, seen with 1 and with 3 asserts; it takes too long for each run."""
-    problems = MBPP(str(real_data / file), validation_split="all").problems("validation")
-    assert len(problems) == (427 if file == SANITIZED else 378)
-    with Sandbox(num_workers=2) as sandbox:
-        outcomes = sandbox.judge_many([(problem.reference, problem.public_check) for problem in problems])
-    assert [p.task_id for p, outcome in zip(problems, outcomes, strict=True) if not outcome.passed] == []
-
-
 def test_completion_form_is_a_docstring_that_quotes_cannot_end(tmp_path):
     row = full(11) | {"text": 'Say """hi""" "'}
     problem = MBPP(write(tmp_path, row), form="completion", shown_tests=1).problems("test")[0]
@@ -147,8 +138,15 @@ def test_a_bad_row_names_file_row_and_field(tmp_path, change, field):
         MBPP(write(tmp_path, full(1), full(2) | change)).problems("test")
 
 
+def test_the_full_file_has_the_parts_of_the_paper(real_data):
+    data = {part: MBPP(str(real_data / FULL), test_split=part) for part in PARTS}
+    sizes = {part: len(task.problems("test")) for part, task in data.items()}
+    assert sizes == {"prompt": 10, "test": 500, "validation": 90, "train": 374}
+
+
 @pytest.mark.parametrize(("file", "rows"), [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)])
-def test_every_row_of_the_real_files_is_read(real_data, file, rows):
+def test_every_real_row_is_read_and_its_reference_passes_its_public_check(real_data, sandbox, file, rows):
+    """Of the full file 974 of 974, seen with 1 and with 3 asserts; running them takes too long for each run."""
     problems = MBPP(str(real_data / file), test_split="all").problems("test")
     assert len(problems) == len({problem.task_id for problem in problems}) == rows
     for problem in problems:
@@ -157,16 +155,24 @@ def test_every_row_of_the_real_files_is_read(real_data, file, rows):
         assert problem.fields["entry_point"] in defined, problem.task_id
         assert "\r" not in problem.reference + problem.check.test
         ast.parse(problem.check.test)
-
-
-def test_the_full_file_has_the_parts_of_the_paper(real_data):
-    sizes = {part: len(MBPP(str(real_data / FULL), test_split=part).problems("test")) for part in PARTS}
-    assert sizes == {"prompt": 10, "test": 500, "validation": 90, "train": 374}
+    if file != FULL:
+        jobs = {problem.task_id: (problem.reference, problem.public_check) for problem in problems}
+        assert not_among(judge_named(sandbox, jobs), "passed") == {}
 
 
 def test_mbpp_plus_measures_on_every_row_and_trains_on_none(real_data):
     data = MBPPPlus(str(real_data / ORIGIN))
-    assert (len(data.problems("train")), len(data.problems("validation"))) == (0, 378)
-    assert sum(plan_of(problem.check) is not None for problem in data.problems("validation")) == 375, "without a grader"
+    problems = data.problems("validation")
+    assert (len(data.problems("train")), len(problems)) == (0, 378)
     assert data.validation_task_names == ("mbpp_plus",)
-    assert data.problems("test")[0].prompt[0]["content"].count("assert") == 1
+    assert problems[0].prompt[0]["content"].count("assert") == 1
+
+
+@pytest.mark.slow
+def test_nearly_all_of_mbpp_plus_needs_no_grader(real_data):
+    """Three tests compute what is expected."""
+    problems = MBPPPlus(str(real_data / ORIGIN)).problems("validation")
+    graded = {problem.task_id for problem in problems if plan_of(problem.check) is None}
+    with gzip.open(real_data / ORIGIN, "rt") as file:
+        assert graded == {f"mbpp/{row['task_id']}" for row in map(json.loads, file) if "def ref_func" in row["test"]}
+    assert len(graded) == 3

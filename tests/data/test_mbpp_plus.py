@@ -65,51 +65,34 @@ def check_of(test: str):
     return space["check"]
 
 
-@pytest.mark.parametrize(
-    ("row", "right", "wrong"),
-    [
-        (plus_row(), sum, len),
-        (plus_row(atol=0.1), lambda n: sum(n) + 0.09, lambda n: sum(n) + 0.2),
-        (plus_row(), lambda n: sum(n) + 1e-8, lambda n: sum(n) + 1e-4),
-        (
-            plus_row(canonical_solution="def total(numbers):\n    return list(numbers)\n"),
-            list,
-            lambda n: list(n)[::-1],
-        ),
-    ],
+def solved(body: str, **change: object) -> Row:
+    return plus_row(canonical_solution=f"def total(numbers):\n{body}", **change)
+
+
+LIST, MATCH = solved("    return list(numbers)\n"), solved("    return 'match' if numbers else None\n")
+SORTS = solved(
+    "    numbers.sort()\n    return numbers\n", assertion="assert total([2, 1]) == [1, 2]", base_input=[[[2, 1]]]
 )
-def test_a_program_is_compared_with_the_reference_within_the_tolerance(row, right, wrong):
-    check = check_of(reference_test(row, 11))
-    check(right)
+# A row and the number of its task, programs that are right, and one that is wrong.
+COMPARED = {
+    "a float": (plus_row(), 11, [sum, lambda n: sum(n) + 1e-8], lambda n: sum(n) + 1e-4),
+    "another function": (plus_row(), 11, [sum], len),
+    "a tolerance": (plus_row(atol=0.1), 11, [lambda n: sum(n) + 0.09], lambda n: sum(n) + 0.2),
+    "a list": (LIST, 11, [list], lambda n: list(n)[::-1]),
+    "an answer that is a set, in any order": (LIST, 579, [lambda n: list(n)[::-1]], lambda n: [*n, 9]),
+    "a match, for which yes and no do": (MATCH, 737, [bool, lambda n: list(n) or None], lambda n: True),
+    "arguments that a program changes": (SORTS, 11, [sorted], lambda numbers: numbers),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_program_is_compared_with_the_reference(name):
+    row, task, rights, wrong = COMPARED[name]
+    check = check_of(reference_test(row, task))
+    for right in rights:
+        check(right)
     with pytest.raises(AssertionError):
         check(wrong)
-
-
-def test_tasks_whose_answer_is_a_set_accept_any_order():
-    row = plus_row(canonical_solution="def total(numbers):\n    return list(numbers)\n")
-    check_of(reference_test(row, 579))(lambda n: list(n)[::-1])
-    with pytest.raises(AssertionError):
-        check_of(reference_test(row, 579))(lambda n: [*n, 9])
-
-
-def test_tasks_whose_reference_returns_a_match_accept_yes_and_no():
-    row = plus_row(canonical_solution="def total(numbers):\n    return 'match' if numbers else None\n")
-    check_of(reference_test(row, 737))(bool)
-    check_of(reference_test(row, 737))(lambda n: list(n) or None)
-    with pytest.raises(AssertionError):
-        check_of(reference_test(row, 737))(lambda n: True)
-
-
-def test_a_program_that_changes_its_arguments_changes_them_for_nobody_else():
-    row = plus_row(
-        canonical_solution="def total(numbers):\n    numbers.sort()\n    return numbers\n",
-        assertion="assert total([2, 1]) == [1, 2]",
-        base_input=[[[2, 1]]],
-    )
-    check = check_of(reference_test(row, 11))
-    check(sorted)
-    with pytest.raises(AssertionError):
-        check(lambda numbers: numbers)
 
 
 def test_a_test_that_never_asserts_is_completed():
@@ -117,12 +100,8 @@ def test_a_test_that_never_asserts_is_completed():
     with pytest.raises(AssertionError):
         exec(plain_test(forgot), {})
     exec(plain_test(forgot.replace("1, 2", "2, 2")), {})
-
-
-def test_a_test_that_asserts_is_left_alone():
-    whole = "def assertion(out, exp, atol):\n    exact_match = out == exp\n    assert exact_match\n"
-    assert plain_test(whole) == whole
-    assert plain_test("assert f(1) == 1") == "assert f(1) == 1"
+    for whole in ("def assertion(out, exp, atol):\n    assert out == exp\n", "assert f(1) == 1"):
+        assert plain_test(whole) == whole
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,14 @@ from lit_rl.data.prompts import called_function
 
 def row(number: int, score: str = "1.0", judged: int = 5) -> dict[str, str]:
     """All nine columns are text, as in the data set."""
+    graded = {"requirement_conformance": 5, "logical_correctness": judged, "edge_case_consideration": 5}
     return {
         "id": f"{number:032x}",
         "input": f"Add {number} to a number.",
         "output": f"Like so:\n\n```python\ndef add(x):\n    return x + {number}\n```\n",
         "domain": "generic",
         "generation_algorithm": "self-instruct",
-        "llm_judgement": json.dumps(
-            {
-                name: {"score": score, "justification": "."}
-                for name, score in (
-                    ("requirement_conformance", 5),
-                    ("logical_correctness", judged),
-                    ("edge_case_consideration", 5),
-                )
-            }
-        ),
+        "llm_judgement": json.dumps({name: {"score": given, "justification": "."} for name, given in graded.items()}),
         "unit_tests": json.dumps([f"\nassert add({x}) == {x + number}\n" for x in range(3)]),
         "tests_execution_status": json.dumps(["pass"] * 3),
         "average_test_score": score,
@@ -50,15 +42,13 @@ def test_a_row_becomes_a_problem_with_all_its_asserts_and_one_shown(tmp_path):
     assert problem.public_check.test == "assert add(0) == 4\n"
     assert problem.reference == "def add(x):\n    return x + 4\n"
     assert problem.prompt[0]["content"].count("assert") == 1
-    assert problem.fields == {
-        "statement": "Add 4 to a number.",
-        "entry_point": "add",
-        "domain": "generic",
-    }
+    assert problem.fields == {"statement": "Add 4 to a number.", "entry_point": "add", "domain": "generic"}
 
 
-def test_a_prompt_without_asserts_has_no_public_check(tmp_path):
-    (problem,) = OpenCodeInstruct(write(tmp_path, [row(4)]), shown_tests=0).problems("train")
+def test_a_prompt_may_show_no_assert_and_asserts_may_be_stored_as_python_writes_a_list(tmp_path):
+    stored = row(4) | {"unit_tests": "['assert add(0) == 4', \"assert add(1) == 5\"]"}
+    (problem,) = OpenCodeInstruct(write(tmp_path, [stored]), shown_tests=0).problems("train")
+    assert problem.check.test == "assert add(0) == 4\nassert add(1) == 5\n"
     assert problem.public_check is None
 
 
@@ -91,12 +81,6 @@ def test_validation_problems_are_drawn_beside_the_training_problems(tmp_path):
     assert (len(data.problems("train")), len(data.problems("validation"))) == (12, 5)
     assert not set(ids(data.problems("train"))) & set(ids(data.problems("validation")))
     assert OpenCodeInstruct(path, num_problems=12).problems("validation") == []
-
-
-def test_asserts_may_be_stored_as_python_writes_a_list(tmp_path):
-    stored = row(4) | {"unit_tests": "['assert add(0) == 4', \"assert add(1) == 5\"]"}
-    (problem,) = OpenCodeInstruct(write(tmp_path, [stored])).problems("train")
-    assert problem.check.test == "assert add(0) == 4\nassert add(1) == 5\n"
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,10 @@ def test_pairs_are_those_whose_rewards_differ_by_the_margin():
     assert names(pairs) == [("a", "c"), ("b", "c")]
     assert pairs[0] == PreferencePair("task/1", "2 + 2 =", "a", "c", 1.0, 0.0)
     assert names(make_pairs(PROBLEM, ["a", "b"], [1.0, 0.0], margin=1.0)) == [("a", "b")]
-
-
-def test_equal_rewards_give_no_pair():
     assert make_pairs(PROBLEM, ["a", "b", "c"], [0.3, 0.3, 0.3], margin=1e-9) == []
-
-
-def test_completions_without_a_verdict_are_in_no_pair():
-    assert names(make_pairs(PROBLEM, ["a", "b", "c", "d"], [1.0, None, nan, 0.0], margin=0.1)) == [("a", "d")]
+    without_verdicts = make_pairs(PROBLEM, ["a", "b", "c", "d"], [1.0, None, nan, 0.0], margin=0.1)
+    same_text = make_pairs(PROBLEM, ["a", "a", "d", "d"], [1.0, 1.0, 0.0, 0.0], margin=0.5)
+    assert names(without_verdicts) == names(same_text) == [("a", "d")]
 
 
 def test_a_cap_spreads_over_the_completions():
@@ -39,10 +35,6 @@ def test_a_cap_spreads_over_the_completions():
     pairs = make_pairs(PROBLEM, ["r1", "r2", "w1", "w2"], [1.0, 1.0, 0.0, 0.0], margin=0.5, max_pairs=2)
     assert names(pairs) == [("r1", "w1"), ("r2", "w2")]
     assert make_pairs(PROBLEM, ["r1", "w1"], [1.0, 0.0], margin=0.5, max_pairs=0) == []
-
-
-def test_the_same_text_twice_is_one_completion():
-    assert names(make_pairs(PROBLEM, ["a", "a", "b", "b"], [1.0, 1.0, 0.0, 0.0], margin=0.5)) == [("a", "b")]
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, None]), max_size=8), st.sampled_from([0.25, 0.5, 1.0]))

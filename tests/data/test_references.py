@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterator, Sequence
 
 import pytest
+from support.named_jobs import among, judge_named
 
-from lit_rl.data.deepcoder import DeepCoder
+from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
 from lit_rl.data.mbpp import MBPP, MBPPPlus
-from lit_rl.execution.judging.assert_plan import plan_asserts
+from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -32,12 +33,6 @@ PLUS_EXCEPTIONS = {
 NOT_IN_STANDARD_LIBRARY = ("sortedcontainers", "numpy")
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(num_workers=2) as box:
-        yield box
-
-
 def failing(sandbox: Sandbox, problems: Sequence[Problem]) -> set[str]:
     outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
     return {p.task_id for p, outcome in zip(problems, outcomes, strict=True) if not outcome.passed}
@@ -50,21 +45,34 @@ def imports_foreign(problem: Problem) -> bool:
     )
 
 
-def wrong_once(problem: Problem) -> str:
-    """The reference, with an entry point that lies at its first call and is right ever after.
+# A match of a regular expression stands for true, and no tests look closer: there the lie is ``None``.
+WRONG = 'not value if isinstance(value, bool) else None if hasattr(value, "span") else "no such value"'
+LIES = ("float('inf')", "float('nan')", "type(value)", "Same()", "[Same()]")
 
-    A match of a regular expression stands for true, and no tests look closer: there the lie is ``None``.
-    """
+
+def wrong_once(problem: Problem, lie: str = WRONG) -> str:
+    """The reference, with an entry point that lies at its first call and is right ever after."""
     target = getattr(problem.check, "entry_point", None) or problem.fields["entry_point"]
     return f"""{problem.reference}
+
+class Same:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __lt__(self, other): return True
+    __le__ = __gt__ = __ge__ = __contains__ = __lt__
+    def __hash__(self): return 0
+    def __sub__(self, other): return 0
+    __rsub__ = __abs__ = __sub__
+    def __float__(self): return 0.0
+    def __len__(self): return 0
+    def __iter__(self): return iter(())
 
 def lie_once(function, called=[]):
     def lying(*arguments, **options):
         first = not called  # a recursive function calls itself through here
         called.append(1)
         value = function(*arguments, **options)
-        lie = not value if isinstance(value, bool) else None if hasattr(value, "span") else "no such value"
-        return lie if first else value
+        return ({lie}) if first else value
     return lying
 
 {target} = lie_once({target})
@@ -76,9 +84,8 @@ def passing_once_wrong(sandbox: Sandbox, problems: Sequence[Problem]) -> list[st
     return [p.task_id for p, outcome in zip(problems, outcomes, strict=True) if outcome.passed]
 
 
-@pytest.mark.parametrize("form", ["completion", "instruct"])
-def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data, sandbox, form):
-    problems = HumanEval(str(real_data / HUMANEVAL), form=form).problems("test")
+def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data, sandbox):
+    problems = HumanEval(str(real_data / HUMANEVAL)).problems("test")
     assert len(problems) == 164
     assert failing(sandbox, problems) == set()
     assert passing_once_wrong(sandbox, problems) == []
@@ -214,6 +221,7 @@ def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandb
 
 
 def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_data, sandbox):
+    """Item 59: under the time limits that training and evaluation use."""
     tasks = [
         MBPP(str(real_data / FULL), test_split="all"),
         MBPP(str(real_data / SANITIZED), test_split="all"),
@@ -252,6 +260,31 @@ def test_every_leetcode_reference_passes_but_those_with_a_foreign_import(real_da
 def test_every_mbpp_reference_fails_when_it_lies_once(real_data, sandbox, file):
     problems = MBPP(str(real_data / file), test_split="all").problems("test")
     assert passing_once_wrong(sandbox, problems) == []
+
+
+# Their tests ask for the truth of a result alone: whatever is true, is right.
+TRUTH_ALONE = {"HumanEval/52", "HumanEval/56", "mbpp/737", "mbpp/787", "mbpp/794"}
+
+
+@pytest.mark.slow
+def test_more_than_a_thousand_lies_do_not_pass(real_data):
+    """Infinity, no number, a type, objects that equal everything: for every fourth problem of three sets."""
+    tasks = (
+        HumanEval(str(real_data / HUMANEVAL)),
+        MBPP(str(real_data / FULL), test_split="all"),
+        MBPPPlus(str(real_data / ORIGIN)),
+    )
+    problems = [problem for task in tasks for problem in task.problems("test")][::4]
+    left_out = {"mbpp/601", *TRUTH_ALONE, *PLUS_EXCEPTIONS}  # of 601 a class lies, whose first object may be anything
+    lies = {
+        (problem.task_id, i, lie): (wrong_once(problem, lie), problem.check)
+        for i, problem in enumerate(problems)
+        for lie in LIES
+        if problem.task_id not in left_out
+    }
+    assert len(lies) > 1000
+    with Sandbox(num_workers=2, memory_bytes=2 << 30) as sandbox:
+        assert among(judge_named(sandbox, lies), "passed", "infrastructure_failure") == {}
 
 
 @pytest.mark.slow

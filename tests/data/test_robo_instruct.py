@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from lit_rl.data.robo_instruct import RoboInstruct
+from lit_rl.data.robots.robo_instruct import RoboInstruct
 from lit_rl.execution import InventedWorlds
-from lit_rl.execution.sandbox import Sandbox
 
 GOOD = 'def task_program():\n    go_to("Attic")\n    say("hello")'
 ROWS = [
@@ -57,10 +56,9 @@ def test_validation_is_a_part_of_its_own(path):
     assert data.problems("test") == validation
 
 
-def test_references_are_sound_in_invented_worlds(path):
+def test_references_are_sound_in_invented_worlds(path, sandbox):
     problems = RoboInstruct(path, validation_share=0).problems("train")
-    with Sandbox(num_workers=1) as sandbox:
-        outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
+    outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
     assert [outcome.robot_verdict for outcome in outcomes] == ["success", "success"]
 
 
@@ -68,13 +66,7 @@ def test_a_file_without_usable_rows_says_so(tmp_path):
     (tmp_path / "rows.csv").write_text("prompt,program\nhello,pass\n")
     with pytest.raises(ValueError, match=r"rows\.csv has no row"):
         RoboInstruct(str(tmp_path / "rows.csv")).problems("train")
-
-
-def test_a_missing_file_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match="no data file"):
-        RoboInstruct(str(tmp_path / "rows.csv")).problems("train")
-
-
-def test_a_share_of_everything_is_refused():
+        RoboInstruct(str(tmp_path / "none.csv")).problems("train")
     with pytest.raises(ValueError, match="validation_share"):
         RoboInstruct("rows.csv", validation_share=1.0)

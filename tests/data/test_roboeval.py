@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lit_rl.data.roboeval import RoboEval
-from lit_rl.data.roboeval_files import TaskFileError, read_task, read_tasks
-from lit_rl.simulators.trace_checks import holds
+from lit_rl.data.robots.roboeval import RoboEval
+from lit_rl.data.robots.roboeval_files import TaskFileError, read_task, read_tasks
+from lit_rl.data.robots.trace_checks import holds
 
 HEAD = """
 import sys

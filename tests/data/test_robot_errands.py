@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import random
 import re
+from functools import cache
 
 import pytest
 from support.robot_programs import succeeds, trace_of
 
-from lit_rl.data.robot_errands import FAMILIES, one_program, run_errands
-from lit_rl.data.robot_families import PEOPLE, ROOMS, THINGS
-from lit_rl.data.robot_tasks import RobotTasks, generate
-from lit_rl.execution.sandbox import Sandbox
-from lit_rl.simulators.trace_checks import holds, validate
+from lit_rl.data.robots.robot_errands import FAMILIES, one_program, run_errands
+from lit_rl.data.robots.robot_families import PEOPLE, ROOMS, THINGS
+from lit_rl.data.robots.robot_tasks import RobotTasks, generate
+from lit_rl.data.robots.trace_checks import holds, validate
 
-TASKS = {number: generate(60, num_errands=number) for number in (2, 3, 4)}
+NUMBERS = (2, 3, 4)
 LINES = {2: (10, 19), 3: (16, 26), 4: (23, 32)}
+
+
+@cache
+def tasks(number: int) -> list:
+    return generate(60, num_errands=number)
 
 
 def references(task) -> list[str]:
@@ -26,39 +31,39 @@ def done(program: str, task) -> list[bool]:
     return [all(holds(test.check[1 + i], trace) for test, trace in traces) for i in range(len(task.errands))]
 
 
-@pytest.mark.parametrize("number", TASKS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_every_reference_succeeds_in_every_world(number):
-    for task in TASKS[number]:
+    for task in tasks(number):
         for test in task.tests:
             validate(test.check)
             assert test.check[0] == "and" and len(test.check) == 1 + number
         assert succeeds(task.reference, task.tests)
 
 
-@pytest.mark.parametrize("number", TASKS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_programs_are_as_long_as_promised(number):
     counts = [len(task.reference.splitlines()) for task in generate(600, num_errands=number)]
     assert (min(counts), max(counts)) == LINES[number]
 
 
-@pytest.mark.parametrize("number", TASKS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_errands_can_be_run_in_any_order(number):
-    for task in TASKS[number][:20]:
+    for task in tasks(number)[:20]:
         shuffled = random.Random(task.instruction).sample(references(task), number)
         assert succeeds(one_program(shuffled), task.tests)
 
 
-@pytest.mark.parametrize("number", TASKS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_an_errand_left_out_is_the_only_one_not_done(number):
-    for task in TASKS[number][:20]:
+    for task in tasks(number)[:20]:
         for missing in range(number):
             program = one_program([one for i, one in enumerate(references(task)) if i != missing])
             assert done(program, task) == [i != missing for i in range(number)]
 
 
-@pytest.mark.parametrize("number", TASKS)
+@pytest.mark.parametrize("number", NUMBERS)
 def test_no_two_errands_are_about_the_same_names(number):
-    for task in TASKS[number]:
+    for task in tasks(number):
         for errand in task.errands:
             own = {*errand.names.rooms, *errand.names.things, *errand.names.people}
             said = {name for name in (*ROOMS, *THINGS, *PEOPLE) if re.search(rf"\b{name}\b", errand.task.instruction)}
@@ -68,15 +73,15 @@ def test_no_two_errands_are_about_the_same_names(number):
 
 
 def test_every_world_of_every_errand_is_met():
-    for task in TASKS[3]:
+    for task in tasks(3):
         for i, errand in enumerate(task.errands):
             assert {str(test.check) for test in errand.task.tests} == {str(test.check[1 + i]) for test in task.tests}
 
 
 def test_errands_of_all_families_are_drawn_and_never_two_of_one():
-    drawn = [frozenset(reference.splitlines()[-1][:20] for reference in references(task)) for task in TASKS[2]]
+    drawn = [frozenset(reference.splitlines()[-1][:20] for reference in references(task)) for task in tasks(2)]
     assert all(len(one) == 2 for one in drawn)
-    pairs = {tuple(sorted(len(r.splitlines()) for r in references(task))) for task in TASKS[2]}
+    pairs = {tuple(sorted(len(r.splitlines()) for r in references(task))) for task in tasks(2)}
     assert len(pairs) == len(FAMILIES) * (len(FAMILIES) - 1) // 2  # references of different families differ in length
 
 
@@ -114,9 +119,8 @@ def test_another_number_of_errands_is_refused(number):
         RobotTasks(num_errands=number)
 
 
-def test_references_succeed_in_the_sandbox_as_they_do_here():
+def test_references_succeed_in_the_sandbox_as_they_do_here(sandbox):
     problems = RobotTasks(num_train=6, num_validation=0, num_errands=3).problems("train")
-    with Sandbox(num_workers=1) as sandbox:
-        outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
+    outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
     assert [outcome.robot_verdict for outcome in outcomes] == ["success"] * 6
     assert [outcome.scores["conjuncts"] for outcome in outcomes] == [1.0] * 6

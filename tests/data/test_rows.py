@@ -61,26 +61,19 @@ def test_a_byte_order_mark_and_empty_lines_are_no_part_of_the_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        ('{"a": 1}\n{"a": \n', "rows.jsonl, row 2: broken JSON"),
-        ('{"a": 1}\n[1]\n', "rows.jsonl, row 2: needs a JSON object, got list [1]"),
-        ('{"a": 1}\n\xff', "rows.jsonl cannot be read to its end"),
+        ("rows.jsonl", b'{"a": 1}\n{"a": \n', "rows.jsonl, row 2: broken JSON"),
+        ("rows.jsonl", b'{"a": 1}\n[1]\n', "rows.jsonl, row 2: needs a JSON object, got list [1]"),
+        ("rows.jsonl", b'{"a": 1}\n\xff', "rows.jsonl cannot be read to its end"),
+        ("rows.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 1000, mtime=0)[:-9], "rows.jsonl.gz cannot be read to its end"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path, content, message):
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(content.encode("latin-1"))
+def test_a_broken_line_or_a_cut_archive_is_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError) as error:
-        list(read_rows(str(path)))
+        list(read_rows(str(tmp_path / name)))
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_cut_archive_is_named(tmp_path):
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 1000)[:-9])
-    with pytest.raises(ValueError, match=r"rows\.jsonl\.gz cannot be read to its end"):
-        list(read_rows(str(path)))
 
 
 @pytest.mark.parametrize("field", ["text", "integer", "number_of", "texts", "json"])
@@ -132,13 +125,10 @@ def test_rows_that_cannot_be_read_are_skipped_with_a_warning_if_asked():
         assert list(parse_rows(rows, lambda row: row.text("a"), "skip")) == ["x", "y"]
 
 
-def test_a_missing_file_says_what_to_do(tmp_path):
+def test_a_missing_file_an_empty_folder_and_an_unknown_ending_say_what_to_do(tmp_path):
     for source in (str(tmp_path / "no.jsonl"), "no/such/file.parquet", "./nowhere"):
         with pytest.raises(FileNotFoundError, match="correct `path` or put the file there"):
             list(read_rows(source))
-
-
-def test_an_empty_folder_and_an_unknown_ending_say_what_is_read(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no data files"):
         list(read_rows(str(tmp_path)))
     (tmp_path / "rows.csv").write_text("a,b\n")
@@ -146,17 +136,12 @@ def test_an_empty_folder_and_an_unknown_ending_say_what_is_read(tmp_path):
         list(read_rows(str(tmp_path / "rows.csv")))
 
 
-def test_the_hub_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'lit-rl\[data\]'"):
-        list(read_rows("owner/name"))
-
-
-def test_parquet_without_its_package_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+def test_the_hub_and_parquet_without_their_packages_name_the_extra(monkeypatch, tmp_path):
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'lit-rl\[data\]'"):
-        list(read_rows(str(tmp_path / "rows.parquet")))
+    for package, source in (("datasets", "owner/name"), ("pyarrow", str(tmp_path / "rows.parquet"))):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'lit-rl\[data\]'"):
+            list(read_rows(source))
 
 
 def test_a_hub_data_set_is_streamed_split_by_split(monkeypatch):

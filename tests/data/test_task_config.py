@@ -11,14 +11,14 @@ TASKS = {
     "lit_rl.data.humaneval.HumanEval": {"split": "train", "form": "instruct"},
     "lit_rl.data.mbpp.MBPP": {"few_shot": 3, "form": "completion"},
     "lit_rl.data.mbpp.MBPPPlus": {"path": "MbppPlus-OriginFmt.jsonl.gz", "form": "completion"},
-    "lit_rl.data.deepcoder.DeepCoder": {"train": ["lcbv5"], "validation": ["codeforces"]},
+    "lit_rl.data.contests.deepcoder.DeepCoder": {"train": ["lcbv5"], "validation": ["codeforces"]},
     "lit_rl.data.open_code_instruct.OpenCodeInstruct": {"num_problems": 7},
     "lit_rl.data.preferences.PreferencePairs": {"path": "pairs.jsonl"},
 }
 
 
 @pytest.mark.parametrize("class_path", TASKS)
-def test_a_task_is_built_from_its_class_path_without_data(class_path):
+def test_a_task_is_built_from_its_class_path_without_data_and_a_mistyped_key_is_refused(class_path):
     parser = ArgumentParser(exit_on_error=False)
     parser.add_subclass_arguments(TaskDataModule, "data")
     shared = {"batch_size": 3, "seed": 5}
@@ -29,12 +29,5 @@ def test_a_task_is_built_from_its_class_path_without_data(class_path):
     assert f"{type(data).__module__}.{type(data).__name__}" == class_path
     assert (data.batch_size, data.seed) == (3, 5)
     assert data.validation_task_names == ("mine",)
-
-
-@pytest.mark.parametrize("class_path", TASKS)
-def test_a_mistyped_key_is_refused(class_path):
-    parser = ArgumentParser(exit_on_error=False)
-    parser.add_subclass_arguments(TaskDataModule, "data")
-    init_args = TASKS[class_path] | {"batch_sise": 3}
     with pytest.raises(Exception, match="batch_sise"):
-        parser.parse_object({"data": {"class_path": class_path, "init_args": init_args}})
+        parser.parse_object({"data": {"class_path": class_path, "init_args": TASKS[class_path] | {"batch_sise": 3}}})

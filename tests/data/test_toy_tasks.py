@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lit_rl.data.corridor import Corridor
-from lit_rl.data.sorting import PROMPTS, Sorting
+from lit_rl.data.toys.corridor import Corridor
+from lit_rl.data.toys.sorting import PROMPTS, Sorting
 from lit_rl.execution import TokenTarget
 
 

@@ -22,9 +22,9 @@ from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Diagnostics
-from lit_rl.diagnosis import FirstRatio
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.modules import GRPO
+from lit_rl.modules import GRPO, Collect, Update
+from lit_rl.reports.diagnosis import FirstRatio
 from lit_rl.types import Sampling
 
 SHARP = TINY_QWEN2 | {"initializer_range": 0.3}
@@ -42,9 +42,9 @@ def diagnosed(
         cls(config=config, tokenizer=tokenizer, **policy),
         sampling=Sampling(num_samples=4, max_tokens=6),
         rewards=[EvenBytes()],
-        optimizer=partial(torch.optim.Adam, lr=0.01),
-        engine=engine,
         max_rollouts=FEW,
+        update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
+        collect=Collect(engine=engine),
     )
     callback = Diagnostics(FEW, rules=[FirstRatio(at_most)], leave_out=OTHERS)
     fit(module, folder, callbacks=[callback])
@@ -91,9 +91,9 @@ def test_a_probe_leaves_the_run_as_it_was(byte_tokenizer: str, tmp_path: Path, c
             arguments["cls"](config=SHARP, tokenizer=byte_tokenizer),
             sampling=Sampling(num_samples=4, max_tokens=6),
             rewards=[EvenBytes()],
-            optimizer=partial(torch.optim.Adam, lr=0.01),
-            engine=arguments["engine"],
             max_rollouts=FEW + 2,
+            update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
+            collect=Collect(engine=arguments["engine"]),
         )
         callback = Diagnostics(rollouts_first, leave_out=OTHERS)
         fit(module, tmp_path, callbacks=[callback])

@@ -11,12 +11,14 @@ import torch
 from support.ill_runs import Programs
 
 from lit_rl.callbacks import Diagnostics
-from lit_rl.diagnosis import Diagnosis, RunSoFar
-from lit_rl.diagnosis.common_end import common_end
-from lit_rl.diagnosis.stop_strings import string_that_ended
 from lit_rl.execution import AssertTests
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.modules import Collect, Update
+from lit_rl.reports.diagnosis import Diagnosis, RunSoFar
+from lit_rl.reports.diagnosis.common_end import common_end
+from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.training.clock import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, S, N, X = (
@@ -72,12 +74,14 @@ def told(
     rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
     callback = Diagnostics(patience, **options)
     policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
-    module: Any = SimpleNamespace(policy=policy, sampling=Sampling(), num_epochs=1, num_minibatches=1, rollout_step=0)
+    sampler = SimpleNamespace(settings=Collect())
+    clock = Clock("rollout")
+    module: Any = SimpleNamespace(policy=policy, sampling=Sampling(), sampler=sampler, update=Update(), clock=clock)
     trainer: Any = SimpleNamespace(is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs())
     callback.on_train_start(trainer, module)
     rewards: Any = SimpleNamespace(rewards=torch.zeros(len(rollout.judgements)))
     for metrics in numbers:
-        module.rollout_step += 1
+        module.clock.count += 1
         finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * metrics["reward/mean"]} | metrics)  # type: ignore[arg-type]
         callback.on_rollout_end(trainer, module, finished)
     return callback.found

@@ -10,10 +10,10 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DDPStrategy
-from support.small_runs import EvenBytes, Words
+from support.small_runs import EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, OwnTrunk, SharedBase
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
@@ -53,8 +53,8 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
 MODULES: dict[str, Callable[[str], RolloutModule]] = {
     "grpo": lambda tokenizer: build(GRPO, policy(tokenizer, tie_word_embeddings=False), objective=KL),
     "grpo-lora": lambda tokenizer: build(GRPO, policy(tokenizer, lora=True), objective=KL),
-    "ppo": lambda tokenizer: build(PPO, policy(tokenizer), critic=OwnTrunk()),
-    "ppo-shared": lambda tokenizer: build(PPO, policy(tokenizer, lora=True), critic=SharedBase()),
+    "ppo": lambda tokenizer: build(PPO, policy(tokenizer), critic=SeparateCritic()),
+    "ppo-shared": lambda tokenizer: build(PPO, policy(tokenizer, lora=True), critic=SharedCritic()),
 }
 
 
@@ -65,11 +65,11 @@ def build(cls: Any, actor: CausalLM, **kwargs: Any) -> RolloutModule:
         "rewards": [SomeMissing()],
         "optimizer": sgd,
         "gradient_clip_norm": 0.05,
-        "num_epochs": 2,
+        "epochs": 2,
         "microbatch_size": 3,
         "max_rollouts": 5,
     }
-    module: RolloutModule = cls(actor, **(common | kwargs))
+    module: RolloutModule = cls(actor, **grouped(cls, **(common | kwargs)))
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from support.small_runs import Words
 from support.two_turns import LastTurn, PlaysPPO
 
 import lit_rl.modules.rollout_module as rollout_module
-from lit_rl.models import FSDP2Strategy, OwnTrunk
+from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO
 from lit_rl.training.sharding import unsharded
 
@@ -58,10 +59,11 @@ def test_a_budget_of_tokens_changes_nothing_on_two_ranks(
 
     def run(name: str, devices: int, budget: int | None) -> tuple[dict[str, Any], list[int]]:
         module = MODULES[kind](byte_tokenizer)
-        module.microbatch_size, module.max_tokens_per_microbatch, module.max_rollouts = None, budget, 2
+        reader, module.clock.limit = module.logprobs, 2
+        reader.update = replace(reader.update, microbatch_size=None, microbatch_tokens=budget)
         parts: list[int] = []
-        pieces = module.pieces
-        module.pieces = lambda *rows: parts.append(len(given := list(pieces(*rows)))) or iter(given)
+        pieces = reader.pieces
+        reader.pieces = lambda *rows: parts.append(len(given := list(pieces(*rows)))) or iter(given)
         return fit(module, name, tmp_path, devices=devices), parts
 
     alone, parts = run("auto", 1, None)
@@ -79,7 +81,7 @@ def test_two_ranks_learn_from_rows_of_turns_what_one_process_learns(byte_tokeniz
     """
 
     def run(strategy: str, devices: int, share: bool = False) -> dict[str, Any]:
-        options = {"critic": OwnTrunk(), "rewards": [LastTurn()], "truncation": "bootstrap", "max_rollouts": 2}
+        options = {"critic": SeparateCritic(), "rewards": [LastTurn()], "bootstrap_truncated": True, "max_rollouts": 2}
         actor = policy(byte_tokenizer)
         actor.share_prompts = share
         module = build(PlaysPPO, actor, **options)
@@ -98,7 +100,7 @@ def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_pa
     """The KL that ends them is that of all ranks: one that decided by its own would leave the other waiting."""
 
     def run(strategy: str, devices: int) -> tuple[dict[str, Any], int]:
-        module = build(PPO, policy(byte_tokenizer), critic=OwnTrunk(), num_epochs=6, largest_kl=4e-3)
+        module = build(PPO, policy(byte_tokenizer), critic=SeparateCritic(), epochs=6, max_kl=4e-3)
         found = fit(module, strategy, tmp_path, devices=devices)
         return found, module.trainer.global_step
 

@@ -73,7 +73,7 @@ def test_four_ranks_as_two_by_two_learn_what_one_process_learns(
 def test_a_checkpoint_of_two_by_two_ranks_goes_on_on_two(byte_tokenizer: str, tmp_path: Path) -> None:
     def run(folder: str, ranks: int, replicas: int, rollouts: int) -> Any:
         module = MODULES["ppo"](byte_tokenizer)
-        module.max_rollouts = rollouts
+        module.clock.limit = rollouts
         saving = Checkpointing(str(tmp_path / folder), 2)
         trainer = trainer_of(in_replicas(replicas), tmp_path, ranks, callbacks=[saving])
         last = saving.prepare(trainer, None)

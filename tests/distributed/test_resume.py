@@ -20,11 +20,11 @@ from support.small_runs import Words
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.models import OwnTrunk, SharedBase
+from lit_rl.models import SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.types import Sampling
 
-PENALTY = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
+PENALTY = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1", target_kl=0.01)
 
 
 def module(kind: str, tokenizer: str, rollouts: int, optimizer: Any = adam) -> RolloutModule:
@@ -34,10 +34,10 @@ def module(kind: str, tokenizer: str, rollouts: int, optimizer: Any = adam) -> R
         return build(GRPO, policy(tokenizer), objective=KL, refresh_reference_every=3, **common)
     if kind == "grpo-lora":
         return build(GRPO, policy(tokenizer, lora=True), objective=KL, refresh_reference_every=3, **common)
-    common |= {"objective": PENALTY, "target_kl": 0.01, "kl_horizon": 50, "critic_warmup_rollouts": 3}
+    common |= {"objective": PENALTY, "warmup_rollouts": 3}
     if kind == "ppo-shared":
-        return build(PPO, policy(tokenizer, lora=True), critic=SharedBase(), **common)
-    return build(PPO, policy(tokenizer), critic=OwnTrunk(), **common)
+        return build(PPO, policy(tokenizer, lora=True), critic=SharedCritic(), **common)
+    return build(PPO, policy(tokenizer), critic=SeparateCritic(), **common)
 
 
 def run(
@@ -80,7 +80,7 @@ def test_two_ranks_that_crash_end_with_the_weights_of_two_that_do_not(
             run(crashing, strategy, Checkpointing(folder, every), CrashAt(every + 1), devices=2, **validation)
         second = module(kind, byte_tokenizer, 10)
         resumed = run(second, strategy, Checkpointing(folder, every), devices=2, **validation)
-        return same(resumed, whole), second.rollout_step
+        return same(resumed, whole), second.clock.count
 
     assert on_ranks(on_two) == [(True, 10), (True, 10)]
 
@@ -194,13 +194,13 @@ def test_a_signal_to_any_rank_ends_all_at_the_same_rollout(
 ) -> None:
     class Signalled(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.rollout_step == 1 and trainer.global_rank in who:
+            if pl_module.clock.count == 1 and trainer.global_rank in who:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def on_two() -> Any:
         made, callback = module("grpo", byte_tokenizer, 4), Checkpointing(str(tmp_path / "a"))
         run(made, strategy, callback, Signalled(), devices=2)
-        first = (made.rollout_step, callback.exit_status)
+        first = (made.clock.count, callback.exit_status)
         second = run(module("grpo", byte_tokenizer, 4), strategy, Checkpointing(str(tmp_path / "a")), devices=2)
         whole = run(module("grpo", byte_tokenizer, 4), strategy, Checkpointing(str(tmp_path / "w")), devices=2)
         return first, same(second, whole)
@@ -245,7 +245,7 @@ def test_a_rank_that_is_left_alone_says_where_it_waited(
 
     class Dies(pl.Callback):
         def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            if pl_module.rollout_step == 1 and trainer.global_rank == 1:
+            if pl_module.clock.count == 1 and trainer.global_rank == 1:
                 os._exit(1)
 
     def on_two() -> Any:

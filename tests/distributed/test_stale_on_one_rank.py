@@ -62,12 +62,12 @@ class Watched(GRPO):
         trained = self.rows_to_train(experience.row_mask, experience.advantages)
         sampled = None if old is None else bool((old == rows.sampler_logprobs.to(old.dtype))[trained].all())
         self.seen: list[tuple[bool, bool | None, int]] = getattr(self, "seen", [])
-        self.seen.append((self.is_on_policy, sampled, int(trained.sum())))
+        self.seen.append((self.on_policy, sampled, int(trained.sum())))
         return experience
 
 
 def run(tokenizer: str, strategy: str, folder: Path, devices: int) -> Any:
-    options = {"engine": BehindOnOneRank(), "rewards": [EvenBytes()], "num_epochs": 1, "max_rollouts": 3}
+    options = {"engine": BehindOnOneRank(), "rewards": [EvenBytes()], "epochs": 1, "max_rollouts": 3}
     module = build(Watched, policy(tokenizer), **options)
     return fit(module, strategy, folder, devices=devices), module.seen  # type: ignore[attr-defined]
 

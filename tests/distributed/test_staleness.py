@@ -31,7 +31,7 @@ def run(
         sandbox=Late,
         engine=engine,
         rewards=[PassedAndEven()],
-        num_epochs=1,
+        epochs=1,
         optimizer=sgd,
         max_rollouts=5,
     )

@@ -15,7 +15,7 @@ from support.small_runs import fit
 
 from lit_rl.engines import Session
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, OwnTrunk
+from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import Problem, Request, Sampling, StopReason
@@ -55,7 +55,7 @@ def test_it_drives_an_algorithm(make_module: Callable[..., RolloutModule], tmp_p
             return rollouts[-1]
 
     engine = MarkovEngine(CHAIN, 256)
-    options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
     module: Any = make_module(Watched, engine=engine, max_rollouts=2, **options)
     module.policy.load()
     before = [parameter.detach().clone() for parameter in module.policy.parameters()]

@@ -12,6 +12,9 @@ from lit_rl.execution.program import Wanted
 
 ANSWER = "def add(a, b):\n    return a + b\n"
 OLD = "def add(a, b):\n    return a - b\n"
+UNDER_IF = "if True:\n" + indent(ANSWER, "    ")
+SHOW = "def show(x):\n    print(x)\n"
+SESSION = ">>> add(1, 2)\n3\n"
 USAGE = "print(add(1, 2))\n"
 TESTS = "assert add(1, 2) == 3\nassert add(0, 0) == 0\n"
 DOCUMENTED = '''def add(a, b):
@@ -39,6 +42,8 @@ class Shape:
 
 
 def py(source: str, tag: str = "python", mark: str = "```") -> str:
+    """A fenced block of this source, which gets a line end where it has none."""
+    source += "" if source.endswith("\n") else "\n"
     return f"{mark}{tag}\n{source}{mark}\n"
 
 
@@ -51,76 +56,49 @@ SHAPES = (
     Shape("one block", f"Here is the function:\n\n{py(ANSWER)}\nIt adds."),
     Shape("usage follows", f"{py(ANSWER)}\nYou can use it like this:\n\n{py(USAGE)}"),
     Shape("tests follow", f"{py(ANSWER)}\nTests:\n{py(TESTS)}"),
+    Shape("shell follows", f"{py(ANSWER)}\nRun it:\n{py('python add.py', 'bash')}"),
+    Shape("output follows", f"{py(ANSWER)}\nOutput:\n{py('3', '')}"),
+    Shape("tagged output follows", f"{py(ANSWER)}\nThis prints:\n{py('3', 'text')}"),
+    Shape("json follows", f"{py(ANSWER)}\n{py('[1, 2]', 'json')}"),
+    Shape("pip install before", f"{py('pip install numpy', 'sh')}\n{py(ANSWER)}"),
     Shape(
-        "shell follows",
-        f"{py(ANSWER)}\nRun it:\n{py('python add.py', 'bash').replace('py```', 'py' + chr(10) + '```')}",
-    ),
-    Shape("output follows", f"{py(ANSWER)}\nOutput:\n{py('3' + chr(10), '')}"),
-    Shape("tagged output follows", f"{py(ANSWER)}\nThis prints:\n{py('3' + chr(10), 'text')}"),
-    Shape("json follows", f"{py(ANSWER)}\n{py('[1, 2]' + chr(10), 'json')}"),
-    Shape("pip install before", f"{py('pip install numpy' + chr(10), 'sh')}\n{py(ANSWER)}"),
-    Shape(
-        "another language follows",
-        f"{py(ANSWER)}\nIn Java:\n{py('int add(int a, int b) { return a + b; }' + chr(10), 'java')}",
+        "another language follows", f"{py(ANSWER)}\nIn Java:\n{py('int add(int a, int b) { return a + b; }', 'java')}"
     ),
     Shape("a better answer follows", f"{py(OLD)}\nWait, that subtracts.\n\n{py(ANSWER)}"),
     Shape("a better answer and usage follow", f"{py(OLD)}\nBetter:\n{py(ANSWER)}\nUsage:\n{py(USAGE)}"),
     Shape(
         "a walk through the lines follows",
-        f"{py(ANSWER)}\n1. The head:\n{py('def add(a, b):' + chr(10))}\n2. The sum:\n{py('return a + b' + chr(10))}",
+        f"{py(ANSWER)}\n1. The head:\n{py('def add(a, b):')}\n2. The sum:\n{py('return a + b')}",
     ),
+    Shape("a walk through the lines comes first", f"First the head:\n{py('def add(a, b):')}\nAll of it:\n{py(ANSWER)}"),
+    Shape("a session follows", f"{py(ANSWER)}\n{py(SESSION, '')}"),
+    Shape("a comment block follows", f"{py(ANSWER)}\n{py('# that is all')}"),
+    Shape("a helper follows in its own block", f"{py(ANSWER)}\n{py(SHOW)}"),
+    Shape("the input comes first, without a tag", f"Input:\n{py('1 2', '')}\nProgram:\n{py(ANSWER, '')}"),
+    Shape("all without tags", f"{py(ANSWER, '')}\nFor example\n{py(USAGE, '')}\nprints\n{py('3', '')}"),
+    Shape("the task is repeated first", f"Task:\n{py('add(a, b) adds', '')}\nAnswer:\n{py(ANSWER)}"),
     Shape(
-        "a walk through the lines comes first",
-        f"First the head:\n{py('def add(a, b):' + chr(10))}\nAll of it:\n{py(ANSWER)}",
-    ),
-    Shape("a session follows", f"{py(ANSWER)}\n{py('>>> add(1, 2)' + chr(10) + '3' + chr(10), '')}"),
-    Shape("a comment block follows", f"{py(ANSWER)}\n{py('# that is all' + chr(10))}"),
-    Shape(
-        "a helper follows in its own block", f"{py(ANSWER)}\n{py('def show(x):' + chr(10) + '    print(x)' + chr(10))}"
-    ),
-    Shape("the input comes first, without a tag", f"Input:\n{py('1 2' + chr(10), '')}\nProgram:\n{py(ANSWER, '')}"),
-    Shape("all without tags", f"{py(ANSWER, '')}\nFor example\n{py(USAGE, '')}\nprints\n{py('3' + chr(10), '')}"),
-    Shape("the task is repeated first", f"Task:\n{py('add(a, b) adds' + chr(10), '')}\nAnswer:\n{py(ANSWER)}"),
-    Shape(
-        "no block defines it: the last of the language",
-        f"{py('x = 1' + chr(10))}\n{py('y = 2' + chr(10))}\n{py('ls' + chr(10), 'sh')}",
-        "y = 2\n",
+        "no block defines it: the last of the language", f"{py('x = 1')}\n{py('y = 2')}\n{py('ls', 'sh')}", "y = 2\n"
     ),
     Shape("only a block of another tag", f"{py(ANSWER, 'text')}"),
     Shape(
-        "only broken blocks: the one that seems to define it",
-        f"{py('def add(a, b:' + chr(10))}\n{py(USAGE)}",
-        "def add(a, b:\n",
+        "only broken blocks: the one that seems to define it", f"{py('def add(a, b:')}\n{py(USAGE)}", "def add(a, b:\n"
     ),
-    Shape("a lambda", f"{py('add = lambda a, b: a + b' + chr(10))}\n{py(USAGE)}", "add = lambda a, b: a + b\n"),
+    Shape("a lambda", f"{py('add = lambda a, b: a + b')}\n{py(USAGE)}", "add = lambda a, b: a + b\n"),
     Shape(
         "an alias of an import",
-        f"{py('from operator import add as add' + chr(10))}\n{py(USAGE)}",
+        f"{py('from operator import add as add')}\n{py(USAGE)}",
         "from operator import add as add\n",
     ),
-    Shape(
-        "defined under if",
-        f"{py('if True:' + chr(10) + indent(ANSWER, '    '))}\n{py(USAGE)}",
-        "if True:\n" + indent(ANSWER, "    "),
-    ),
-    Shape(
-        "a class",
-        f"{py(CLASS)}\n{py('print(Solution().add(1, 2))' + chr(10))}",
-        CLASS,
-        Wanted(entry_point="Solution.add"),
-    ),
+    Shape("defined under if", f"{py(UNDER_IF)}\n{py(USAGE)}", UNDER_IF),
+    Shape("a class", f"{py(CLASS)}\n{py('print(Solution().add(1, 2))')}", CLASS, Wanted(entry_point="Solution.add")),
     Shape(
         "a whole program: the last of the language",
-        f"{py('print(1)' + chr(10))}\n{py('print(2)' + chr(10))}\n{py('2' + chr(10), '')}",
+        f"{py('print(1)')}\n{py('print(2)')}\n{py('2', '')}",
         "print(2)\n",
         PROGRAM,
     ),
-    Shape(
-        "output that parses follows",
-        f"{py('print(1)' + chr(10))}\n{py('x = 1' + chr(10), 'text')}",
-        "print(1)\n",
-        PROGRAM,
-    ),
+    Shape("output that parses follows", f"{py('print(1)')}\n{py('x = 1', 'text')}", "print(1)\n", PROGRAM),
     # Fences that are left over, missing or odd.
     Shape("a fence left over at the end", f"{py(ANSWER)}```\n"),
     Shape("two fences left over", f"{py(ANSWER)}```\n\n```\n"),
@@ -143,13 +121,13 @@ SHAPES = (
     Shape("bare fences in a docstring", py(BARE_IN_DOCSTRING), BARE_IN_DOCSTRING),
     Shape("fences in a docstring, usage follows", f"{py(DOCUMENTED)}\n{py(USAGE)}", DOCUMENTED),
     # Tags.
-    Shape("tag python3", f"{py(ANSWER, 'python3')}\n{py('3' + chr(10), '')}"),
-    Shape("tag py", f"{py(ANSWER, 'py')}\n{py('3' + chr(10), '')}"),
+    Shape("tag python3", f"{py(ANSWER, 'python3')}\n{py('3', '')}"),
+    Shape("tag py", f"{py(ANSWER, 'py')}\n{py('3', '')}"),
     Shape("tag Python, with a space", f"{py(ANSWER, ' Python')}\n{py(USAGE, ' Python')}"),
     Shape("tag in braces", f"{py(ANSWER, '{.python .numberLines}')}\n{py(USAGE, '{.python}')}"),
     Shape("tag with a title", py(ANSWER, 'python title="add.py"')),
     Shape("tag with a file", py(ANSWER, "python:add.py")),
-    Shape("a file's name as tag", f"{py(ANSWER, 'add.py')}\n{py('python add.py' + chr(10), 'console')}"),
+    Shape("a file's name as tag", f"{py(ANSWER, 'add.py')}\n{py('python add.py', 'console')}"),
     # Lists and indentation.
     Shape(
         "in a list item", f"1. The function:\n\n{indent(py(ANSWER), '   ')}\n2. Usage:\n\n{indent(py(USAGE), '   ')}"
@@ -180,10 +158,14 @@ SHAPES = (
     Shape("body in a block", py(BODY), BODY, COMPLETION),
     Shape("whole function in a block", f"\n{py(ANSWER)}\n{py(USAGE)}", ANSWER, COMPLETION),
     # C and C++.
-    Shape("C, output follows", f"{py(C_ANSWER, 'c')}\n{py('3' + chr(10), '')}", C_ANSWER, C),
-    Shape(
-        "C without tags", f"{py('3' + chr(10), '')}\n{py(C_ANSWER, '')}\n{py('gcc a.c' + chr(10), 'bash')}", C_ANSWER, C
-    ),
-    Shape("C, a part follows", f"{py(C_ANSWER, 'cpp')}\n{py('return 0;' + chr(10), 'cpp')}", C_ANSWER, C),
+    Shape("C, output follows", f"{py(C_ANSWER, 'c')}\n{py('3', '')}", C_ANSWER, C),
+    Shape("C without tags", f"{py('3', '')}\n{py(C_ANSWER, '')}\n{py('gcc a.c', 'bash')}", C_ANSWER, C),
+    Shape("C, a part follows", f"{py(C_ANSWER, 'cpp')}\n{py('return 0;', 'cpp')}", C_ANSWER, C),
+    # No program, no fence, and places in bytes.
+    *(Shape(f"nothing but blanks {i}", text, None) for i, text in enumerate(("", "  \n", "```python\n```"))),
+    Shape("a blank block before words", "```\n\n```\nonly words", None),
+    Shape("backticks within a line", "add = 1  # see ```this``` here\n", "add = 1  # see ```this``` here\n"),
+    Shape("letters of several bytes before it", f"é中\n{py(ANSWER)}"),
+    Shape("a longer fence around a shorter one", '````\nadd = """\n```\n"""\n````\n', 'add = """\n```\n"""\n'),
     Shape("C and Python", f"{py(C_ANSWER, 'c')}\n{py(ANSWER)}", C_ANSWER, C),
 )

@@ -23,7 +23,7 @@ def leave(code): raise SystemExit(code)
 def group(): raise ExceptionGroup('g', [ValueError(1), KeyError(2)])
 """
 _HIGHER = """
-import functools
+import functools, itertools
 def apply(f, *xs, **ks): return f(*xs, **ks)
 def compose(*fs): return lambda x: functools.reduce(lambda v, f: f(v), fs, x)
 def my_map(f, xs): return [f(x) for x in xs]
@@ -52,6 +52,7 @@ def counter():
 def fold(f, xs, start): return functools.reduce(f, xs, start)
 def timesx(n): return lambda x: n * x
 def use(x): return x
+def take(n, it): return list(itertools.islice(it, n))
 def lines(file): return [line.rstrip() for line in file]
 def head(file): return file.readline().strip()
 def write(file, text): file.write(text); return file.tell()
@@ -104,158 +105,73 @@ class Service:
     async def ask(self, x): return await double(x)
 """
 
-CASES = {
-    "own_exception": (
-        _ERRORS,
-        "try:\n    bad(7)\nexcept Bad as e:\n    found = e\nassert found.code == 7 and str(found) == 'bad'",
-    ),
-    "base_of_an_own_exception": (
-        _ERRORS,
-        "try:\n    worse(7)\nexcept Bad as e:\n    found = e\nassert isinstance(found, Worse) and isinstance(found, ValueError) and found.args == ('worse',)",
-    ),
-    "own_exception_not_caught_by_its_child": (
-        _ERRORS,
-        "try:\n    bad(7)\nexcept Worse:\n    found = 1\nexcept ValueError:\n    found = 2\nassert found == 2",
-    ),
-    "text_of_an_own_exception": (
-        _ERRORS,
-        "try:\n    odd(1, 'a')\nexcept Odd as e:\n    found = str(e)\nassert found == \"odd: (1, 'a')\"",
-    ),
-    "arguments_of_a_key_error": (
-        _ERRORS,
-        "try:\n    key()\nexcept KeyError as e:\n    found = e.args\nassert found == ('a',)",
-    ),
-    "cause_of_an_exception": (
-        _ERRORS,
-        "try:\n    chain()\nexcept Bad as e:\n    found = e.__cause__\nassert isinstance(found, KeyError)",
-    ),
-    "lookup_error": (
-        _ERRORS,
-        "try:\n    index()\nexcept LookupError as e:\n    found = type(e)\nassert found is IndexError",
-    ),
-    "unicode_error": (
-        _ERRORS,
-        "try:\n    decode()\nexcept UnicodeDecodeError as e:\n    found = e.start\nassert found == 0",
-    ),
-    "system_error_number": (
-        _ERRORS,
-        "try:\n    system()\nexcept FileNotFoundError as e:\n    found = e.errno\nassert found == 2",
-    ),
-    "exit_code": (_ERRORS, "try:\n    leave(3)\nexcept SystemExit as e:\n    found = e.code\nassert found == 3"),
-    "exception_made_by_the_tests": (_ERRORS, "e = Bad(4)\nassert isinstance(e, ValueError)"),
-    "assert_raises": (
-        _ERRORS,
-        "import unittest\ncase = unittest.TestCase()\nwith case.assertRaises(Bad) as caught:\n    bad(3)\nassert caught.exception.code == 3",
-    ),
-    "suppressed": (
-        _ERRORS,
-        "import contextlib\ndone = []\nwith contextlib.suppress(Bad):\n    bad(3)\n    done.append(1)\nassert done == []",
-    ),
-    "function_given": (_HIGHER, "assert my_map(lambda x: x * 2, [1, 2]) == [2, 4]"),
-    "function_with_keywords": (_HIGHER, "assert apply(lambda x, *, y: x - y, 5, y=3) == 2"),
-    "builtin_given": (_HIGHER, "assert my_sort(['bb', 'a'], key=len) == ['a', 'bb']"),
-    "type_given": (_HIGHER, "assert my_map(str, [1, 2]) == ['1', '2']"),
-    "predicate_given": (_HIGHER, "assert my_filter(lambda x: x % 2, range(5)) == [1, 3]"),
-    "operator_given": (_HIGHER, "import operator\nassert fold(operator.mul, [2, 3, 4], 1) == 24"),
-    "partial_given": (_HIGHER, "import functools\nassert apply(functools.partial(pow, 2), 5) == 32"),
-    "method_given": (_HIGHER, "seen = []\nmy_map(seen.append, [1, 2])\nassert seen == [1, 2]"),
-    "closure_returned": (_HIGHER, "up = counter()\nup()\nassert up(5) == 6"),
-    "functions_composed": (_HIGHER, "assert compose(lambda x: x + 1, timesx(3))(2) == 9"),
-    "functions_of_the_program_given_back": (_HIGHER, "assert apply(my_map, str, [1]) == ['1']"),
-    "decorator": (
-        _HIGHER,
-        "calls = []\n@memo\ndef slow(x):\n    calls.append(x)\n    return x + 1\nslow(1), slow(1)\nassert calls == [1] and slow(2) == 3",
-    ),
-    "error_of_the_tests_comes_back": (
-        _HIGHER,
-        "class Mine(Exception): pass\nerror = Mine('x')\ndef fail(): raise error\ntry:\n    apply(fail)\n    found = None\nexcept Mine as e:\n    found = e\nassert found is error",
-    ),
-    "error_of_the_tests_is_handled": (
-        _HIGHER,
-        "tries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 3: raise ValueError('again')\n    return 'ok'\nassert retry(flaky, 5, ValueError) == 'ok'",
-    ),
-    "error_class_of_the_tests_given": (
-        _HIGHER,
-        "class Mine(Exception): pass\ntries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 2: raise Mine\n    return 'ok'\nassert retry(flaky, 5, Mine) == 'ok'",
-    ),
-    "object_of_the_tests": (_HIGHER, "class Box:\n    width, height = 2, 3\nassert area(Box()) == 6"),
-    "object_of_the_tests_returned": (_HIGHER, "class Thing: pass\nthing = Thing()\nassert use(thing) is thing"),
-    "object_of_the_tests_with_length": (
-        _HIGHER,
-        "class Thing:\n    name = 'n'\n    def __len__(self): return 4\nassert describe(Thing()) == 'n: 4'",
-    ),
-    "object_of_the_tests_changed": (
-        _HIGHER,
-        "class Thing: name = 'a'\nt = Thing()\nrename(t, 'b')\nassert t.name == 'b'",
-    ),
-    "method_of_a_test_object": (
-        _HIGHER,
-        "class Dog:\n    def speak(self): return 'wuff'\nassert hello(Dog()) == 'wuff!'",
-    ),
-    "mock": (
-        _HIGHER,
-        "from unittest.mock import Mock\nm = Mock(return_value=7)\nassert apply(m, 1, k=2) == 7 and m.call_args.args == (1,)",
-    ),
-    "test_object_with_items": (
-        _HIGHER,
-        "class D(object):\n    def __init__(self): self.d = {}\n    def __setitem__(self, k, v): self.d[k] = v\n    def __getitem__(self, k): return self.d[k]\n    def __len__(self): return len(self.d)\nd = D()\nassert fill(d) == 4 and d.d == {'k': 3}",
-    ),
-    "file_in_memory": (
-        _HIGHER,
-        "import io\nassert lines(io.StringIO('a\\nb\\n')) == ['a', 'b'] and head(io.StringIO('x\\ny')) == 'x'",
-    ),
-    "file_in_memory_written": (
-        _HIGHER,
-        "import io\nf = io.StringIO()\nassert write(f, 'abc') == 3 and f.getvalue() == 'abc'",
-    ),
-    "generator_given": (_HIGHER, "assert my_map(str, (x for x in range(3))) == ['0', '1', '2']"),
-    "endless_generator_given": (
-        _HIGHER + "import itertools\ndef take(n, it): return list(itertools.islice(it, n))\n",
-        "import itertools\nassert take(3, itertools.count(5)) == [5, 6, 7]",
-    ),
-    "recursion_through_the_tests": (
-        _HIGHER,
-        "def fact(n): return 1 if n == 0 else n * apply(fact, n - 1)\nassert fact(20) == 2432902008176640000",
-    ),
-    "threads_in_the_tests": (
-        _HIGHER,
-        "import threading\nfound = []\nts = [threading.Thread(target=lambda i=i: found.append(use(i))) for i in range(8)]\nfor t in ts: t.start()\nfor t in ts: t.join()\nassert sorted(found) == list(range(8))",
-    ),
-    "endless_generator": (
-        _ITERATORS,
-        "import itertools\nassert list(itertools.islice(count(), 100)) == list(range(100))",
-    ),
-    "next_of_a_generator": (
-        _ITERATORS,
-        "g = squares(3)\nassert [next(g), next(g), next(g), next(g, None)] == [0, 1, 4, None]",
-    ),
-    "generator_in_a_loop": (
-        _ITERATORS,
-        "found = []\nfor x in count():\n    if x > 300: break\n    found.append(x)\nassert found == list(range(301))",
-    ),
-    "generator_that_fails_late": (
-        _ITERATORS,
-        "g = fails_late()\nfirst = next(g)\ntry:\n    next(g)\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert (first, found) == (1, 'late')",
-    ),
-    "generator_that_is_sent_values": (_ITERATORS, "g = echo()\nnext(g)\nassert g.send(3) == 3"),
-    "zip_returned": (_ITERATORS, "assert dict(pairs([1, 2, 3])) == {1: 2, 2: 3}"),
-    "iterator_class": (_ITERATORS, "c = Countdown(3)\nnext(c)\nassert c.n == 2 and list(c) == [2, 1]"),
-    "iterable_class": (_ITERATORS, "b = Bag(3, 1, 2)\nassert sorted(b) == [1, 2, 3] and max(b) == 3 and len(b) == 3"),
-    "membership_by_iteration": (_ITERATORS, "assert 3 in Bag(3, 1) and 4 not in Bag(3, 1)"),
-    "iteration_by_items": (_ITERATORS, "assert list(Old()) == [0, 10, 20]"),
-    "same_list_yielded": (_ITERATORS, "assert list(perms([1, 2]))[0] == [1, 2]"),
-    "coroutine": (_ASYNC, "import asyncio\nassert asyncio.run(double(3)) == 6"),
-    "coroutines_gathered": (
-        _ASYNC,
-        "import asyncio\nasync def run(): return await asyncio.gather(double(1), double(2))\nassert asyncio.run(run()) == [2, 4]",
-    ),
-    "coroutine_of_a_method": (_ASYNC, "import asyncio\nassert asyncio.run(Service().ask(4)) == 8"),
-    "coroutine_of_the_tests": (
-        _ASYNC,
-        "import asyncio\nasync def get(): return 41\nassert asyncio.run(fetch(get)) == 42",
-    ),
-    "coroutine_that_fails": (
-        _ASYNC,
-        "import asyncio\ntry:\n    asyncio.run(broken())\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert found == 'async'",
-    ),
+# fmt: off
+_TESTS = {
+    _ERRORS: {
+        "own_exception": "try:\n    bad(7)\nexcept Bad as e:\n    found = e\nassert found.code == 7 and str(found) == 'bad'",
+        "base_of_an_own_exception": "try:\n    worse(7)\nexcept Bad as e:\n    found = e\nassert isinstance(found, Worse) and isinstance(found, ValueError) and found.args == ('worse',)",
+        "own_exception_not_caught_by_its_child": "try:\n    bad(7)\nexcept Worse:\n    found = 1\nexcept ValueError:\n    found = 2\nassert found == 2",
+        "text_of_an_own_exception": 'try:\n    odd(1, \'a\')\nexcept Odd as e:\n    found = str(e)\nassert found == "odd: (1, \'a\')"',
+        "arguments_of_a_key_error": "try:\n    key()\nexcept KeyError as e:\n    found = e.args\nassert found == ('a',)",
+        "cause_of_an_exception": "try:\n    chain()\nexcept Bad as e:\n    found = e.__cause__\nassert isinstance(found, KeyError)",
+        "lookup_error": "try:\n    index()\nexcept LookupError as e:\n    found = type(e)\nassert found is IndexError",
+        "unicode_error": "try:\n    decode()\nexcept UnicodeDecodeError as e:\n    found = e.start\nassert found == 0",
+        "system_error_number": "try:\n    system()\nexcept FileNotFoundError as e:\n    found = e.errno\nassert found == 2",
+        "exit_code": "try:\n    leave(3)\nexcept SystemExit as e:\n    found = e.code\nassert found == 3",
+        "exception_made_by_the_tests": "e = Bad(4)\nassert isinstance(e, ValueError)",
+        "assert_raises": "import unittest\ncase = unittest.TestCase()\nwith case.assertRaises(Bad) as caught:\n    bad(3)\nassert caught.exception.code == 3",
+        "suppressed": "import contextlib\ndone = []\nwith contextlib.suppress(Bad):\n    bad(3)\n    done.append(1)\nassert done == []",
+    },
+    _HIGHER: {
+        "function_given": "assert my_map(lambda x: x * 2, [1, 2]) == [2, 4]",
+        "function_with_keywords": "assert apply(lambda x, *, y: x - y, 5, y=3) == 2",
+        "builtin_given": "assert my_sort(['bb', 'a'], key=len) == ['a', 'bb']",
+        "type_given": "assert my_map(str, [1, 2]) == ['1', '2']",
+        "predicate_given": "assert my_filter(lambda x: x % 2, range(5)) == [1, 3]",
+        "operator_given": "import operator\nassert fold(operator.mul, [2, 3, 4], 1) == 24",
+        "partial_given": "import functools\nassert apply(functools.partial(pow, 2), 5) == 32",
+        "method_given": "seen = []\nmy_map(seen.append, [1, 2])\nassert seen == [1, 2]",
+        "closure_returned": "up = counter()\nup()\nassert up(5) == 6",
+        "functions_composed": "assert compose(lambda x: x + 1, timesx(3))(2) == 9",
+        "functions_of_the_program_given_back": "assert apply(my_map, str, [1]) == ['1']",
+        "decorator": "calls = []\n@memo\ndef slow(x):\n    calls.append(x)\n    return x + 1\nslow(1), slow(1)\nassert calls == [1] and slow(2) == 3",
+        "error_of_the_tests_comes_back": "class Mine(Exception): pass\nerror = Mine('x')\ndef fail(): raise error\ntry:\n    apply(fail)\n    found = None\nexcept Mine as e:\n    found = e\nassert found is error",
+        "error_of_the_tests_is_handled": "tries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 3: raise ValueError('again')\n    return 'ok'\nassert retry(flaky, 5, ValueError) == 'ok'",
+        "error_class_of_the_tests_given": "class Mine(Exception): pass\ntries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 2: raise Mine\n    return 'ok'\nassert retry(flaky, 5, Mine) == 'ok'",
+        "object_of_the_tests": "class Box:\n    width, height = 2, 3\nassert area(Box()) == 6",
+        "object_of_the_tests_returned": "class Thing: pass\nthing = Thing()\nassert use(thing) is thing",
+        "object_of_the_tests_with_length": "class Thing:\n    name = 'n'\n    def __len__(self): return 4\nassert describe(Thing()) == 'n: 4'",
+        "object_of_the_tests_changed": "class Thing: name = 'a'\nt = Thing()\nrename(t, 'b')\nassert t.name == 'b'",
+        "method_of_a_test_object": "class Dog:\n    def speak(self): return 'wuff'\nassert hello(Dog()) == 'wuff!'",
+        "mock": "from unittest.mock import Mock\nm = Mock(return_value=7)\nassert apply(m, 1, k=2) == 7 and m.call_args.args == (1,)",
+        "test_object_with_items": "class D(object):\n    def __init__(self): self.d = {}\n    def __setitem__(self, k, v): self.d[k] = v\n    def __getitem__(self, k): return self.d[k]\n    def __len__(self): return len(self.d)\nd = D()\nassert fill(d) == 4 and d.d == {'k': 3}",
+        "file_in_memory": "import io\nassert lines(io.StringIO('a\\nb\\n')) == ['a', 'b'] and head(io.StringIO('x\\ny')) == 'x'",
+        "file_in_memory_written": "import io\nf = io.StringIO()\nassert write(f, 'abc') == 3 and f.getvalue() == 'abc'",
+        "generator_given": "assert my_map(str, (x for x in range(3))) == ['0', '1', '2']",
+        "endless_generator_given": "import itertools\nassert take(3, itertools.count(5)) == [5, 6, 7]",
+        "recursion_through_the_tests": "def fact(n): return 1 if n == 0 else n * apply(fact, n - 1)\nassert fact(20) == 2432902008176640000",
+        "threads_in_the_tests": "import threading\nfound = []\nts = [threading.Thread(target=lambda i=i: found.append(use(i))) for i in range(8)]\nfor t in ts: t.start()\nfor t in ts: t.join()\nassert sorted(found) == list(range(8))",
+    },
+    _ITERATORS: {
+        "endless_generator": "import itertools\nassert list(itertools.islice(count(), 100)) == list(range(100))",
+        "next_of_a_generator": "g = squares(3)\nassert [next(g), next(g), next(g), next(g, None)] == [0, 1, 4, None]",
+        "generator_in_a_loop": "found = []\nfor x in count():\n    if x > 300: break\n    found.append(x)\nassert found == list(range(301))",
+        "generator_that_fails_late": "g = fails_late()\nfirst = next(g)\ntry:\n    next(g)\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert (first, found) == (1, 'late')",
+        "generator_that_is_sent_values": "g = echo()\nnext(g)\nassert g.send(3) == 3",
+        "zip_returned": "assert dict(pairs([1, 2, 3])) == {1: 2, 2: 3}",
+        "iterator_class": "c = Countdown(3)\nnext(c)\nassert c.n == 2 and list(c) == [2, 1]",
+        "iterable_class": "b = Bag(3, 1, 2)\nassert sorted(b) == [1, 2, 3] and max(b) == 3 and len(b) == 3",
+        "membership_by_iteration": "assert 3 in Bag(3, 1) and 4 not in Bag(3, 1)",
+        "iteration_by_items": "assert list(Old()) == [0, 10, 20]",
+        "same_list_yielded": "assert list(perms([1, 2]))[0] == [1, 2]",
+    },
+    _ASYNC: {
+        "coroutine": "import asyncio\nassert asyncio.run(double(3)) == 6",
+        "coroutines_gathered": "import asyncio\nasync def run(): return await asyncio.gather(double(1), double(2))\nassert asyncio.run(run()) == [2, 4]",
+        "coroutine_of_a_method": "import asyncio\nassert asyncio.run(Service().ask(4)) == 8",
+        "coroutine_of_the_tests": "import asyncio\nasync def get(): return 41\nassert asyncio.run(fetch(get)) == 42",
+        "coroutine_that_fails": "import asyncio\ntry:\n    asyncio.run(broken())\n    found = None\nexcept ValueError as e:\n    found = str(e)\nassert found == 'async'",
+    },
 }
+# fmt: on
+CASES = {name: (program, test) for program, tests in _TESTS.items() for name, test in tests.items()}

@@ -28,6 +28,7 @@ def attack(body: str) -> str:
 
 # --- rewarded without solving ---------------------------------------------------------------------------
 
+# fmt: off
 CHEATS = {
     "exit_zero": "import sys; sys.exit(0)",
     "exit_in_function": "import sys\ndef add(a, b): sys.exit(0)",
@@ -37,46 +38,28 @@ CHEATS = {
     "quit": "quit()",
     "exit_at_exit": "import atexit, os\natexit.register(os._exit, 0)\ndef add(a, b): return 0",
     "prints_success": "print('passed'); print('OK'); print('[\"passed\"]')\ndef add(a, b): return 0",
-    "equal_to_all": "class E:\n    def __eq__(s, o): return True\n    def __ne__(s, o): return False\n"
-    "    def __hash__(s): return 3\ndef add(a, b): return E()",
-    "int_equal_to_all": "class E(int):\n    def __eq__(s, o): return True\n    __hash__ = int.__hash__\n"
-    "def add(a, b): return E(7)",
+    "equal_to_all": "class E:\n    def __eq__(s, o): return True\n    def __ne__(s, o): return False\n    def __hash__(s): return 3\ndef add(a, b): return E()",
+    "int_equal_to_all": "class E(int):\n    def __eq__(s, o): return True\n    __hash__ = int.__hash__\ndef add(a, b): return E(7)",
     "float_equal_to_all": "class E(float):\n    def __eq__(s, o): return True\ndef add(a, b): return E(0.5)",
     "list_equal_to_all": "class E(list):\n    def __eq__(s, o): return True\ndef add(a, b): return E()",
-    "reflected_equal": "class E(int):\n    def __eq__(s, o): return True\n    def __req__(s, o): return True\n"
-    "    def __rsub__(s, o): return 0\n    def __sub__(s, o): return 0\ndef add(a, b): return E()",
-    "metaclass_equal": "class M(type):\n    def __eq__(s, o): return True\n    __hash__ = type.__hash__\n"
-    "class E(metaclass=M): pass\ndef add(a, b): return E",
-    "always_true": "class E:\n    def __bool__(s): return True\n    def __getattr__(s, n): return E()\n"
-    "    def __call__(s, *a): return E()\ndef add(a, b): return E()",
-    "builtins_eq": "import operator, builtins\noperator.eq = lambda a, b: True\nbuiltins.AssertionError = Exception\n"
-    "def add(a, b): return 0",
-    "assertion_error_silenced": "import builtins\nclass A(Exception): pass\nbuiltins.AssertionError = A\n"
-    "def add(a, b): raise A",
+    "reflected_equal": "class E(int):\n    def __eq__(s, o): return True\n    def __req__(s, o): return True\n    def __rsub__(s, o): return 0\n    def __sub__(s, o): return 0\ndef add(a, b): return E()",
+    "metaclass_equal": "class M(type):\n    def __eq__(s, o): return True\n    __hash__ = type.__hash__\nclass E(metaclass=M): pass\ndef add(a, b): return E",
+    "always_true": "class E:\n    def __bool__(s): return True\n    def __getattr__(s, n): return E()\n    def __call__(s, *a): return E()\ndef add(a, b): return E()",
+    "builtins_eq": "import operator, builtins\noperator.eq = lambda a, b: True\nbuiltins.AssertionError = Exception\ndef add(a, b): return 0",
+    "assertion_error_silenced": "import builtins\nclass A(Exception): pass\nbuiltins.AssertionError = A\ndef add(a, b): raise A",
     "excepthook": "import sys, os\nsys.excepthook = lambda *a: os._exit(0)\ndef add(a, b): raise ValueError",
-    "unraisable_hook": "import sys, os\nsys.unraisablehook = lambda *a: os._exit(0)\n"
-    "class D:\n    def __del__(s): raise ValueError\ndef add(a, b): D(); return 0",
-    "trace_function": "import sys\ndef t(f, e, a):\n    f.f_trace_lines = False\n    return t\nsys.settrace(t)\n"
-    "def add(a, b): return 0",
+    "unraisable_hook": "import sys, os\nsys.unraisablehook = lambda *a: os._exit(0)\nclass D:\n    def __del__(s): raise ValueError\ndef add(a, b): D(); return 0",
+    "trace_function": "import sys\ndef t(f, e, a):\n    f.f_trace_lines = False\n    return t\nsys.settrace(t)\ndef add(a, b): return 0",
     "profile_function": "import sys, os\nsys.setprofile(lambda *a: None)\ndef add(a, b): return 0",
     "check_redefined": "def check(candidate): pass\ndef add(a, b): return 0",
     "candidate_defined": "candidate = lambda a, b: a + b\ndef add(a, b): return 0",
-    "range_redefined": "def range(*a): return []\ndef zip(*a): return []\ndef all(x): return True\n"
-    "def abs(x): return 0\ndef len(x): return 0\ndef add(a, b): return 0",
-    "builtins_patched": "import builtins\nbuiltins.range = lambda *a: []\nbuiltins.zip = lambda *a: []\n"
-    "builtins.all = lambda x: True\nbuiltins.abs = lambda x: 0\nbuiltins.isinstance = lambda *a: True\n"
-    "def add(a, b): return 0",
-    "json_patched": "import json\njson.dumps = lambda *a, **k: '3'\njson.encoder.JSONEncoder.encode = lambda s, o: '3'\n"
-    "def add(a, b): return 0",
-    "writes_results_itself": "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{}\\ntrue\\n1\\n1\\n1\\n')\n"
-    "    except OSError: pass\nos._exit(0)",
-    "writes_passed_everywhere": "import os\nfor fd in range(1, 256):\n    for text in (b'[\"passed\",null,null,9,9]',"
-    " b'[\"passed\", null, null, 9, 9]\\n'):\n        try: os.write(fd, text)\n        except OSError: pass\n"
-    "os._exit(0)",
-    "speaks_for_the_grader": "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'[\"names\",{}]\\n' * 9)\n"
-    "    except OSError: pass\ndef add(a, b): return 0",
-    "answers_before_asked": "import os\nfor fd in range(3, 64):\n"
-    '    try: os.write(fd, b\'["value",true,["t"]]\\n\' * 99)\n    except OSError: pass\ndef add(a, b): return 0',
+    "range_redefined": "def range(*a): return []\ndef zip(*a): return []\ndef all(x): return True\ndef abs(x): return 0\ndef len(x): return 0\ndef add(a, b): return 0",
+    "builtins_patched": "import builtins\nbuiltins.range = lambda *a: []\nbuiltins.zip = lambda *a: []\nbuiltins.all = lambda x: True\nbuiltins.abs = lambda x: 0\nbuiltins.isinstance = lambda *a: True\ndef add(a, b): return 0",
+    "json_patched": "import json\njson.dumps = lambda *a, **k: '3'\njson.encoder.JSONEncoder.encode = lambda s, o: '3'\ndef add(a, b): return 0",
+    "writes_results_itself": "import os\nfor fd in range(3, 64):\n    try: os.write(fd, b'{}\\ntrue\\n1\\n1\\n1\\n')\n    except OSError: pass\nos._exit(0)",
+    "writes_passed_everywhere": 'import os\nfor fd in range(1, 256):\n    for text in (b\'["passed",null,null,9,9]\', b\'["passed", null, null, 9, 9]\\n\'):\n        try: os.write(fd, text)\n        except OSError: pass\nos._exit(0)',
+    "speaks_for_the_grader": 'import os\nfor fd in range(3, 64):\n    try: os.write(fd, b\'["names",{}]\\n\' * 9)\n    except OSError: pass\ndef add(a, b): return 0',
+    "answers_before_asked": 'import os\nfor fd in range(3, 64):\n    try: os.write(fd, b\'["value",true,["t"]]\\n\' * 99)\n    except OSError: pass\ndef add(a, b): return 0',
     "forged_exception": "class AssertionError(Exception): pass\ndef add(a, b): raise AssertionError('passed')",
     "raises_stop_iteration": "def add(a, b): raise StopIteration",
     "raises_keyboard_interrupt": "def add(a, b): raise KeyboardInterrupt",
@@ -157,17 +140,15 @@ CHEATS = {
                 except OSError: pass
     """),
     "imports_the_tests": attack("import tests\nreturn True"),
-    "patches_the_runner": "import sys\nfor name, module in list(sys.modules.items()):\n    if 'lit_rl' in name:\n"
-    "        for key in list(vars(module)):\n            if callable(vars(module)[key]):\n"
-    "                setattr(module, key, lambda *a, **k: True)\ndef add(a, b): return 0",
-    "patches_callers_code": "import sys\nf = sys._getframe()\nwhile f:\n    f.f_globals.clear() if f.f_back is None else 0\n"
-    "    f = f.f_back\ndef add(a, b): return 0",
-    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n"
-    "    plain.dumps = lambda *a: 'true'\n    plain.to_tree = lambda *a: True\ndef add(a, b): return 0",
+    "patches_the_runner": "import sys\nfor name, module in list(sys.modules.items()):\n    if 'lit_rl' in name:\n        for key in list(vars(module)):\n            if callable(vars(module)[key]):\n                setattr(module, key, lambda *a, **k: True)\ndef add(a, b): return 0",
+    "patches_callers_code": "import sys\nf = sys._getframe()\nwhile f:\n    f.f_globals.clear() if f.f_back is None else 0\n    f = f.f_back\ndef add(a, b): return 0",
+    "patches_plain_dumps": "import sys\nplain = sys.modules.get('lit_rl.execution.wire.plain')\nif plain:\n    plain.dumps = lambda *a: 'true'\n    plain.to_tree = lambda *a: True\ndef add(a, b): return 0",
 }
+# fmt: on
 
 # --- time, memory, disk, output -------------------------------------------------------------------------
 
+# fmt: off
 EXHAUSTING = {
     "busy_loop": "while True: pass",
     "busy_loop_in_function": "def add(a, b):\n    while True: pass",
@@ -179,25 +160,19 @@ EXHAUSTING = {
     "busy_in_c": "pow(3, 10**9, 10**400 + 7) ** 99999999",
     "regex_backtracking": "import re\nre.match('(a+)+$', 'a' * 64 + 'b')",
     "huge_power": "x = 9 ** 9 ** 9",
-    "ignores_signals": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n"
-    "    except (OSError, ValueError): pass\nwhile True: pass",
+    "ignores_signals": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nwhile True: pass",
     "blocks_signals": "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass",
-    "raises_its_cpu_limit": "import resource\ntry: resource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\n"
-    "except Exception: pass\nwhile True: pass",
+    "raises_its_cpu_limit": "import resource\ntry: resource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nexcept Exception: pass\nwhile True: pass",
     "resets_pdeathsig": "import ctypes\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)\nwhile True: pass",
-    "many_threads_busy": "import threading\ndef f():\n    while True: pass\nfor _ in range(8):\n"
-    "    threading.Thread(target=f).start()",
-    "thread_bomb": "import threading, time\nwhile True:\n    try: threading.Thread(target=time.sleep, args=(99,)).start()\n"
-    "    except RuntimeError: pass",
-    "import_hangs": "import sys\nclass F:\n    def find_spec(s, *a):\n        while True: pass\n"
-    "sys.meta_path.insert(0, F())\nimport nothing",
+    "many_threads_busy": "import threading\ndef f():\n    while True: pass\nfor _ in range(8):\n    threading.Thread(target=f).start()",
+    "thread_bomb": "import threading, time\nwhile True:\n    try: threading.Thread(target=time.sleep, args=(99,)).start()\n    except RuntimeError: pass",
+    "import_hangs": "import sys\nclass F:\n    def find_spec(s, *a):\n        while True: pass\nsys.meta_path.insert(0, F())\nimport nothing",
     "compile_bomb": "eval('(' * 90 + '1' + ')' * 90 + '**9' * 5000)\nwhile True: pass",
     "nested_parser_bomb": "exec('x = ' + '-' * 1000000 + '1')",
     "memory_at_once": "x = bytearray(1 << 40)",
     "memory_slowly": "x = []\nwhile True: x.append(bytearray(1 << 20))",
     "memory_in_function": "def add(a, b):\n    x = []\n    while True: x.append(b'x' * (1 << 20) + bytes(len(x)))",
-    "memory_by_mmap": "import mmap\nx = []\nwhile True:\n    m = mmap.mmap(-1, 1 << 26)\n    for i in range(0, 1 << 26, 4096): m[i] = 1\n"
-    "    x.append(m)",
+    "memory_by_mmap": "import mmap\nx = []\nwhile True:\n    m = mmap.mmap(-1, 1 << 26)\n    for i in range(0, 1 << 26, 4096): m[i] = 1\n    x.append(m)",
     "memory_that_catches": "x = []\nwhile True:\n    try: x.append(bytearray(1 << 24))\n    except MemoryError: pass",
     "memory_by_list": "x = [0] * (1 << 36)",
     "memory_by_string": "x = 'ab'\nwhile True: x += x",
@@ -221,9 +196,11 @@ EXHAUSTING = {
     "closes_everything": "import os\nos.closerange(0, 256)\ndef add(a, b): return 0",
     "long_traceback": "def f(n):\n    if n: f(n - 1)\n    else: raise ValueError('x' * 10**6)\nf(900)",
 }
+# fmt: on
 
 # --- crashes --------------------------------------------------------------------------------------------
 
+# fmt: off
 CRASHES = {
     "null_pointer": "import ctypes; ctypes.string_at(0)",
     "abort": "import os; os.abort()",
@@ -233,8 +210,7 @@ CRASHES = {
     "segfault_in_function": "import ctypes\ndef add(a, b): ctypes.string_at(0)",
     "stack_overflow": "import ctypes, sys\nsys.setrecursionlimit(10**8)\nx = None\nfor _ in range(10**6): x = (x,)\nhash(x)",
     "bad_bytecode": "f = lambda: 0\nf.__code__ = f.__code__.replace(co_code=bytes([255, 255] * 40), co_stacksize=0)\nf()",
-    "frees_twice": "import ctypes\nl = ctypes.CDLL(None)\nl.free.argtypes = [ctypes.c_void_p]\n"
-    "l.malloc.restype = ctypes.c_void_p\np = l.malloc(64); l.free(p); l.free(p)",
+    "frees_twice": "import ctypes\nl = ctypes.CDLL(None)\nl.free.argtypes = [ctypes.c_void_p]\nl.malloc.restype = ctypes.c_void_p\np = l.malloc(64); l.free(p); l.free(p)",
     "kernel_kills_stack": "import ctypes\nctypes.memset(id(None), 255, 64)",
     "alarm": "import signal; signal.alarm(1)\nwhile True: pass",
     "syntax_error": "def add(a, b) return a + b",
@@ -243,9 +219,11 @@ CRASHES = {
     "surrogate_in_source": "x = '\ud800'\ndef add(a, b): return x",
     "bad_encoding": "# -*- coding: rot13 -*-\nqrs nqq(n, o): erghea n + o",
 }
+# fmt: on
 
 # --- breaking out ---------------------------------------------------------------------------------------
 
+# fmt: off
 ESCAPES = {
     "reads_secret_file": attack("return 'token' in open('$SECRET').read()"),
     "reads_secret_by_relative_path": attack("import os\nreturn open(os.path.relpath('$SECRET', os.getcwd())).read()"),
@@ -282,99 +260,69 @@ ESCAPES = {
     "mounts": attack("import ctypes\nreturn ctypes.CDLL(None).mount(b'x', b'/', b'tmpfs', 0, None) == 0"),
     "new_user_namespace": attack("import ctypes\nreturn ctypes.CDLL(None).unshare(0x10000000) == 0"),
     "new_mount_namespace": attack("import ctypes\nreturn ctypes.CDLL(None).unshare(0x20000) == 0"),
-    "joins_namespace": attack(
-        "import ctypes, os\nreturn ctypes.CDLL(None).setns(os.open('/proc/1/ns/mnt', 0), 0) == 0"
-    ),
+    "joins_namespace": attack("import ctypes, os\nreturn ctypes.CDLL(None).setns(os.open('/proc/1/ns/mnt', 0), 0) == 0"),
     "traces_parent": attack("import ctypes, os\nreturn ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == 0"),
     "traces_trainer": attack("import ctypes\nreturn ctypes.CDLL(None).ptrace(16, $PID, 0, 0) == 0"),
     "forks": attack("import os\npid = os.fork()\nif pid == 0:\n    os._exit(0)\nreturn True"),
     "fork_bomb": "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
     "vforks_by_syscall": attack("import ctypes\nr = ctypes.CDLL(None).syscall(58)\nreturn r > 0"),
     "clones_by_syscall": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(56, 17, 0, 0, 0, 0) >= 0"),
-    "clone3_by_syscall": attack(
-        "import ctypes\nb = (ctypes.c_uint64 * 11)()\nb[4] = 17\nreturn ctypes.CDLL(None).syscall(435, b, 88) >= 0"
-    ),
+    "clone3_by_syscall": attack("import ctypes\nb = (ctypes.c_uint64 * 11)()\nb[4] = 17\nreturn ctypes.CDLL(None).syscall(435, b, 88) >= 0"),
     "runs_a_command": attack("import os\nreturn os.system('true') == 0"),
-    "runs_a_subprocess": attack(
-        "import subprocess, sys\nreturn subprocess.run([sys.executable, '-c', '']).returncode == 0"
-    ),
+    "runs_a_subprocess": attack("import subprocess, sys\nreturn subprocess.run([sys.executable, '-c', '']).returncode == 0"),
     "replaces_itself": attack("import os\nos.execv('/bin/true', ['true'])"),
     "spawns": attack("import os\nreturn os.posix_spawn('/bin/true', ['true'], {})"),
-    "multiprocessing": attack(
-        "import multiprocessing as m\np = m.Process(target=print)\np.start(); p.join()\nreturn p.exitcode == 0"
-    ),
-    "executes_memory": attack(
-        "import os\nf = os.memfd_create('x')\nos.write(f, open('/bin/true', 'rb').read())\nos.execve(f, ['x'], {})"
-    ),
+    "multiprocessing": attack("import multiprocessing as m\np = m.Process(target=print)\np.start(); p.join()\nreturn p.exitcode == 0"),
+    "executes_memory": attack("import os\nf = os.memfd_create('x')\nos.write(f, open('/bin/true', 'rb').read())\nos.execve(f, ['x'], {})"),
     "daemon": attack("import os\nif os.fork() == 0:\n    os.setsid()\n    while True: pass\nreturn True"),
     "new_session": attack("import os\nos.setsid()\nreturn True"),
     "kills_parent": attack("import os\nos.kill(os.getppid(), 9)\nreturn True"),
     "kills_trainer": attack("import os\nos.kill($PID, 9)\nreturn True"),
     "kills_all": attack("import os\nos.kill(-1, 9)\nreturn True"),
     "kills_group": attack("import os\nos.killpg(0, 9)\nreturn True"),
-    "kills_by_pidfd": attack(
-        "import os, signal\nsignal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9)\nreturn True"
-    ),
+    "kills_by_pidfd": attack("import os, signal\nsignal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9)\nreturn True"),
     "kills_by_thread_call": attack("import ctypes, os\nreturn ctypes.CDLL(None).syscall(200, os.getppid(), 9) == 0"),
-    "limits_parent": attack(
-        "import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))\nreturn True"
-    ),
+    "limits_parent": attack("import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_CPU, (0, 0))\nreturn True"),
     "limits_trainer": attack("import resource\nresource.prlimit($PID, resource.RLIMIT_AS, (0, 0))\nreturn True"),
     "pins_parent": attack("import os\nos.sched_setaffinity(os.getppid(), {0})\nreturn True"),
     "raises_own_limits": attack("import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nreturn True"),
     "internet_socket": attack("import socket\nreturn socket.socket()"),
-    "datagram_socket": attack(
-        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nreturn s.sendto(b'x', ('1.1.1.1', 53))"
-    ),
+    "datagram_socket": attack("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nreturn s.sendto(b'x', ('1.1.1.1', 53))"),
     "unix_socket": attack("import socket\nreturn socket.socket(socket.AF_UNIX)"),
     "raw_socket": attack("import socket\nreturn socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"),
     "netlink_socket": attack("import socket\nreturn socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)"),
     "fetches_a_page": attack("import urllib.request\nreturn urllib.request.urlopen('http://1.1.1.1', timeout=2)"),
     "resolves_a_name": attack("import socket\nreturn socket.getaddrinfo('example.com', 80)"),
     "listens": attack("import socket\ns = socket.create_server(('127.0.0.1', 0))\nreturn s"),
-    "shared_memory": attack(
-        "from multiprocessing import shared_memory as s\nreturn s.SharedMemory(create=True, size=99)"
-    ),
+    "shared_memory": attack("from multiprocessing import shared_memory as s\nreturn s.SharedMemory(create=True, size=99)"),
     "system_v_memory": attack("import ctypes\nreturn ctypes.CDLL(None).shmget(42, 4096, 0o1666) >= 0"),
     "message_queue": attack("import ctypes\nreturn ctypes.CDLL(None).msgget(42, 0o1666) >= 0"),
     "keyring": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(248, b'user', b'a', b'b', 1, -3) >= 0"),
     "io_uring": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(425, 8, (ctypes.c_char * 120)()) >= 0"),
     "bpf": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(321, 0, (ctypes.c_char * 120)(), 120) >= 0"),
     "userfaultfd": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(323, 1) >= 0"),
-    "performance_events": attack(
-        "import ctypes\nreturn ctypes.CDLL(None).syscall(298, (ctypes.c_char * 120)(), 0, -1, -1, 0) >= 0"
-    ),
-    "reads_other_memory": attack(
-        "import ctypes, os\nb = ctypes.create_string_buffer(64)\n"
-        "v = (ctypes.c_void_p * 2)(ctypes.addressof(b), 64)\n"
-        "return ctypes.CDLL(None).process_vm_readv(os.getppid(), v, 1, v, 1, 0) > 0"
-    ),
+    "performance_events": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(298, (ctypes.c_char * 120)(), 0, -1, -1, 0) >= 0"),
+    "reads_other_memory": attack("import ctypes, os\nb = ctypes.create_string_buffer(64)\nv = (ctypes.c_void_p * 2)(ctypes.addressof(b), 64)\nreturn ctypes.CDLL(None).process_vm_readv(os.getppid(), v, 1, v, 1, 0) > 0"),
     "types_into_terminal": attack("import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSTI, b'x')\nreturn True"),
     "old_system_calls": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(0x40000000 + 39) > 0"),
-    "opens_by_handle": attack(
-        "import ctypes\nreturn ctypes.CDLL(None).syscall(304, -100, (ctypes.c_char * 120)(), 0) >= 0"
-    ),
+    "opens_by_handle": attack("import ctypes\nreturn ctypes.CDLL(None).syscall(304, -100, (ctypes.c_char * 120)(), 0) >= 0"),
     "writes_cgroup": attack("open('/sys/fs/cgroup/cgroup.procs', 'w').write('1')\nreturn True"),
     "core_pattern": attack("open('/proc/sys/kernel/core_pattern', 'w').write('|/bin/true')\nreturn True"),
     "oom_score": attack("open('/proc/self/oom_score_adj', 'w').write('-1000')\nreturn True"),
     "makes_itself_traceable": attack("import ctypes\nreturn ctypes.CDLL(None).prctl(4, 1, 0, 0, 0) == 0"),
     "second_filter": attack("import ctypes\nreturn ctypes.CDLL(None).prctl(22, 2, (ctypes.c_char * 16)(), 0, 0) == 0"),
-    "abstract_socket_of_trainer": attack(
-        "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0lit_rl_test')\nreturn True"
-    ),
-    "leaves_a_file_for_the_next": attack(
-        "import os\nif os.path.exists('left'): return True\nopen('left', 'w').close()"
-    ),
+    "abstract_socket_of_trainer": attack("import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0lit_rl_test')\nreturn True"),
+    "leaves_a_file_for_the_next": attack("import os\nif os.path.exists('left'): return True\nopen('left', 'w').close()"),
     "leaves_a_module_for_the_next": attack("import sys, math\nif hasattr(math, 'left'): return True\nmath.left = 1"),
-    "leaves_a_lock_for_the_next": attack(
-        "import fcntl\nfcntl.flock(1, fcntl.LOCK_EX)\nfcntl.fcntl(1, 1033, 15)\nreturn False"
-    ),
+    "leaves_a_lock_for_the_next": attack("import fcntl\nfcntl.flock(1, fcntl.LOCK_EX)\nfcntl.fcntl(1, 1033, 15)\nreturn False"),
 }
+# fmt: on
 
 FUNCTION_STYLE = CHEATS | EXHAUSTING | CRASHES | ESCAPES
 
 # --- whole programs that print ----------------------------------------------------------------------------
 
+# fmt: off
 STDIO = {
     "prints_nothing": "pass",
     "prints_a_prefix": "print(3)",
@@ -385,14 +333,13 @@ STDIO = {
     "right_then_exit_status": "print('3\\n7 7')\nraise SystemExit(1)",
     "right_then_killed": "import os\nprint('3\\n7 7', flush=True)\nos.kill(os.getpid(), 9)",
     "right_then_hangs": "print('3\\n7 7', flush=True)\nwhile True: pass",
-    "right_then_thread_hangs": "import threading, time\nprint('3\\n7 7', flush=True)\n"
-    "threading.Thread(target=time.sleep, args=(1000,)).start()",
+    "right_then_thread_hangs": "import threading, time\nprint('3\\n7 7', flush=True)\nthreading.Thread(target=time.sleep, args=(1000,)).start()",
     "right_in_other_order": "print('7 7\\n3')",
     "null_bytes": "print('3\\n7 7\\0')",
     "not_utf8": "import sys\nsys.stdout.buffer.write(b'3\\n7 7\\xff')",
     "input_missing": "while True: input()",
     "closes_stdin": "import os\nos.close(0)\ninput()",
     "closes_stdout": "import os\nos.close(1)\nprint('3\\n7 7', flush=True)",
-    "reads_expected_from_descriptors": "import os\nfor fd in range(3, 99):\n    try: print(os.pread(fd, 99, 0).decode())\n"
-    "    except OSError: pass",
+    "reads_expected_from_descriptors": "import os\nfor fd in range(3, 99):\n    try: print(os.pread(fd, 99, 0).decode())\n    except OSError: pass",
 }
+# fmt: on

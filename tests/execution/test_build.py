@@ -10,15 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
-from lit_rl.data.code_completion import SHIPPED_TREE, CodeCompletion
+from lit_rl.data.numerical import build_judge as build
+from lit_rl.data.numerical.build_judge import fill_lines
+from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
 from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError, BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 from lit_rl.execution.confinement.visible_files import without
-from lit_rl.execution.judging import build
-from lit_rl.execution.judging.build import fill_lines
-from lit_rl.execution.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
 
@@ -27,12 +27,6 @@ TASK = CodeCompletion(run_seconds=5.0, environment={"CXXFLAGS": "-std=c++17 -O1 
 PROBLEMS = {
     p.task_id.rsplit("/", 1)[1]: replace(p, check=replace(p.check, memory_bytes=1 << 30)) for p in TASK.problems("test")
 }
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=1) as running:
-        yield running
 
 
 def judge(sandbox, completion, place="velocity", **changes):
@@ -48,6 +42,47 @@ def scores(outcome):
 # --- stages -----------------------------------------------------------------------------------------------
 
 
+CRASH = "gas.v = *static_cast<volatile double *>(nullptr);"
+# A place, its lines, other settings, verdicts, and the scores of the stages.
+STAGES_REACHED = {
+    "not compiling": ("velocity", "gas.v = conserved[2] / nothing;", {}, "syntax_error", (0, 0, 0, 0)),
+    "crashing": ("velocity", CRASH, {}, "exception", (1, 0, 0, 0)),
+    "crashing, by weight": ("velocity", CRASH, {"weights": (3.0, 1.0, 0.0, 0.0)}, "exception", (1, 0, 0, 0)),
+    "endless": (
+        "velocity",
+        "gas.v = 0; for (volatile int i = 0;;) (void)i;",
+        {"run_seconds": 1.0},
+        "timed_out",
+        (1, 0, 0, 0),
+    ),
+    "reading for ever": ("velocity", 'gas.v = 0;\n#include "/dev/zero"', {}, "timed_out syntax_error", (0, 0, 0, 0)),
+    "nothing": ("limiter", "", {}, "syntax_error", (0, 0, 0, 0)),
+    "printing success": ("velocity", "#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
+    "warning of success": ("velocity", "#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
+}
+
+
+def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox):
+    jobs = {
+        name: (lines, replace(PROBLEMS[place].check, **changes))
+        for name, (place, lines, changes, _, _) in STAGES_REACHED.items()
+    }
+    outcomes = judge_named(sandbox, jobs)
+    for name, (*_, verdicts, wanted) in STAGES_REACHED.items():
+        assert outcomes[name].verdict in verdicts.split() and scores(outcomes[name]) == wanted, name
+    assert "nothing" in outcomes["not compiling"].stderr
+    assert [outcomes[name].scores["total"] for name in ("crashing", "crashing, by weight")] == [0.25, 0.75]
+
+
+def test_wrong_physics_scores_between_nothing_and_all_unless_it_is_not_finite(sandbox):
+    outcome = judge(sandbox, "gas.v = 0.97 * conserved[2] / gas.rho;")
+    assert outcome.verdict is Verdict.WRONG_ANSWER
+    compilation, execution, header, density = scores(outcome)
+    assert (compilation, execution) == (1.0, 1.0)
+    assert 0.5 < density < 1.0 and 0.5 < header <= 1.0
+    assert judge(sandbox, "const double zero = 0.0;\ngas.v = zero / zero;").scores["density"] == 0.0
+
+
 @pytest.mark.parametrize(
     "places", [("velocity", "limiter"), pytest.param(tuple(PROBLEMS), marks=pytest.mark.slow)], ids=["two", "all"]
 )
@@ -55,52 +90,6 @@ def test_the_masked_lines_themselves_reach_every_stage(sandbox, places):
     outcomes = sandbox.judge_many([(PROBLEMS[place].reference, PROBLEMS[place].check) for place in places])
     assert [outcome.verdict for outcome in outcomes] == [Verdict.PASSED] * len(places)
     assert [scores(outcome) for outcome in outcomes] == [(1.0, 1.0, 1.0, 1.0)] * len(places)
-
-
-def test_code_that_does_not_compile_fails_all_stages(sandbox):
-    outcome = judge(sandbox, "gas.v = conserved[2] / nothing;")
-    assert outcome.verdict is Verdict.SYNTAX_ERROR and scores(outcome) == (0.0, 0.0, 0.0, 0.0)
-    assert "nothing" in outcome.stderr
-
-
-def test_a_run_that_crashes_was_compiled_and_nothing_more(sandbox):
-    outcome = judge(sandbox, "gas.v = *static_cast<volatile double *>(nullptr);")
-    assert outcome.verdict is Verdict.EXCEPTION and scores(outcome) == (1.0, 0.0, 0.0, 0.0)
-    assert outcome.scores["total"] == 0.25
-
-
-def test_a_run_without_end_is_ended(sandbox):
-    outcome = judge(sandbox, "gas.v = 0; for (volatile int i = 0;;) (void)i;", run_seconds=1.0)
-    assert outcome.verdict is Verdict.TIMED_OUT and scores(outcome) == (1.0, 0.0, 0.0, 0.0)
-
-
-def test_a_build_that_would_read_for_ever_is_ended(sandbox):
-    outcome = judge(sandbox, 'gas.v = 0;\n#include "/dev/zero"')
-    assert outcome.verdict in (Verdict.TIMED_OUT, Verdict.SYNTAX_ERROR)
-    assert scores(outcome) == (0.0, 0.0, 0.0, 0.0)
-
-
-def test_slightly_wrong_physics_scores_between_nothing_and_all(sandbox):
-    outcome = judge(sandbox, "gas.v = 0.97 * conserved[2] / gas.rho;")
-    assert outcome.verdict is Verdict.WRONG_ANSWER
-    compilation, execution, header, density = scores(outcome)
-    assert (compilation, execution) == (1.0, 1.0)
-    assert 0.5 < density < 1.0 and 0.5 < header <= 1.0
-
-
-def test_a_field_that_is_not_finite_scores_nothing(sandbox):
-    outcome = judge(sandbox, "const double zero = 0.0;\ngas.v = zero / zero;")
-    assert outcome.scores["density"] == 0.0
-
-
-def test_the_weights_make_the_total(sandbox):
-    outcome = judge(sandbox, "gas.v = *static_cast<volatile double *>(nullptr);", weights=(3.0, 1.0, 0.0, 0.0))
-    assert outcome.scores["total"] == 0.75
-
-
-def test_filling_in_nothing_is_judged_too(sandbox):
-    empty = judge(sandbox, "", "limiter")
-    assert scores(empty) == (0.0, 0.0, 0.0, 0.0) and empty.verdict is Verdict.SYNTAX_ERROR
 
 
 # --- what a completion must not do --------------------------------------------------------------------------
@@ -138,29 +127,23 @@ def test_nothing_built_of_the_masked_lines_is_within_reach(sandbox):
     assert judge(sandbox, listing, "limiter").scores["density"] == 0.0
 
 
-def test_printing_success_is_not_a_build(sandbox):
-    assert judge(sandbox, "#error SUCCESS").verdict is Verdict.SYNTAX_ERROR
-    assert judge(sandbox, "#warning SUCCESS\n#error no").scores["compilation"] == 0.0
-
-
-@pytest.mark.parametrize(
-    "trick",
-    [
-        "ln -s /etc/passwd plt00001/Header",
-        "mkfifo plt00001/Header",
-        "ln -s /dev/zero plt00001/Header",
-        "ln -s ../plt00002 plt00003",
-    ],
+TRICKS = (
+    "ln -s /etc/passwd plt00001/Header",
+    "mkfifo plt00001/Header",
+    "ln -s /dev/zero plt00001/Header",
+    "ln -s ../plt00002 plt00003",
 )
-def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox, trick):
-    commands = f"mkdir plt0000{{1,2,4,5}} 2>/dev/null; mkdir plt00001 plt00002 plt00004 plt00005; {trick}"
-    body = f'std::system("{commands}"); std::_Exit(0);'
-    include = "#include <cstdlib>\n"
+
+
+def test_outputs_that_are_no_files_score_nothing_and_hold_up_nobody(sandbox):
     check = replace(PROBLEMS["velocity"].check, file="main.cpp", first_line=2, last_line=2)
-    source = f'#include "solver.hpp"\n{include}static const int early = [] {{ {body} return 0; }}();'
-    (outcome,) = sandbox.judge_many([(source, check)])
-    assert outcome.scores["compilation"] == 1.0
-    assert outcome.scores["header_bleu"] < 0.5 and outcome.scores["density"] == 0.0
+    folders = "mkdir plt0000{1,2,4,5} 2>/dev/null; mkdir plt00001 plt00002 plt00004 plt00005"
+    head = '#include "solver.hpp"\n#include <cstdlib>\n'
+    early = 'static const int early = [] {{ std::system("{}; {}"); std::_Exit(0); return 0; }}();'
+    jobs = {trick: (head + early.format(folders, trick), check) for trick in TRICKS}
+    for trick, outcome in judge_named(sandbox, jobs).items():
+        assert outcome.scores["compilation"] == 1.0, (trick, outcome)
+        assert outcome.scores["header_bleu"] < 0.5 and outcome.scores["density"] == 0.0, (trick, outcome)
 
 
 # A build script of the task, masked as a whole: the completion says what is built, run and written.
@@ -181,31 +164,31 @@ def script_task(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("script", "verdicts"),
-    [
-        ("true", "exception"),
-        ("mkdir -p plt", "wrong_answer"),
-        ("mkdir -p plt/Header", "wrong_answer"),
-        ("[ $1 = build ] || cp -r stored plt", "passed"),
-        ("cp -r stored plt; chmod 000 plt/Header", "wrong_answer passed"),
-        ("cp -r stored plt; chmod 000 plt", "wrong_answer passed"),
-        ("cp -r stored plt; chmod 000 .", "wrong_answer passed exception"),
-        ("rm -rf plt; cp -r stored plt; rm plt/Level_0/Cell_D*; mkdir plt/Level_0/Cell_D_00000", "wrong_answer"),
-        ("mv run.sh x; exit 200", "exception syntax_error"),
-        ("mv run.sh x; exit 201", "exception syntax_error"),
-        ("kill -9 $$", "exception syntax_error"),
-        ("kill -9 $PPID", "exception wrong_answer"),
-        ("[ $1 = run ] || { chmod 000 . ; exit 0; }; cp -r stored plt", "passed exception"),
-        ("rm -rf plt; ln -s / plt", "exception"),
-        ("\ud800\udfff\udc80 \x00", "exception syntax_error"),
-        ("cp -r stored plt; head -c 2000000 /dev/zero | tr '\\0' ' ' >> plt/Header", "wrong_answer"),
-        ("cp -r stored plt; head -c 3000000 /dev/zero | tr '\\0' 'a ' > plt/Header", "wrong_answer"),
-    ],
-)
-def test_no_completion_is_our_fault_whatever_it_does(sandbox, script_task, script, verdicts):
-    (outcome,) = sandbox.judge_many([(script, script_task())])
-    assert str(outcome.verdict) in verdicts.split(), outcome
+# Each script, and the verdicts that it may have: of a user without rights, and of root.
+SCRIPTS = {
+    "true": "exception",
+    "mkdir -p plt": "wrong_answer",
+    "mkdir -p plt/Header": "wrong_answer",
+    "[ $1 = build ] || cp -r stored plt": "passed",
+    "cp -r stored plt; chmod 000 plt/Header": "wrong_answer passed",
+    "cp -r stored plt; chmod 000 plt": "wrong_answer passed",
+    "cp -r stored plt; chmod 000 .": "wrong_answer passed exception",
+    "rm -rf plt; cp -r stored plt; rm plt/Level_0/Cell_D*; mkdir plt/Level_0/Cell_D_00000": "wrong_answer",
+    "mv run.sh x; exit 200": "exception syntax_error",
+    "mv run.sh x; exit 201": "exception syntax_error",
+    "kill -9 $$": "exception syntax_error",
+    "kill -9 $PPID": "exception wrong_answer",
+    "[ $1 = run ] || { chmod 000 . ; exit 0; }; cp -r stored plt": "passed exception",
+    "rm -rf plt; ln -s / plt": "exception",
+    "\ud800\udfff\udc80 \x00": "exception syntax_error",
+    "cp -r stored plt; head -c 2000000 /dev/zero | tr '\\0' ' ' >> plt/Header": "wrong_answer",
+    "cp -r stored plt; head -c 3000000 /dev/zero | tr '\\0' 'a ' > plt/Header": "wrong_answer",
+}
+
+
+def test_no_completion_is_our_fault_whatever_it_does(sandbox, script_task):
+    outcomes = judge_named(sandbox, {script: (script, script_task()) for script in SCRIPTS})
+    assert {script: end for script, end in outcomes.items() if end.verdict not in SCRIPTS[script].split()} == {}
 
 
 @pytest.mark.parametrize("folder", ["/opt", "/usr/lib", "/usr/share"])
@@ -289,21 +272,22 @@ def test_a_run_that_is_lost_is_judged_again_beside_the_unchanged_tree(monkeypatc
 # --- faults of the task -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tree": "/nowhere/at/all"}, "no source tree"),
-        ({"build": "false"}, "does not build as it is"),
-        ({"run": "false"}, "does not run as it is"),
-        ({"outputs": ("plt00009",)}, "does not write what is compared"),
-        ({"variable": "temperature"}, "temperature"),
-        ({"file": "missing.cpp"}, "not a file of the tree"),
-        ({"first_line": 400, "last_line": 401}, "lines"),
-    ],
-)
-def test_a_broken_task_is_an_infrastructure_failure_that_says_why(sandbox, changes, message):
-    outcome = judge(sandbox, "gas.v = 0;", **changes)
-    assert outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE and message in outcome.stderr
+BROKEN = {
+    "no source tree": {"tree": "/nowhere/at/all"},
+    "does not build as it is": {"build": "false"},
+    "does not run as it is": {"run": "false"},
+    "does not write what is compared": {"outputs": ("plt00009",)},
+    "temperature": {"variable": "temperature"},
+    "not a file of the tree": {"file": "missing.sh"},
+    "lines": {"first_line": 400, "last_line": 401},
+}
+
+
+def test_a_broken_task_is_an_infrastructure_failure_that_says_why(sandbox, script_task):
+    jobs = {message: ("true", script_task(**changes)) for message, changes in BROKEN.items()}
+    outcomes = judge_named(sandbox, jobs)
+    assert not_among(outcomes, Verdict.INFRASTRUCTURE_FAILURE) == {}
+    assert {message for message, outcome in outcomes.items() if message not in outcome.stderr} == set()
 
 
 def test_filling_in_lines_keeps_the_others(tmp_path):
@@ -356,9 +340,20 @@ def boxed_at():
         yield run
 
 
-def test_many_empty_files_end_the_box(boxed):
-    report = boxed("while :; do : >> $((n=n+1)); done", seconds=60.0, folder_files=2000)
-    assert report.status is None and not report.timed_out
+@pytest.mark.parametrize(
+    ("command", "limits"),
+    [
+        ("while :; do : >> $((n=n+1)); done", {"seconds": 60.0, "folder_files": 2000}),
+        (
+            "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=f$i bs=1M count=16 2>/dev/null; sleep 0.2; done; sleep 9",
+            {"seconds": 20.0, "folder_bytes": 24 << 20},
+        ),
+    ],
+    ids=["many empty files", "few long ones"],
+)
+def test_a_full_folder_ends_the_box(boxed, command, limits):
+    report = boxed(command, **limits)
+    assert report.status is None and not report.timed_out and report.wall_seconds < 10
 
 
 def test_the_status_of_a_box_at_its_end_means_nothing_of_a_command(boxed):
@@ -412,18 +407,7 @@ def running(word):
     return False
 
 
-def test_a_full_folder_ends_the_box(boxed):
-    fill = "for i in 1 2 3 4 5 6 7 8; do dd if=/dev/zero of=f$i bs=1M count=16 2>/dev/null; sleep 0.4; done; sleep 9"
-    report = boxed(fill, seconds=20.0, folder_bytes=24 << 20)
-    assert report.status is None and not report.timed_out and report.wall_seconds < 10
-
-
-def test_the_check_is_plain_data():
-    check = PROBLEMS["velocity"].check
-    assert isinstance(check, BuildAndRun) and hash(check) == hash(replace(check))
-
-
-def test_what_a_build_printed_is_fit_for_a_log(sandbox):
-    build = "make -j2 || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
-    outcome = judge(sandbox, "gas.v = conserved[2] / nothing;", build=build)
+def test_what_a_build_printed_is_fit_for_a_log(sandbox, script_task):
+    script = "[ $1 = run ] || { printf 'one\\033[2J\\007\\ntwo\\n'; exit 1; }"
+    (outcome,) = sandbox.judge_many([(script, script_task())])
     assert "one\ufffd[2J\ufffd\ntwo" in outcome.stderr

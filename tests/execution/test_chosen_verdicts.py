@@ -2,6 +2,7 @@
 """A verdict needs evidence from outside the program, for it may not choose which failure it is."""
 
 import pytest
+from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests
 
@@ -61,68 +62,55 @@ HONEST = {
     "import os\nos.abort()": "exception",
 }
 # fmt: on
-IN_VAIN = (
-    "passed",
-    "infrastructure_failure",
-    "syntax_error",
-    "out_of_memory",
-    "timed_out",
-    "output_limit",
-    "no_program",
-)
-
-
-@pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
-def sandbox(request):
-    with Sandbox(num_workers=2, tier=request.param) as sandbox:
-        yield sandbox
+IN_VAIN = {"passed", "infrastructure_failure", "no_program", *FORGED}
 
 
 def judged(sandbox, sources, kind):
-    """Outcomes of sources that may define ``f``; a robot program needs a function of its own."""
+    """Outcomes of sources, by name, that may define ``f``; a robot program needs a function of its own."""
     robot = "\ndef task_program():\n    f()\n" if kind == "hosted" else "\n"
-    return sandbox.judge_many([(source + robot, CHECKS[kind]) for source in sources])
+    return judge_named(sandbox, {name: (source + robot, CHECKS[kind]) for name, source in sources.items()})
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-@pytest.mark.parametrize("verdict", FORGED)
-def test_a_program_does_not_choose_its_verdict_by_what_it_writes(sandbox, kind, verdict):
+def test_a_program_does_not_choose_its_verdict_by_what_it_writes(either_sandbox, kind):
     forms = [
-        form % FORGED[verdict] for form in ("%s", '["end", %s]', '["error", %s, []]', '["names", {}, []]\n["end", %s]')
+        form % claim
+        for claim in FORGED.values()
+        for form in ("%s", '["end", %s]', '["error", %s, []]', '["names", {}, []]\n["end", %s]')
     ]
     settings = [(form, end, at_once) for form in forms for end in ENDS for at_once in (True, False)]
-    sources = [WRITES.format(line=form.encode() + b"\n", end=end, at_once=at_once) for form, end, at_once in settings]
-    outcomes = judged(sandbox, sources, kind)
-    chosen = [(*how, str(end.verdict)) for how, end in zip(settings, outcomes, strict=True) if end.verdict in IN_VAIN]
-    assert chosen == []
+    sources = {how: WRITES.format(line=how[0].encode() + b"\n", end=how[1], at_once=how[2]) for how in settings}
+    assert among(judged(either_sandbox, sources, kind), *IN_VAIN) == {}
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-@pytest.mark.parametrize("name", CLAIMS)
-def test_a_program_does_not_choose_its_verdict_by_how_it_ends(sandbox, kind, name):
-    verdict, source = CLAIMS[name]
-    inside = "def f(x=None):\n" + "".join(f"    {line}\n" for line in source.splitlines())
-    inside += "f()\n" if kind == "stdio" else ""
-    for outcome in judged(sandbox, (source, inside), kind):
-        assert outcome.verdict not in ("passed", "infrastructure_failure", verdict), outcome
+def test_a_program_does_not_choose_its_verdict_by_how_it_ends(either_sandbox, kind):
+    sources = {}
+    for name, (_, source) in CLAIMS.items():
+        inside = "def f(x=None):\n" + "".join(f"    {line}\n" for line in source.splitlines())
+        sources |= {(name, "outside"): source, (name, "inside"): inside + ("f()\n" if kind == "stdio" else "")}
+    outcomes = judged(either_sandbox, sources, kind)
+    refused = {"passed", "infrastructure_failure"}
+    assert {how: end for how, end in outcomes.items() if end.verdict in refused | {CLAIMS[how[0]][0]}} == {}
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-def test_verdicts_with_evidence_are_the_same_in_all_checks(sandbox, kind):
-    outcomes = judged(sandbox, HONEST, kind)
-    assert {source: str(outcome.verdict) for source, outcome in zip(HONEST, outcomes, strict=True)} == HONEST
+def test_verdicts_with_evidence_are_the_same_in_all_checks(either_sandbox, kind):
+    outcomes = judged(either_sandbox, {source: source for source in HONEST}, kind)
+    assert {source: str(outcome.verdict) for source, outcome in outcomes.items()} == HONEST
 
 
-@pytest.mark.parametrize("kind", CHECKS)
-def test_a_large_allocation_that_fails_is_the_programs_failure(sandbox, kind):
-    (outcome,) = judged(sandbox, ["rows = bytearray(1 << 40)"], kind)
-    assert outcome.verdict in ("out_of_memory", "exception") and outcome.exception_type == "MemoryError", outcome
+def test_a_large_allocation_that_fails_is_the_programs_failure(either_sandbox):
+    for kind in CHECKS:
+        outcomes = judged(either_sandbox, {kind: "rows = bytearray(1 << 40)"}, kind)
+        assert not_among(outcomes, "out_of_memory", "exception") == {}
+        assert outcomes[kind].exception_type == "MemoryError"
 
 
-def test_inode_numbers_tell_a_program_nothing_of_the_one_before(sandbox):
+def test_inode_numbers_tell_a_program_nothing_of_the_one_before(either_sandbox):
     count = "import os\nfor i in range({}): open(f'n{{i}}', 'w').close()\nopen('a', 'w').close()\nprint(os.stat('a').st_ino)"
     check = StdioTests((("", "x"),))
-    with Sandbox(num_workers=1, tier=sandbox.tier) as alone:
+    with Sandbox(num_workers=1, tier=either_sandbox.tier) as alone:
         seen = [int(alone.submit(count.format(n), check).result(60).stdout) for n in (0, 100, 0, 300, 0, 700, 0)]
     steps = [after - before - n for n, before, after in zip((100, 300, 700), seen[::2], seen[2::2], strict=False)]
     assert len(set(steps)) > 1, seen  # a constant step means that the number of files made before can be read

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.check_base import FaultyCheck
@@ -43,27 +44,26 @@ def test_correct_programs_pass(sandbox):
     assert judge(sandbox, SUM_CPP, "cpp").passed
 
 
-@pytest.mark.parametrize(
-    ("program", "verdict"),
-    [
-        (SUM.replace("a+b", "a-b"), "wrong_answer"),
-        ("int main(){\n return x;}", "syntax_error"),
-        ('#include "/etc/passwd"\nint main(){}', "syntax_error"),
-        ('#include "/proc/self/environ"\nint main(){}', "syntax_error"),
-        ('asm(".incbin \\"/etc/passwd\\"");int main(){}', "syntax_error"),
-        ("char x[1 << 30] = {1}; int main(){}", "syntax_error"),
-        ("int main(){*(volatile int*)0 = 1;}", "exception"),
-        ("int main(){return 3;}", "exception"),
-        ("int main(){for(;;);}", "timed_out"),
-        ('#include <stdio.h>\nint main(){for(;;)puts("xxxxxxxxxxxxxxxx");}', "output_limit"),
-        ("#include <stdlib.h>\n#include <string.h>\nint main(){for(;;)memset(malloc(1<<20),1,1<<20);}",
-         "out_of_memory"),
-        ("int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}", "exception"),
-    ],
-)  # fmt: skip
-def test_verdict(sandbox, program, verdict):
-    seconds = 5.0 if verdict == "out_of_memory" else 0.5
-    assert sandbox.submit(program, StdioTests(CASES, "c", seconds)).result(60).verdict == verdict
+VERDICTS = {
+    SUM.replace("a+b", "a-b"): "wrong_answer",
+    "int main(){\n return x;}": "syntax_error",
+    '#include "/etc/passwd"\nint main(){}': "syntax_error",
+    '#include "/proc/self/environ"\nint main(){}': "syntax_error",
+    'asm(".incbin \\"/etc/passwd\\"");int main(){}': "syntax_error",
+    "char x[1 << 30] = {1}; int main(){}": "syntax_error",
+    "int main(){*(volatile int*)0 = 1;}": "exception",
+    "int main(){return 3;}": "exception",
+    "int main(){for(;;);}": "timed_out",
+    '#include <stdio.h>\nint main(){for(;;)puts("xxxxxxxxxxxxxxxx");}': "output_limit",
+    "#include <stdlib.h>\n#include <string.h>\nint main(){for(;;)memset(malloc(1<<20),1,1<<20);}": "out_of_memory",
+    "int f(int n){volatile int x[999]; return n ? f(n+1)+x[0] : 0;}int main(){f(1);}": "exception",
+}
+
+
+def test_verdict(sandbox):
+    seconds = {program: 5.0 if verdict == "out_of_memory" else 0.5 for program, verdict in VERDICTS.items()}
+    jobs = {program: (program, StdioTests(CASES, "c", seconds[program])) for program in VERDICTS}
+    assert {program: str(end.verdict) for program, end in judge_named(sandbox, jobs).items()} == VERDICTS
 
 
 def hidden_files():
@@ -111,35 +111,29 @@ def test_the_line_of_the_first_error_is_told(sandbox):
     assert "undeclared" in outcome.stderr
 
 
-def test_the_same_source_is_compiled_once(sandbox):
-    program = SUM_CPP + "// once"
-    first, second = judge(sandbox, program, "cpp"), judge(sandbox, program, "cpp")
-    assert first.passed and second.passed
-
-
 # -- whose fault it is that nothing was compiled ---------------------------------------------------------------
 
 FORGED = "g++: fatal error: Killed signal terminated program cc1plus\\ncompilation terminated.\\n"
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "#error No space left on device\nint main(){}",
-        "#error cannot execute 'cc1plus'",
-        f'#include <iostream>\nstatic_assert(false, "\\n{FORGED}");int main(){{}}',
-        "#include <no_such_header.h>\nint main(){}",
-        "int f(); int main(){ return f(); }",
-        "int main(){} int main(){}",
-        "int x;",
-        'asm("no_such_instruction");int main(){}',
-        'asm(".section .note, \\"a\\"\\n.err\\n");int main(){}',
-        'extern "C" void f() asm("No space left on device"); int main(){ f(); }',
-        "template<int n> struct A { static const int x = A<n + 1>::x; }; int main(){ return A<0>::x; }",
-    ],
+SAID = (
+    "#error No space left on device\nint main(){}",
+    "#error cannot execute 'cc1plus'",
+    f'#include <iostream>\nstatic_assert(false, "\\n{FORGED}");int main(){{}}',
+    "#include <no_such_header.h>\nint main(){}",
+    "int f(); int main(){ return f(); }",
+    "int main(){} int main(){}",
+    "int x;",
+    'asm("no_such_instruction");int main(){}',
+    'asm(".section .note, \\"a\\"\\n.err\\n");int main(){}',
+    'extern "C" void f() asm("No space left on device"); int main(){ f(); }',
+    "template<int n> struct A { static const int x = A<n + 1>::x; }; int main(){ return A<0>::x; }",
 )
-def test_what_a_source_has_the_compiler_say_is_the_sources_fault(sandbox, program):
-    assert judge(sandbox, program, "cpp").verdict == "syntax_error"
+
+
+def test_what_a_source_has_the_compiler_say_is_the_sources_fault(sandbox):
+    jobs = {program: (program, StdioTests(CASES, "cpp", 0.5)) for program in SAID}
+    assert not_among(judge_named(sandbox, jobs), "syntax_error") == {}
 
 
 @pytest.mark.slow

@@ -1,16 +1,11 @@
 """Groups that a worker makes in tier 2 go with it, however it ends, even if root only delegated its own group."""
 
-import importlib.util
 import os
 import time
 from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
-spec = importlib.util.spec_from_file_location("suites", HERE / "suites.py")
-suites = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(suites)
+import suites
 
 KINDS = ("memory", "pids")
 ROOT = Path("/sys/fs/cgroup")
@@ -61,6 +56,7 @@ time.sleep(0.2)
 judge = sandbox._workers[0]._process.pid
 os.kill(judge, signal.SIGKILL)
 """
+PASSES = "assert future.result(30).passed\nprint('passed')\nsandbox.close()"
 
 
 def run(delegated, code):
@@ -78,8 +74,7 @@ def left(delegated):
 
 
 def test_groups_of_a_judge_that_was_killed_are_removed(delegated):
-    code = "assert future.result(30).passed\nprint('passed')\nsandbox.close()"
-    assert run(delegated, code) == "passed\n"
+    assert run(delegated, PASSES) == "passed\n"
     assert left(delegated) == []
 
 
@@ -89,5 +84,5 @@ def test_groups_of_a_judge_that_was_killed_with_its_trainer_go_with_the_next(del
     for folder in delegated:
         for group in folder.glob("lit_rl-*"):
             wait_until_empty(group)
-    assert run(delegated, "assert future.result(30).passed\nprint('passed')\nsandbox.close()") == "passed\n"
+    assert run(delegated, PASSES) == "passed\n"
     assert left(delegated) == []

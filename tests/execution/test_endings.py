@@ -1,29 +1,16 @@
 """A program may print through any object and end in any way: all its output arrives."""
 
-import importlib.util
-from pathlib import Path
+from honest_endings import ENDINGS
+from support.named_jobs import judge_named, not_among
 
-import pytest
-
-from lit_rl.execution import Sandbox, StdioTests
-
-spec = importlib.util.spec_from_file_location("honest_endings", Path(__file__).parent / "honest_endings.py")
-honest_endings = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(honest_endings)
+from lit_rl.execution import StdioTests
 
 CHECK = StdioTests((("", "main\nlast\n"),))
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
-        yield sandbox
-
-
-@pytest.mark.parametrize("name", honest_endings.ENDINGS)
-def test_everything_that_was_written_arrives(sandbox, name):
-    outcome = sandbox.submit(honest_endings.ENDINGS[name], CHECK).result(60)
-    assert outcome.passed, (outcome.stdout, outcome.stderr[-800:])
+def test_everything_that_was_written_arrives(sandbox):
+    outcomes = judge_named(sandbox, {name: (program, CHECK) for name, program in ENDINGS.items()})
+    assert not_among(outcomes, "passed") == {}
 
 
 def test_the_end_of_a_program_has_the_limits_of_the_program(sandbox):

@@ -5,9 +5,9 @@ Tests that would run a program's values in the grader, asserts that cannot fail,
 test showed them.
 """
 
-import pytest
+from support.named_jobs import among, judge_named, not_among
 
-from lit_rl.execution import AssertTests, Sandbox, Verdict
+from lit_rl.execution import AssertTests, Verdict
 
 MASKED = Verdict.INFRASTRUCTURE_FAILURE
 SEVERAL = "for x in (1, 2):\n"
@@ -89,14 +89,11 @@ def f(x): return pickle.dumps(R())
 """
 
 
-@pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
-def sandbox(request):
-    with Sandbox(num_workers=2, tier=request.param) as sandbox:
-        yield sandbox
-
-
-def judged(sandbox, program, test, **options):
-    return sandbox.submit(program, AssertTests(test, None, 2.0, **options)).result(60)
+def judged(sandbox, cases):
+    """Outcomes of programs and tests by name."""
+    points = {test: "f" if "def check(" in test else None for _, test in cases.values()}
+    jobs = {name: (program, AssertTests(test, points[test], 2.0)) for name, (program, test) in cases.items()}
+    return judge_named(sandbox, jobs)
 
 
 def _running(name):
@@ -115,18 +112,21 @@ def _running(name):
     return BYTES[name], dumps.format("x"), dumps.format("[x]"), PICKLED
 
 
-@pytest.mark.parametrize("name", [*EXPRESSIONS, *STATEMENTS, *BYTES])
-def test_what_a_program_wrote_does_not_run_where_it_is_judged(sandbox, name):
-    test, honest, wrong, forged = _running(name)
-    right = judged(sandbox, honest, test).verdict
-    assert right in (Verdict.PASSED, MASKED)
-    for program in [wrong, *(forged.format(source) for source in SOURCES.values())]:
-        outcome = judged(sandbox, program, test)
-        assert not outcome.passed, program
-        assert (outcome.verdict is MASKED) == (right is MASKED), (program, outcome)  # refused for all alike
+def test_what_a_program_wrote_does_not_run_where_it_is_judged(either_sandbox):
+    honest, others = {}, {}
+    for name in (*EXPRESSIONS, *STATEMENTS, *BYTES):
+        test, right, wrong, forged = _running(name)
+        honest[name] = right, test
+        others |= {(name, way): (forged.format(source), test) for way, source in SOURCES.items()}
+        others[name, "wrong"] = wrong, test
+    right, others = judged(either_sandbox, honest), judged(either_sandbox, others)
+    assert not_among(right, Verdict.PASSED, MASKED) == {}
+    assert among(others, Verdict.PASSED) == {}
+    refused = {name for name, outcome in right.items() if outcome.verdict is MASKED}  # for all programs alike
+    assert {how: end for how, end in others.items() if (end.verdict is MASKED) != (how[0] in refused)} == {}
 
 
-def test_values_that_are_only_read_are_no_danger(sandbox):
+def test_values_that_are_only_read_are_no_danger(either_sandbox):
     tests = {
         "import ast\nassert ast.literal_eval(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
         "import json\nassert json.loads(f(1)) == [1, 2]\n": "def f(x): return '[1, 2]'",
@@ -134,12 +134,12 @@ def test_values_that_are_only_read_are_no_danger(sandbox):
         "assert eval('1 + 1') == f(1)\n": "def f(x): return 2",
         "import re\npattern = re.compile('a+')\nassert pattern.match(f(1))\n": "def f(x): return 'aa'",
     }
-    for test, program in tests.items():
-        assert judged(sandbox, program, test).passed, test
-        assert not judged(sandbox, "def f(x): return 'b'", test).passed, test
+    assert not_among(judged(either_sandbox, {test: (program, test) for test, program in tests.items()}), "passed") == {}
+    wrong = judged(either_sandbox, {test: ("def f(x): return 'b'", test) for test in tests})
+    assert among(wrong, "passed") == {}
 
 
-def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(sandbox):
+def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(either_sandbox):
     tests = {
         "import math\nassert getattr(math, f(1)) == 2\n": "'__loader__'",
         "m = __import__(f(1))\nassert m == 2\n": "'sys'",
@@ -150,9 +150,8 @@ def test_a_value_that_names_things_of_the_tests_process_gets_no_hold_of_it(sandb
         "import os\nassert os.system(f(1)) == 0\n": "'true'",
         "import sys\nsys.stdout.write(f(1))\nassert f(2) == 3\n": '\'{"kind": "passed"}\'',
     }
-    for test, value in tests.items():
-        outcome = judged(sandbox, f"def f(x): return {value}", test)
-        assert outcome.verdict not in (Verdict.PASSED, MASKED), (test, outcome)
+    cases = {test: (f"def f(x): return {value}", test) for test, value in tests.items()}
+    assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 
 
 # --- asserts that cannot fail -------------------------------------------------------------------------------------------
@@ -229,23 +228,22 @@ NO_EVIDENCE = [
 ALIKE = ["def f(x): return x + 1", "def f(x): return 0", "def f(x:", "def f(x): pass"]
 
 
-@pytest.mark.parametrize("test", CANNOT_FAIL)
-def test_asserts_that_cannot_fail_are_refused_for_all_programs_alike(sandbox, test):
-    entry_point = "f" if "def check" in test else None
-    for program in ALIKE:
-        outcome = sandbox.submit(program, AssertTests(test, entry_point, 2.0)).result(60)
-        assert outcome.verdict is MASKED and "assert" in outcome.stderr, outcome
+def test_asserts_that_cannot_fail_are_refused_for_all_programs_alike(either_sandbox):
+    cases = {(test, program): (program, test) for test in CANNOT_FAIL for program in ALIKE}
+    outcomes = judged(either_sandbox, cases)
+    assert not_among(outcomes, MASKED) == {}
+    assert {how for how, outcome in outcomes.items() if "assert" not in outcome.stderr} == set()
 
 
-@pytest.mark.parametrize("test", CAN_FAIL)
-def test_asserts_that_can_fail_are_not(sandbox, test):
-    assert judged(sandbox, ALIKE[0], test).passed
-    assert judged(sandbox, "def f(x): return 9 * x", test).verdict == "wrong_answer"
+def test_asserts_that_can_fail_are_not(either_sandbox):
+    for program, verdict in ((ALIKE[0], "passed"), ("def f(x): return 9 * x", "wrong_answer")):
+        outcomes = judged(either_sandbox, {test: (program, test) for test in CAN_FAIL})
+        assert not_among(outcomes, verdict) == {}
 
 
-@pytest.mark.parametrize("test", NO_EVIDENCE)
-def test_asserts_that_cannot_fail_are_no_evidence(sandbox, test):
-    assert judged(sandbox, "def f(x): return []", test).verdict not in (Verdict.PASSED, MASKED)
+def test_asserts_that_cannot_fail_are_no_evidence(either_sandbox):
+    outcomes = judged(either_sandbox, {test: ("def f(x): return []", test) for test in NO_EVIDENCE})
+    assert among(outcomes, Verdict.PASSED, MASKED) == {}
 
 
 # --- objects that saw what a test expects -------------------------------------------------------------------------------
@@ -304,18 +302,12 @@ OBJECTS = {
 # fmt: on
 
 
-@pytest.mark.parametrize("shown", SHOWN)
-def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(sandbox, shown):
+def test_an_object_that_saw_a_value_of_the_tests_proves_nothing_with_it(either_sandbox):
     test = "q = f(0)\nfor x in (1, 2):\n    r = f(x)\n    try:\n        {}\n    except TypeError:\n        pass\n    assert {}\n"
-    tests = [test.format(shown, answer) for answer in ANSWERS]
-    outcomes = sandbox.judge_many([(SPY, AssertTests(text, None, 2.0)) for text in tests])
-    wrong = [
-        answer for answer, outcome in zip(ANSWERS, outcomes, strict=True) if outcome.verdict in (Verdict.PASSED, MASKED)
-    ]
-    assert wrong == []
+    pairs = [(shown, answer) for i, shown in enumerate(SHOWN) for answer in ANSWERS[i % 2 :: 2]]
+    cases = {pair: (SPY, test.format(*pair)) for pair in pairs}
+    assert among(judged(either_sandbox, cases), Verdict.PASSED, MASKED) == {}
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_honest_objects_are_believed(sandbox, name):
-    program, test = OBJECTS[name]
-    assert judged(sandbox, program, test).passed
+def test_honest_objects_are_believed(either_sandbox):
+    assert not_among(judged(either_sandbox, OBJECTS), "passed") == {}

@@ -7,24 +7,20 @@ from lit_rl.execution import program
 from lit_rl.execution.program import Wanted, extract_program
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_the_program_that_is_meant_is_taken(shape):
-    found = extract_program(shape.text, shape.wanted)
-    assert (None if found is None else found.source) == shape.expected
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_the_place_is_that_of_the_block_that_was_taken(shape):
-    found = extract_program(shape.text, shape.wanted)
-    if found is None:
-        return
-    written = shape.text.encode()[found.start : found.end].decode().split("\n")
-    removed = found.removed or [0] * len(written)
-    assert len(removed) == len(written)
-    assert "\n".join(line[count:] for line, count in zip(written, removed, strict=True)) == found.source
-
-
-def test_there_are_sixty_shapes_of_different_names():
+def test_the_program_that_is_meant_is_taken_and_its_place_is_told():
+    """The place is in bytes of the completion's UTF-8; indentation that a line lost is counted."""
+    wrong = {}
+    for shape in SHAPES:
+        found = extract_program(shape.text, shape.wanted)
+        if (None if found is None else found.source) != shape.expected:
+            wrong[shape.name] = found
+        elif found is not None:
+            written = shape.text.encode()[found.start : found.end].decode().split("\n")
+            removed = found.removed or [0] * len(written)
+            kept = [line[count:] for line, count in zip(written, removed, strict=True)]
+            if "\n".join(kept) != found.source:
+                wrong[shape.name] = found
+    assert wrong == {}
     assert len({shape.name for shape in SHAPES}) == len(SHAPES) >= 60
 
 
@@ -35,8 +31,9 @@ def test_the_strict_rule_takes_the_last_block_whatever_is_in_it():
     assert extract_program(f"{py(ANSWER)}\n```\n\n```\n", wanted, "last_block") is None
 
 
-def test_an_answer_with_a_fence_left_over_is_not_in_a_block():
-    found = extract_program(f"{ANSWER}```\nThat adds.", Wanted(entry_point="add"))
+@pytest.mark.parametrize("text", [f"{ANSWER}```\nThat adds.", "add = 1  # see ```this``` here\n"])
+def test_an_answer_without_a_block_begins_where_the_text_begins(text):
+    found = extract_program(text, Wanted(entry_point="add"))
     assert found is not None and (found.start, found.fenced) == (0, False)
 
 
@@ -69,11 +66,15 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("language", ["python", "c", "text"])
-def test_hostile_texts_are_read_in_bounded_work(name, language, monkeypatch):
+@pytest.mark.parametrize("language", ["python", "c"])
+def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     parsed = []
     parse = program._parse
     monkeypatch.setattr(program, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
-    extract_program(HOSTILE[name], Wanted(language, "add"))
-    assert sum(parsed) <= program.MOST_CHARACTERS
+    too_much = {}
+    for name, text in HOSTILE.items():
+        parsed.clear()
+        extract_program(text, Wanted(language, "add"))
+        if sum(parsed) > program.MOST_CHARACTERS:
+            too_much[name] = sum(parsed)
+    assert too_much == {}

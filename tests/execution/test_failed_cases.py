@@ -1,12 +1,15 @@
 """What an outcome says about the first failed case, through the public interface."""
 
 import pickle
+from dataclasses import replace
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests, CallTests, FailedCase, Sandbox, StdioTests, Verdict
 
 DOUBLE = CallTests((((1,), 2), ((3,), 6), ((4,), 8)), "f")
+HURRIED = replace(DOUBLE, timeout_seconds=0.5)
 ASSERTS = AssertTests("assert f(1) == 2\nassert f(3) == 6\nassert f(4) == 8")
 LOOP = AssertTests("for x, y in [(1, 2), (3, 6)]:\n    assert abs(f(x) - y) < 0.1")
 WHILE = AssertTests("x = 1\nwhile x < 4:\n    assert f(x) == 2 * x\n    x += 2")
@@ -32,7 +35,7 @@ ROWS = {
     "calls": (SQUARES, DOUBLE, FailedCase(2, "f(3)", "6", "18")),
     "calls, exception": (RAISES, DOUBLE, FailedCase(2, "f(3)", "6")),
     "calls, exit": ("def f(x):\n    if x > 1: raise SystemExit\n    return 2", DOUBLE, FailedCase(2, "f(3)", "6")),
-    "calls, time": ("def f(x):\n    while x > 1: pass\n    return 2", (0.5, DOUBLE), FailedCase(2, "f(3)", "6")),
+    "calls, time": ("def f(x):\n    while x > 1: pass\n    return 2", HURRIED, FailedCase(2, "f(3)", "6")),
     "calls, nothing": ("def f(x): pass", DOUBLE, FailedCase(1, "f(1)", "2", "None")),
     "calls, an object": ("class A: pass\ndef f(x): return A()", DOUBLE, FailedCase(1, "f(1)", "2", "<A object>")),
     "calls, in place": (
@@ -84,14 +87,9 @@ ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_the_first_case_that_failed_is_told(sandbox, name):
-    program, check, expected = ROWS[name]
-    if isinstance(check, tuple):
-        seconds, check = check
-        check = CallTests(check.cases, check.entry_point, timeout_seconds=seconds)
-    outcome = judged(sandbox, program, check)
-    assert outcome.failed_case == expected, outcome
+def test_the_first_case_that_failed_is_told(sandbox):
+    outcomes = judge_named(sandbox, {name: (program, check) for name, (program, check, _) in ROWS.items()})
+    assert {name: end for name, end in outcomes.items() if end.failed_case != ROWS[name][2]} == {}
 
 
 def test_a_program_that_passes_has_none(sandbox):
@@ -103,8 +101,7 @@ def test_a_program_that_passes_has_none(sandbox):
 
 def test_what_ended_the_program_before_any_case_has_none(sandbox):
     for program in ("1 / 0", "def f(x) return 1", "import os\nos._exit(0)", "while True: pass"):
-        check = CallTests(DOUBLE.cases, "f", timeout_seconds=0.5)
-        assert judged(sandbox, program, check).failed_case is None, program
+        assert judged(sandbox, program, HURRIED).failed_case is None, program
 
 
 def test_memory_of_all_calls_together_names_no_case(sandbox):
@@ -168,26 +165,24 @@ def cyclic():
 """
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_value_of_a_program_makes_the_text_unfit(sandbox, name):
-    function = f"{LIBRARY}def f(x):\n    return {HOSTILE[name]}\n"
-    raising = f"{LIBRARY}def f(x):\n    raise ValueError({HOSTILE[name]})\n"
-    outcomes = [
-        judged(sandbox, program, check) for program in (function, raising) for check in (DOUBLE, ASSERTS, WHILE)
-    ]
-    outcomes.append(judged(sandbox, f"{LIBRARY}import sys\nsys.stdout.write(ascii({HOSTILE[name]}))", ECHO))
-    for outcome in outcomes:
-        assert outcome.verdict in (Verdict.WRONG_ANSWER, Verdict.EXCEPTION, Verdict.OUT_OF_MEMORY), outcome
+def test_no_value_of_a_program_makes_the_text_unfit(sandbox):
+    jobs = {}
+    for name, value in HOSTILE.items():
+        for ending in ("return {}", "raise ValueError({})"):
+            program = f"{LIBRARY}def f(x):\n    {ending.format(value)}\n"
+            jobs |= {(name, ending, i): (program, check) for i, check in enumerate((DOUBLE, ASSERTS, WHILE))}
+        jobs[name, "printed"] = f"{LIBRARY}import sys\nsys.stdout.write(ascii({value}))", ECHO
+    outcomes = judge_named(sandbox, jobs)
+    assert not_among(outcomes, Verdict.WRONG_ANSWER, Verdict.EXCEPTION, Verdict.OUT_OF_MEMORY) == {}
+    for outcome in outcomes.values():
         require_fit(outcome)
 
 
-@pytest.mark.parametrize(
-    "printed", ["b'\\xff\\0\\x1b[2J' * 10**5", "'\\u00e4\\U0001f600'.encode() * 10**6", "b'\\n' * 10**6"]
-)
-def test_nothing_printed_makes_the_text_unfit(sandbox, printed):
-    outcome = judged(sandbox, f"import os\nos.write(1, {printed})", ECHO)
-    assert outcome.verdict == "wrong_answer" and outcome.failed_case.actual
-    require_fit(outcome)
+def test_nothing_printed_makes_the_text_unfit(sandbox):
+    for printed in ("b'\\xff\\0\\x1b[2J' * 10**5", "'\\u00e4\\U0001f600'.encode() * 10**6", "b'\\n' * 10**6"):
+        outcome = judged(sandbox, f"import os\nos.write(1, {printed})", ECHO)
+        assert outcome.verdict == "wrong_answer" and outcome.failed_case.actual
+        require_fit(outcome)
 
 
 def require_fit(outcome):

@@ -5,173 +5,94 @@ import os
 
 import honest_functions
 import honest_objects
-import pytest
+from support.named_jobs import judge_named, not_among
 
-from lit_rl.execution import AssertTests, Sandbox
+from lit_rl.execution import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.judging.graded import result_of
 
 HONEST = honest_objects.CASES | honest_functions.CASES
 
+ADDS_ONE = "def f(x): return x + 1"
 LOOPED = "for x in (1, 2):\n    assert f(x) == x + 1\n"
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=2) as sandbox:
-        yield sandbox
 
 
 def judged(sandbox, program, test, entry_point=None, **options):
     return sandbox.submit(program, AssertTests(test, entry_point, **options)).result(60)
 
 
-@pytest.mark.parametrize("name", HONEST)
-def test_an_honest_program_passes(sandbox, name):
-    program, test = HONEST[name]
-    outcome = judged(sandbox, program, test)
-    assert outcome.passed, outcome
+def judged_each(sandbox, cases, **options):
+    """Outcome of each program and its test, by name."""
+    jobs = {name: (program, AssertTests(test, **options)) for name, (program, test) in cases.items()}
+    return judge_named(sandbox, jobs)
 
 
-@pytest.mark.parametrize("name", HONEST)
-def test_the_same_tests_fail_where_they_say_otherwise(sandbox, name):
-    """The last line of each case is an assert: with its opposite instead, nothing passes."""
-    program, test = HONEST[name]
-    last = test.rstrip().split("\n")[-1]
-    indent = last[: len(last) - len(last.lstrip())]
-    assert last.lstrip().startswith("assert ")
-    opposite = f"{indent}assert not ({last.lstrip().removeprefix('assert ')})"
-    changed = test.rstrip().removesuffix(last) + opposite
-    assert judged(sandbox, program, changed).verdict == "wrong_answer"
+def test_honest_programs_pass(sandbox):
+    assert not_among(judged_each(sandbox, HONEST), "passed") == {}
+
+
+def opposite(test):
+    """The test whose last line, an assert, says the opposite."""
+    before, _, last = test.rstrip().rpartition("\n")
+    indent, found, claim = last.partition("assert ")
+    assert found and not indent.strip()
+    return f"{before}\n{indent}assert not ({claim})"
+
+
+def test_the_same_tests_fail_where_they_say_otherwise(sandbox):
+    cases = {name: (program, opposite(test)) for name, (program, test) in HONEST.items()}
+    assert not_among(judged_each(sandbox, cases), "wrong_answer") == {}
 
 
 LIES = "class M:\n    def __getattr__(self, name): return lambda *a, **k: True\n"
+# fmt: off
 BENT = {
     "module_math": (LIES + "math = M()\ndef f(x): return 0", "assert math.isclose(f(1), 2)\nassert f(2) == f(2)"),
     "module_operator": (LIES + "operator = M()\ndef f(x): return 0", "assert operator.eq(f(1), 2)"),
-    "bare_isclose": (
-        "def isclose(*a, **k): return True\ndef f(x): return 0",
-        "for x in (1, 2):\n    assert isclose(f(x), x + 1)",
-    ),
-    "stop_iteration_in_zip": (
-        "def f(x): raise StopIteration",
-        "assert all(a == b for a, b in zip(map(f, (1, 2)), (2, 3)))",
-    ),
+    "bare_isclose": ("def isclose(*a, **k): return True\ndef f(x): return 0", "for x in (1, 2):\n    assert isclose(f(x), x + 1)"),
+    "stop_iteration_in_zip": ("def f(x): raise StopIteration", "assert all(a == b for a, b in zip(map(f, (1, 2)), (2, 3)))"),
     "stop_iteration_in_a_comprehension": ("def f(x): raise StopIteration", "assert list(map(f, (1, 2))) != [1]"),
-    "subclass_of_stop_iteration": (
-        "class S(StopIteration): pass\ndef f(x): raise S",
-        "assert all(y > 0 for y in map(f, (1, 2)))",
-    ),
-    "stop_async_iteration": (
-        "def f(x): raise StopAsyncIteration",
-        "import asyncio\nasync def run():\n    return [f(x) async for x in g()]\nasync def g():\n    yield 1\n"
-        "try:\n    assert asyncio.run(run()) == [2]\nexcept StopAsyncIteration:\n    assert True",
-    ),
-    "generator_exit": (
-        "def f(x): raise GeneratorExit",
-        "def g():\n    try:\n        yield 1\n        assert f(1) == 2\n    except GeneratorExit:\n        pass\n"
-        "list(g())\nassert list(g()) == [1]",
-    ),
-    "skip_of_unittest": (
-        "import unittest\ndef f(x): raise unittest.SkipTest",
-        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\n"
-        "    def test_b(self): self.assertTrue(True)",
-    ),
-    "array_interface": (
-        "class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\n"
-        "def f(x): return A()",
-        "x = f(1)\nassert hasattr(x, '__array_interface__')",
-    ),
-    "array_method": (
-        "class A:\n    def __array__(self): return 2\ndef f(x): return A()",
-        "x = f(1)\nassert x.__array__() == 2",
-    ),
-    "class_that_lies_about_its_class": (
-        "class A:\n    @property\n    def __class__(self): return int\ndef f(x): return A()",
-        "x = f(1)\nassert isinstance(x, int)",
-    ),
-    "instance_check_of_a_metaclass": (
-        "class M(type):\n    def __instancecheck__(c, x): return True\nclass P(metaclass=M): pass\ndef f(x): return 0",
-        "x = f(1)\nassert isinstance(x, P)",
-    ),
-    "reflected_equality": (
-        "class A:\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return A()",
-        "for x in (1, 2):\n    assert x + 1 == f(x)",
-    ),
-    "equal_inside_a_list": (
-        "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return [A()]",
-        "for x in (1, 2):\n    assert f(x) == [x + 1]",
-    ),
-    "equal_as_a_key": (
-        "class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return A()",
-        "for x in (1, 2):\n    assert f(x) in {x + 1}",
-    ),
-    "contains_everything": (
-        "class A:\n    def __contains__(s, o): return True\n    def __iter__(s): return iter(())\ndef f(x): return A()",
-        "for x in (1, 2):\n    assert x + 1 in f(x)",
-    ),
-    "difference_of_nothing": (
-        "class A:\n    def __sub__(s, o): return 0\n    def __rsub__(s, o): return 0\ndef f(x): return A()",
-        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
-    ),
-    "absolute_value_of_a_difference": (
-        "class A:\n    def __sub__(s, o): return A()\n    def __abs__(s): return 0\ndef f(x): return A()",
-        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
-    ),
-    "difference_of_a_named_class": (
-        "class A:\n    def __sub__(s, o): return 0\ndef f(x): return A()",
-        "A()\nfor x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
-    ),
-    "less_than_everything": (
-        "class A:\n    def __lt__(s, o): return True\n    def __abs__(s): return s\n    def __sub__(s, o): return s\n"
-        "def f(x): return A()",
-        "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6",
-    ),
-    "approximately_equal_to_all": (
-        "class A:\n    def __rsub__(s, o): return 0.0\n    def __eq__(s, o): return True\n"
-        "    def __float__(s): return 0.0\ndef f(x): return A()",
-        "import math\nfor x in (1, 2):\n    assert math.isclose(f(x), x + 1)",
-    ),
-    "with_block_that_swallows": (
-        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
-        "with C() as c:\n    assert f(1) == 2",
-    ),
-    "with_block_that_swallows_a_type_error": (
-        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
-        "with C() as c:\n    assert f(1)[0] == 2\n",
-    ),
-    "with_block_in_a_loop_that_swallows": (
-        "class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None",
-        "for x in (1, 2):\n    with C() as c:\n        assert f(x) == x + 1\nassert f(3) is None",
-    ),
+    "subclass_of_stop_iteration": ("class S(StopIteration): pass\ndef f(x): raise S", "assert all(y > 0 for y in map(f, (1, 2)))"),
+    "stop_async_iteration": ("def f(x): raise StopAsyncIteration", "import asyncio\nasync def run():\n    return [f(x) async for x in g()]\nasync def g():\n    yield 1\ntry:\n    assert asyncio.run(run()) == [2]\nexcept StopAsyncIteration:\n    assert True"),
+    "generator_exit": ("def f(x): raise GeneratorExit", "def g():\n    try:\n        yield 1\n        assert f(1) == 2\n    except GeneratorExit:\n        pass\nlist(g())\nassert list(g()) == [1]"),
+    "skip_of_unittest": ("import unittest\ndef f(x): raise unittest.SkipTest", "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertTrue(True)"),
+    "array_interface": ("class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\ndef f(x): return A()", "x = f(1)\nassert hasattr(x, '__array_interface__')"),
+    "array_method": ("class A:\n    def __array__(self): return 2\ndef f(x): return A()", "x = f(1)\nassert x.__array__() == 2"),
+    "class_that_lies_about_its_class": ("class A:\n    @property\n    def __class__(self): return int\ndef f(x): return A()", "x = f(1)\nassert isinstance(x, int)"),
+    "instance_check_of_a_metaclass": ("class M(type):\n    def __instancecheck__(c, x): return True\nclass P(metaclass=M): pass\ndef f(x): return 0", "x = f(1)\nassert isinstance(x, P)"),
+    "reflected_equality": ("class A:\n    def __eq__(s, o): return True\n    __hash__ = None\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 == f(x)"),
+    "equal_inside_a_list": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return [A()]", "for x in (1, 2):\n    assert f(x) == [x + 1]"),
+    "equal_as_a_key": ("class A:\n    def __eq__(s, o): return True\n    def __hash__(s): return 2\ndef f(x): return A()", "for x in (1, 2):\n    assert f(x) in {x + 1}"),
+    "contains_everything": ("class A:\n    def __contains__(s, o): return True\n    def __iter__(s): return iter(())\ndef f(x): return A()", "for x in (1, 2):\n    assert x + 1 in f(x)"),
+    "difference_of_nothing": ("class A:\n    def __sub__(s, o): return 0\n    def __rsub__(s, o): return 0\ndef f(x): return A()", "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
+    "absolute_value_of_a_difference": ("class A:\n    def __sub__(s, o): return A()\n    def __abs__(s): return 0\ndef f(x): return A()", "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
+    "difference_of_a_named_class": ("class A:\n    def __sub__(s, o): return 0\ndef f(x): return A()", "A()\nfor x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
+    "less_than_everything": ("class A:\n    def __lt__(s, o): return True\n    def __abs__(s): return s\n    def __sub__(s, o): return s\ndef f(x): return A()", "for x in (1, 2):\n    assert abs(f(x) - (x + 1)) < 1e-6"),
+    "approximately_equal_to_all": ("class A:\n    def __rsub__(s, o): return 0.0\n    def __eq__(s, o): return True\n    def __float__(s): return 0.0\ndef f(x): return A()", "import math\nfor x in (1, 2):\n    assert math.isclose(f(x), x + 1)"),
+    "with_block_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "with C() as c:\n    assert f(1) == 2"),
+    "with_block_that_swallows_a_type_error": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "with C() as c:\n    assert f(1)[0] == 2\n"),
+    "with_block_in_a_loop_that_swallows": ("class C:\n    def __enter__(s): return s\n    def __exit__(s, *a): return True\ndef f(x): return None", "for x in (1, 2):\n    with C() as c:\n        assert f(x) == x + 1\nassert f(3) is None"),
     "loop_over_nothing": ("def f(x): return []", "for y in f(1):\n    assert y == 2"),
-    "string_that_joins_to_anything": (
-        "class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\n"
-        "def f(x): return S('a')",
-        "for x in (1, 2):\n    assert f(x).join('bc') == str(x)",
-    ),
+    "string_that_joins_to_anything": ("class S(str):\n    def __eq__(s, o): return True\n    __hash__ = str.__hash__\n    def join(s, x): return S()\ndef f(x): return S('a')", "for x in (1, 2):\n    assert f(x).join('bc') == str(x)"),
+    "builtins_that_are_shadowed": ("def abs(x): return 0\ndef all(x): return True\ndef f(x): return x", "assert all(abs(f(x) - 2 * x) < 1e-9 for x in (1, 2))"),
+    "builtins_of_a_literal_assert": ("def abs(x): return 0\ndef f(x): return x", "assert abs(f(1) - 2) < 1e-9"),
     "exits_between_asserts": ("import sys\ndef f(x): return 2 if x == 1 else sys.exit(0)", LOOPED),
-    "exit_caught_by_the_tests": (
-        "import os\ndef f(x): os._exit(0)",
-        "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True",
-    ),
+    "exit_caught_by_the_tests": ("import os\ndef f(x): return 2 if x == 1 else os._exit(0)", "for x in (1, 2):\n    try:\n        assert f(x) == x + 1\n    except BaseException:\n        pass\nassert True"),
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", BENT)
-def test_a_program_cannot_bend_the_tests(sandbox, name):
-    program, test = BENT[name]
-    assert judged(sandbox, program, test).verdict in ("wrong_answer", "exception"), name
+def test_a_program_cannot_bend_the_tests(sandbox):
+    assert not_among(judged_each(sandbox, BENT), "wrong_answer", "exception") == {}
 
 
 def test_an_endless_iterator_costs_the_program_its_time(sandbox):
-    program = "def f(x):\n    while True: yield x"
-    assert (
-        judged(sandbox, program, "for x in (1,):\n    assert sorted(f(x)) == [1]", timeout_seconds=0.5).verdict
-        == "timed_out"
-    )
+    test = "for x in (1,):\n    assert sorted(f(x)) == [1]"
+    outcome = judged(sandbox, "def f(x):\n    while True: yield x", test, timeout_seconds=0.5)
+    assert outcome.verdict == "timed_out"
 
 
+# fmt: off
 FAULTY = {
     "no_assert": ("x = f(1)\nprint(x)", "assert nothing"),
     "helper_that_only_computes": ("def assertion(a, b):\n    same = a == b\nassertion(f(1), 3)", "assert nothing"),
@@ -182,10 +103,7 @@ FAULTY = {
     "missing_import": ("import nothing_of_this_name\nfor x in (1, 2):\n    assert f(x) == x + 1", "line 1"),
     "missing_numpy": ("for x in (1, 2):\n    assert np.isclose(f(x), x + 1)", "numpy"),
     "name_error": ("for x in (1, 2):\n    y = later\n    assert f(x) == x + 1\nlater = 3", "line 2"),
-    "missing_import_further_on": (
-        "for x in (1, 2):\n    assert f(x) == x + 1\ndef g():\n    import nothing_here",
-        "line 4",
-    ),
+    "missing_import_further_on": ("for x in (1, 2):\n    assert f(x) == x + 1\ndef g():\n    import nothing_here", "line 4"),
     "value_error": ("x = int('one')\nassert f(x) == 2", "line 1"),
     "memory": ("x = [0] * (1 << 40)\nassert f(2) == 3", "MemoryError"),
     "asserts_that_cannot_fail": ("assert (f(1) == 2, 'wrong')", "assert nothing"),
@@ -193,15 +111,16 @@ FAULTY = {
     "fixture": ("def test_f(tmp_path):\n    assert f(1) == 2", "tmp_path"),
     "no_case_at_all": ("for x in ():\n    assert f(x) == x + 1", "asserted"),
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", FAULTY)
-def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox, name):
-    test, told = FAULTY[name]
-    outcome = judged(sandbox, "def f(x): return x + 1", test)
-    assert (outcome.verdict, told in outcome.stderr.split("\n")[-1]) == ("infrastructure_failure", True), outcome
+def test_a_fault_of_the_tests_is_no_fault_of_the_program(sandbox):
+    outcomes = judged_each(sandbox, {name: (ADDS_ONE, test) for name, (test, _) in FAULTY.items()})
+    assert not_among(outcomes, "infrastructure_failure") == {}
+    assert {name for name, (_, told) in FAULTY.items() if told not in outcomes[name].stderr.split("\n")[-1]} == set()
 
 
+# fmt: off
 BROKEN_FURTHER_ON = {
     "value_error": "assert f(1) == 2\nx = int('one')\nassert f(x) == 2",
     "value_error_in_a_helper": "def other(text):\n    return int(text)\nassert f(1) == 2\nassert f(1) == other('one')",
@@ -209,33 +128,31 @@ BROKEN_FURTHER_ON = {
     "module_as_argument": "import os\nassert f(1) == 2\nassert f(os) == 2",
     "status": "import os\nassert f(1) == 2\nos._exit(41)",
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", BROKEN_FURTHER_ON)
-def test_tests_that_are_broken_further_on_fail_every_program_and_mask_none(sandbox, name):
-    test = BROKEN_FURTHER_ON[name]
-    right, wrong = (judged(sandbox, f"def f(x): return x + {n}", test).verdict for n in (1, 2))
-    assert {right, wrong} <= {"wrong_answer", "exception", "out_of_memory"}
+def test_tests_that_are_broken_further_on_fail_every_program_and_mask_none(sandbox):
+    for program in (ADDS_ONE, "def f(x): return x + 2"):
+        outcomes = judged_each(sandbox, {name: (program, test) for name, test in BROKEN_FURTHER_ON.items()})
+        assert not_among(outcomes, "wrong_answer", "exception", "out_of_memory") == {}
 
 
+# fmt: off
 WRONG_VALUES = {
     "index": ("def f(x): return []", "for x in (1, 2):\n    assert f(x)[0] == 2"),
     "unpacking": ("def f(x): return 3", "a, b = f(1)\nassert a == b"),
     "key": ("def f(x): return {}", "r = f(1)\nassert r['a'] == 2"),
-    "helper": (
-        "def f(x): return None",
-        "def size(v):\n    return len(v)\nfor x in (1, 2):\n    assert size(f(x)) == x",
-    ),
+    "helper": ("def f(x): return None", "def size(v):\n    return len(v)\nfor x in (1, 2):\n    assert size(f(x)) == x"),
     "method": ("def f(x): return 3", "r = f(1)\nassert r.upper() == 'A'"),
     "conversion": ("def f(x): return 'one'", "r = f(1)\nassert int(r) == 1"),
     "missing_function": ("def g(x): return x", LOOPED),
     "missing_class": ("def g(x): return x", "p = P(1)\nassert p.x == 1"),
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", WRONG_VALUES)
-def test_an_error_that_a_wrong_value_causes_is_the_programs(sandbox, name):
-    assert judged(sandbox, *WRONG_VALUES[name]).verdict in ("wrong_answer", "exception")
+def test_an_error_that_a_wrong_value_causes_is_the_programs(sandbox):
+    assert not_among(judged_each(sandbox, WRONG_VALUES), "wrong_answer", "exception") == {}
 
 
 def test_a_result_counts_once_whole_with_its_secret_and_its_exit_status():
@@ -297,52 +214,58 @@ if __name__ == "__main__":
         assert not judged(sandbox, "def f(x): return x + 1 if x == 1 else None", unit).passed
 
 
+# fmt: off
 SAME_AS_PYTHON = {
     "keys_of_a_dict_as_a_set": ("def f(x): return {1: 2}", "assert set(f(1)) == {1}"),
     "keys_of_a_dict_as_a_frozen_set": ("def f(x): return {1: 2}", "assert frozenset(f(1)) == {1}"),
     "dict_of_a_dict": ("def f(x): return {1: 2}", "assert dict(f(1)) == {1: 2}"),
     "dict_of_pairs": ("def f(x): return [(1, 2)]", "assert dict(f(1)) == {1: 2}"),
     "text_of_an_object": ("class A:\n    def __str__(s): return 'a'\ndef f(x): return A()", "assert str(f(1)) == 'a'"),
-    "sorted_object": (
-        "class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()",
-        "assert sorted(f(1)) == [1, 2]",
-    ),
+    "sorted_object": ("class A:\n    def __iter__(s): return iter([2, 1])\ndef f(x): return A()", "assert sorted(f(1)) == [1, 2]"),
     "item_of_an_object": ("class A:\n    def __getitem__(s, i): return i\ndef f(x): return A()", "assert f(1)[5] == 5"),
     "object_in_a_list": ("class A:\n    def __len__(s): return 3\ndef f(x): return [A()]", "assert len(f(1)[0]) == 3"),
     "name_of_a_builtin_bound_by_the_tests": ("def f(x): return x", "sum = 3\nassert f(sum) == 3"),
     "function_as_an_argument": ("def f(g): return g([1, 2])", "assert f(len) == 2\nassert f(sum) == 3"),
     "type_as_an_argument": ("def f(t): return t('3')", "assert f(int) == 3"),
     "keyword_of_a_builtin": ("def f(x): return [1, -2]", "assert sorted(f(1), key=abs) == [1, -2]"),
-    "order_of_a_set_of_numbers": (
-        "def f(s): return list(s)",
-        "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)",
-    ),
+    "order_of_a_set_of_numbers": ("def f(s): return list(s)", "s = {15, 10, 2, 18, 33, 64, 1}\nassert f({15, 10, 2, 18, 33, 64, 1}) == list(s)"),
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", SAME_AS_PYTHON)
-def test_literal_asserts_mean_what_they_mean_in_python(sandbox, name):
-    program, test = SAME_AS_PYTHON[name]
-    exec(program + "\n" + test, {})
-    assert judged(sandbox, program, test).passed
+def test_literal_asserts_mean_what_they_mean_in_python(sandbox):
+    for program, test in SAME_AS_PYTHON.values():
+        exec(program + "\n" + test, {})
+    assert not_among(judged_each(sandbox, SAME_AS_PYTHON), "passed") == {}
+
+
+def checked(sandbox, tests):
+    """What check-data finds in problems of these tests, whose reference adds one."""
+    from lit_rl.cli.data_check.checked import run_references
+    from lit_rl.cli.data_check.findings import Findings
+    from lit_rl.types import Problem
+
+    problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=ADDS_ONE) for name, test in tests.items()]
+    return Findings({"train": run_references(sandbox, problems)})
 
 
 def test_check_data_names_the_row_and_the_line_of_faulty_tests(sandbox):
-    from lit_rl.data_check.checked import run_references
-    from lit_rl.data_check.findings import Findings
-    from lit_rl.types import Problem
-
-    program = "def f(x): return x + 1"
     tests = {"own/good": LOOPED, "own/import": "import nothing_of_this_name\n" + LOOPED, "own/empty": "x = f(1)"}
     tests["own/name"] = LOOPED + "\nassert f(1) == expected"
-    problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=program) for name, test in tests.items()]
-    lines = Findings({"train": run_references(sandbox, problems)}).report().split("\n")
+    lines = checked(sandbox, tests).report().split("\n")
     assert lines[0].endswith("1 of 4 references pass")
     (missing,) = [line for line in lines if "own/import: infrastructure_failure" in line]
     assert "nothing_of_this_name" in missing and "line 1" in missing
     assert any("own/empty: infrastructure_failure" in line and "assert nothing" in line for line in lines)
     (nameless,) = [line for line in lines if "own/name: exception" in line]
     assert "the tests use expected, which" in nameless
+
+
+def test_check_data_names_asserts_that_cannot_fail(sandbox):
+    good, same, tuple_ = "assert f(1) == 2\n", "assert f(3) == f(3)", "assert (f(2) == 3, 'no')"
+    found = checked(sandbox, {"own/good": good, "own/same": good + same, "own/tuple": good + tuple_})
+    assert [one.problem.task_id for one in found.faulty] == ["own/same", "own/tuple"]
+    assert [cause.detail for group in found.groups for cause in group.causes] == [same, tuple_]
 
 
 def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
@@ -352,23 +275,6 @@ def test_the_asserts_that_held_are_counted_before_the_one_that_did_not(sandbox):
     assert judged(sandbox, "def f(x): return 1 // (3 - x) and x + 1", LOOPED.replace("(1, 2)", "(2, 3)")).cases[
         -1:
     ] == ("exception",)
-
-
-def test_check_data_names_asserts_that_cannot_fail(sandbox):
-    from lit_rl.data_check.checked import run_references
-    from lit_rl.data_check.findings import Findings
-    from lit_rl.types import Problem
-
-    good = "assert f(1) == 2\n"
-    tests = {"own/good": good, "own/same": good + "assert f(3) == f(3)", "own/tuple": good + "assert (f(2) == 3, 'no')"}
-    program = "def f(x): return x + 1"
-    problems = [Problem(name, "Write f.", AssertTests(test, "f"), reference=program) for name, test in tests.items()]
-    found = Findings({"train": run_references(sandbox, problems)})
-    assert [one.problem.task_id for one in found.faulty] == ["own/same", "own/tuple"]
-    assert [cause.detail for group in found.groups for cause in group.causes] == [
-        "assert f(3) == f(3)",
-        "assert (f(2) == 3, 'no')",
-    ]
 
 
 def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox):
@@ -381,18 +287,20 @@ def test_a_function_check_that_nothing_calls_does_not_fail_every_program(sandbox
         assert judged(sandbox, "def f(x): return x + 2", test, entry_point).verdict == "wrong_answer", test
 
 
+# fmt: off
 EXPECTS_A_STOP = {
     "handler": "def raises():\n    try:\n        f(2)\n    except StopIteration:\n        return True\nassert raises()\n",
     "among_others": "try:\n    f(2)\n    assert False\nexcept (KeyError, StopIteration):\n    pass\nassert f(1) == 2\n",
-    "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n"
-    "        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
+    "unittest": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        with self.assertRaises(StopIteration):\n            f(2)\n        self.assertRaises(StopIteration, f, 2)\n",
 }
+# fmt: on
 
 
-@pytest.mark.parametrize("name", EXPECTS_A_STOP)
-def test_a_test_that_expects_stop_iteration_can_pass(sandbox, name):
+def test_a_test_that_expects_stop_iteration_can_pass(sandbox):
     stops = "def f(x):\n    if x == 2: raise StopIteration\n    return x + 1\n"
-    assert judged(sandbox, stops, EXPECTS_A_STOP[name]).passed
-    for other in ("RuntimeError", "KeyboardInterrupt", "StopAsyncIteration"):
-        assert not judged(sandbox, stops.replace("StopIteration", other), EXPECTS_A_STOP[name]).passed, other
-    assert not judged(sandbox, "def f(x): return x + 1", EXPECTS_A_STOP[name]).passed
+    others = [
+        stops.replace("StopIteration", name) for name in ("RuntimeError", "KeyboardInterrupt", "StopAsyncIteration")
+    ]
+    for program in (stops, *others, ADDS_ONE):
+        outcomes = judged_each(sandbox, {name: (program, test) for name, test in EXPECTS_A_STOP.items()})
+        assert {outcome.passed for outcome in outcomes.values()} == {program == stops}, program

@@ -1,7 +1,7 @@
 """Workers die, batches are late, trainers end: nothing hangs, nothing is lost, nothing is left over."""
 
 import copy
-import importlib.util
+import importlib
 import json
 import os
 import pickle
@@ -13,26 +13,19 @@ import time
 from pathlib import Path
 
 import pytest
+import suites
+from suites import state
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
 from lit_rl.execution.confinement.box import BoxLimits, run_boxed
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 HELLO = ("print('hello')", StdioTests((("", "hello"),)))
 BUSY = ("while True: pass", StdioTests((("", ""),), timeout_seconds=60))
 # Long enough to be killed in the middle of, short enough to wait for.
 SLOW = ("import time\ntime.sleep(0.4)\nprint('hello')", StdioTests((("", "hello"),), timeout_seconds=2))
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-state = load("suites").state
 
 
 def eventually(condition, seconds=10.0):
@@ -170,8 +163,7 @@ def test_the_tier_is_in_the_log_at_start(tmp_path, settings):
         f"import logging, sys\n{settings}\nfrom lit_rl.execution import Sandbox\n"
         "Sandbox(1, tier=0, temporary_folder=sys.argv[1]).start().close()"
     )
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=ENVIRONMENT, capture_output=True, text=True)
     assert [line for line in done.stderr.splitlines() if line.startswith("sandbox: 1 workers, tier 0: ")]
 
 
@@ -186,17 +178,15 @@ except SandboxError as error:
 """
 
 
-@pytest.mark.parametrize(("number", "wanted"), [(20, "ulimit -n 96"), (60, "ulimit -n 96")])
-def test_too_few_descriptors_are_an_error_at_start_that_says_what_to_do(tmp_path, number, wanted):
+@pytest.mark.parametrize("number", [20, 60])
+def test_too_few_descriptors_are_an_error_at_start_that_says_what_to_do(tmp_path, number):
     code = SHORT.format(limit="RLIMIT_NOFILE", number=number, tier=None)
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=environment, capture_output=True, text=True)
-    assert done.stdout.count("\n") == 1 and wanted in done.stdout, done.stderr
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1 and "ulimit -n 96" in done.stdout, done.stderr
     assert os.listdir(tmp_path) == []
 
 
 def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
-    suites = load("suites")
     script = tmp_path / "short.py"
     work = tmp_path / "work"
     work.mkdir()
@@ -211,19 +201,18 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
         assert os.listdir(work) == []
 
 
-CHAOS = load("../../benchmarks/sandbox_chaos")
-
-
 @pytest.mark.parametrize("tier", [None, 0])
-def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier):
-    assert CHAOS.chaos(num_programs=200, num_workers=4, tier=tier, seed=3, mean_seconds=0.5) == []
+def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    chaos = importlib.import_module("sandbox_chaos").chaos
+    assert chaos(num_programs=100, num_workers=4, tier=tier, seed=3, mean_seconds=0.5) == []
 
 
 TRAINER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job begins without
 from lit_rl.execution import Sandbox, StdioTests
-with Sandbox(num_workers=2, temporary_folder=sys.argv[1]) as sandbox:
+with Sandbox(num_workers=2, tier=eval(sys.argv[2]), temporary_folder=sys.argv[1]) as sandbox:
     busy = ("open('x', 'w').write('y')\\nwhile True: pass", StdioTests((("", ""),), timeout_seconds=60))
     futures = [sandbox.submit(*busy) for _ in range(4)]
     while not futures[1].running(): pass
@@ -232,23 +221,34 @@ with Sandbox(num_workers=2, temporary_folder=sys.argv[1]) as sandbox:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number):
-    """Item 61: no process and no file stays behind."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    command = [sys.executable, "-c", TRAINER, str(tmp_path)]
-    trainer = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
-    )
+def begun(code, *arguments, **options):
+    """A process that runs this code, once it says that it has started."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT, **options)
     assert trainer.stdout.readline() == b"started\n"
+    return trainer
+
+
+def require_gone(trainer, folder, seconds):
+    """Nothing is left once the trainer has ended."""
+    trainer.wait(20)
+    trainer.stdout.close()
+    assert eventually(lambda: not [p for p in processes_of(folder) if p != str(trainer.pid)], seconds)
+    assert eventually(lambda: os.listdir(folder) == [], seconds)
+
+
+ENDS = [(signal.SIGKILL, None), (signal.SIGKILL, 0), (signal.SIGINT, None), (signal.SIGTERM, None)]
+
+
+@pytest.mark.parametrize(("number", "tier"), ENDS)
+def test_a_trainer_that_ends_in_any_way_leaves_nothing(tmp_path, number, tier):
+    """Item 61: no process and no file stays behind."""
+    trainer = begun(TRAINER, tmp_path, tier, start_new_session=True)
     time.sleep(0.2)
     assert processes_of(tmp_path)
     # Ctrl-C at a terminal reaches the whole group.
     os.killpg(trainer.pid, number) if number == signal.SIGINT else trainer.send_signal(number)
-    trainer.wait(20)
-    trainer.stdout.close()
-    assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)])
-    assert eventually(lambda: os.listdir(tmp_path) == [])
+    require_gone(trainer, tmp_path, 10.0)
 
 
 HOLDING = """
@@ -280,16 +280,10 @@ HOLDS = [
 
 def test_a_killed_trainer_leaves_nothing_whatever_its_programs_do_to_their_judges(tmp_path):
     """Judges and zygotes were there 22 s later."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
-    command = [sys.executable, "-c", HOLDING, str(tmp_path), json.dumps(HOLDS)]
-    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
-    assert trainer.stdout.readline() == b"started\n"
+    trainer = begun(HOLDING, tmp_path, json.dumps(HOLDS))
     time.sleep(0.5)
     trainer.kill()
-    trainer.wait(20)
-    trainer.stdout.close()
-    assert eventually(lambda: not [p for p in processes_of(tmp_path) if p != str(trainer.pid)], 3.0)
-    assert eventually(lambda: os.listdir(tmp_path) == [], 3.0)
+    require_gone(trainer, tmp_path, 3.0)
 
 
 def test_a_supervisor_whose_trainer_ended_runs_no_further_command(tmp_path, monkeypatch):

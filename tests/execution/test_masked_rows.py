@@ -7,6 +7,7 @@ Each case is one line: a name and a test here, a name, a program and a test in `
 
 import pytest
 from programs_at_fault import IN_PLACE, LOOP, OBJECTS, OF_THE_PROGRAM, UNIT
+from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
 
@@ -87,61 +88,64 @@ MASKED = Verdict.INFRASTRUCTURE_FAILURE
 
 @pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
 def sandbox(request):
-    with Sandbox(num_workers=2, tier=request.param, packages=("pytest",)) as sandbox:
+    with Sandbox(num_workers=4, tier=request.param, packages=("pytest",)) as sandbox:
         yield sandbox
 
 
-def judged(sandbox, program, test, timeout_seconds=1.0, **options):
-    entry_point = "f" if "def check" in test else None
-    return sandbox.submit(program, AssertTests(test, entry_point, timeout_seconds, **options)).result(90)
+def check(test, timeout_seconds=1.0, **options):
+    return AssertTests(test, "f" if "def check" in test else None, timeout_seconds, **options)
 
 
-@pytest.mark.parametrize("name", OF_THE_PROGRAM)
-def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, name):
-    outcome = judged(sandbox, *OF_THE_PROGRAM[name], 20.0 if name.startswith("memory") else 1.0)
-    assert outcome.verdict not in (Verdict.PASSED, MASKED), outcome
+def judged(sandbox, program, test):
+    return sandbox.submit(program, check(test)).result(90)
 
 
-@pytest.mark.parametrize("name", IN_PLACE)
-def test_what_it_does_to_arguments_is_the_programs(sandbox, name):
-    outcome = judged(sandbox, *IN_PLACE[name], in_place=True)
-    assert outcome.verdict not in (Verdict.PASSED, MASKED), outcome
+@pytest.mark.parametrize("part", range(4))
+def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, part):
+    jobs = {
+        name: (program, check(test, 20.0 if name.startswith("memory") else 1.0))
+        for name, (program, test) in list(OF_THE_PROGRAM.items())[part::4]
+    }
+    assert among(judge_named(sandbox, jobs), Verdict.PASSED, MASKED) == {}
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_what_its_objects_do_where_their_classes_decide_is_the_programs(sandbox, name):
-    outcome = judged(sandbox, *OBJECTS[name], allow_objects=True)
-    assert outcome.verdict not in (Verdict.PASSED, MASKED), outcome
+@pytest.mark.parametrize(("cases", "option"), [(IN_PLACE, "in_place"), (OBJECTS, "allow_objects")])
+def test_what_it_does_to_arguments_or_where_its_classes_decide_is_the_programs(sandbox, cases, option):
+    jobs = {name: (program, check(test, **{option: True})) for name, (program, test) in cases.items()}
+    assert among(judge_named(sandbox, jobs), Verdict.PASSED, MASKED) == {}
 
 
 @pytest.mark.parametrize("kind", OTHER_CHECKS)
 def test_the_same_programs_are_not_masked_by_other_checks(sandbox, kind):
     names = list(OF_THE_PROGRAM)
     programs = {OF_THE_PROGRAM[name][0]: name for name in names[names.index("long_message") :]}
-    check, last_line = OTHER_CHECKS[kind]
-    outcomes = sandbox.judge_many([(f"{source}\n{last_line}\n", check) for source in programs])
-    verdicts = {name: outcome.verdict for name, outcome in zip(programs.values(), outcomes, strict=True)}
-    assert {name: verdict for name, verdict in verdicts.items() if verdict in (Verdict.PASSED, MASKED)} == {}
+    other, last_line = OTHER_CHECKS[kind]
+    outcomes = judge_named(sandbox, {name: (f"{source}\n{last_line}\n", other) for source, name in programs.items()})
+    assert among(outcomes, Verdict.PASSED, MASKED) == {}
 
 
-@pytest.mark.parametrize("name", OF_THE_TESTS)
-def test_what_fails_before_the_first_use_is_the_tests_for_all_programs_alike(sandbox, name):
-    outcomes = {kind: judged(sandbox, program, OF_THE_TESTS[name]) for kind, program in ALIKE.items()}
-    assert {kind: outcome.verdict for kind, outcome in outcomes.items()} == dict.fromkeys(ALIKE, MASKED), outcomes
+def judged_alike(sandbox, tests, kinds=tuple(ALIKE)):
+    """Outcomes of the programs that are alike to a broken test, by the test's name and the program's."""
+    cases = {(name, kind): (ALIKE[kind], check(test)) for name, test in tests.items() for kind in kinds}
+    return judge_named(sandbox, cases)
 
 
-@pytest.mark.parametrize("name", BROKEN_LATER)
-def test_what_fails_later_fails_right_and_wrong_programs_alike(sandbox, name):
-    right, wrong = (judged(sandbox, ALIKE[kind], BROKEN_LATER[name]) for kind in ("right", "wrong"))
-    assert right.verdict not in (Verdict.PASSED, MASKED), right
-    assert right.verdict == wrong.verdict, (right, wrong)
+def test_what_fails_before_the_first_use_is_the_tests_for_all_programs_alike(sandbox):
+    assert not_among(judged_alike(sandbox, OF_THE_TESTS), MASKED) == {}
 
 
-@pytest.mark.parametrize("name", BROKEN_IN_ANOTHER_PART)
-def test_what_fails_in_another_part_is_masked_for_all_programs_or_none(sandbox, name):
-    outcomes = [judged(sandbox, program, BROKEN_IN_ANOTHER_PART[name]) for program in ALIKE.values()]
-    assert len({outcome.verdict is MASKED for outcome in outcomes}) == 1, outcomes
-    assert not any(outcome.passed for outcome in outcomes)
+def test_what_fails_later_fails_right_and_wrong_programs_alike(sandbox):
+    outcomes = judged_alike(sandbox, BROKEN_LATER, ("right", "wrong"))
+    assert among(outcomes, Verdict.PASSED, MASKED) == {}
+    pairs = {name: [outcomes[name, kind].verdict for kind in ("right", "wrong")] for name in BROKEN_LATER}
+    assert {name: pair for name, pair in pairs.items() if len(set(pair)) > 1} == {}
+
+
+def test_what_fails_in_another_part_is_masked_for_all_programs_or_none(sandbox):
+    outcomes = judged_alike(sandbox, BROKEN_IN_ANOTHER_PART)
+    assert among(outcomes, Verdict.PASSED) == {}
+    masked = {name: {outcomes[name, kind].verdict is MASKED for kind in ALIKE} for name in BROKEN_IN_ANOTHER_PART}
+    assert {name for name, found in masked.items() if len(found) > 1} == set()
 
 
 def test_a_guarded_import_is_no_fault_of_the_tests(sandbox):

@@ -12,11 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
-from lit_rl.execution.judging.child_files import Child
-from lit_rl.execution.judging.jobs import ZygoteClient
+from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 
 ROOT = Path(__file__).parent.parent.parent
@@ -70,17 +71,17 @@ class Killer(threading.Thread):
 
 
 @pytest.mark.parametrize("tier", [0, 2])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_program_that_is_killed_once_is_run_again(tier, kind):
+def test_a_program_that_is_killed_once_is_run_again(tier):
     with Sandbox(num_workers=1, tier=tier) as sandbox:
         sandbox.judge_many([("print(1)", StdioTests((("", "1"),)))])
-        killer = Killer(sandbox, 1)
-        killer.start()
-        outcome = sandbox.submit(*KINDS[kind]).result(60)
-        killer.is_over.set()
-        killer.join()
-    assert len(killer.killed) == 1
-    assert outcome.verdict is Verdict.PASSED, outcome
+        for kind, (program, check) in KINDS.items():
+            killer = Killer(sandbox, 1)
+            killer.start()
+            outcome = sandbox.submit(program, check).result(60)
+            killer.is_over.set()
+            killer.join()
+            assert len(killer.killed) == 1, kind
+            assert outcome.verdict is Verdict.PASSED, (kind, outcome)
 
 
 def test_a_machine_that_kills_every_program_stops_the_run(monkeypatch):
@@ -95,6 +96,7 @@ def test_a_machine_that_kills_every_program_stops_the_run(monkeypatch):
         killer.join()
 
 
+FAILED = (Verdict.TIMED_OUT, Verdict.EXCEPTION, Verdict.WRONG_ANSWER)
 KILLS_ITSELF = {
     "kill": "import os\nos.kill(os.getpid(), 9)",
     "raise": "import signal\nsignal.raise_signal(9)",
@@ -109,11 +111,11 @@ KILLS_ITSELF = {
 
 
 @pytest.mark.parametrize("tier", [0, 1])
-@pytest.mark.parametrize("way", KILLS_ITSELF)
-def test_no_program_can_make_its_end_look_like_ours(tier, way):
-    with Sandbox(num_workers=1, tier=tier) as sandbox:
-        outcome = sandbox.submit(KILLS_ITSELF[way], StdioTests((("", "1"),), timeout_seconds=2.0)).result(60)
-    assert outcome.verdict in (Verdict.EXCEPTION, Verdict.TIMED_OUT, Verdict.WRONG_ANSWER)
+def test_no_program_can_make_its_end_look_like_ours(tier):
+    check = StdioTests((("", "1"),), timeout_seconds=2.0)
+    with Sandbox(num_workers=len(KILLS_ITSELF), tier=tier) as sandbox:
+        outcomes = judge_named(sandbox, {way: (program, check) for way, program in KILLS_ITSELF.items()})
+    assert not_among(outcomes, *FAILED) == {}
 
 
 HELD = """
@@ -176,8 +178,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import Check
-from lit_rl.execution.judging import own_limits
-from lit_rl.execution.judging.child_files import Child
+from lit_rl.execution.judging.supervising import own_limits
+from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.outcome import Outcome, Verdict
 
 
@@ -208,36 +210,32 @@ def judge(client, program, check):
 """
 
 
-def test_what_a_program_wrote_takes_neither_memory_nor_time_without_end(tmp_path, monkeypatch):
+@pytest.fixture
+def reads(tmp_path, monkeypatch):
+    """Makes a check whose judge goes wrong in the way that is asked for."""
     (tmp_path / "readers.py").write_text(READERS)
     monkeypatch.syspath_prepend(tmp_path)
     readers = importlib.import_module("readers")
+    yield lambda way: readers.Reads(way=way)
+    del sys.modules["readers"]
+
+
+def test_what_a_program_wrote_takes_neither_memory_nor_time_without_end(reads):
     good = ("print(1)", StdioTests((("", "1"),)))
     ways = ["memory", "time", "one operation", "our memory"]
-    try:
-        with Sandbox(num_workers=1) as sandbox:
-            batch = [item for way in ways for item in (("print(1)", readers.Reads(way=way)), good)]
-            outcomes = sandbox.judge_many(batch)
-            silent = sandbox.judge_many([("pass", readers.Reads(way=way)) for way in ways[:2]])
-    finally:
-        del sys.modules["readers"]
-    assert [outcome.verdict for outcome in outcomes[::2]] == [Verdict.OUTPUT_LIMIT] * 3 + [
-        Verdict.INFRASTRUCTURE_FAILURE
-    ]
-    assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * 4
+    with Sandbox(num_workers=1) as sandbox:
+        outcomes = sandbox.judge_many([item for way in ways for item in (("print(1)", reads(way)), good)])
+        silent = sandbox.judge_many([("pass", reads(way)) for way in ways[:2]])
+    found = [outcome.verdict for outcome in outcomes]
+    assert found[::2] == [Verdict.OUTPUT_LIMIT] * 3 + [Verdict.INFRASTRUCTURE_FAILURE]
+    assert found[1::2] == [Verdict.PASSED] * 4
     # Else a program could choose to have a row with large tests left out: by printing little.
     assert [outcome.verdict for outcome in silent] == [Verdict.OUTPUT_LIMIT] * 2
 
 
-def test_a_judge_that_raises_masks_no_row_unless_it_says_that_the_check_is_faulty(tmp_path, monkeypatch):
-    (tmp_path / "readers.py").write_text(READERS)
-    monkeypatch.syspath_prepend(tmp_path)
-    readers = importlib.import_module("readers")
-    try:
-        with Sandbox(num_workers=1, memory_bytes=64 << 20) as sandbox:
-            raised, faulty = sandbox.judge_many([("pass", readers.Reads(way=way)) for way in ("raises", "faulty")])
-    finally:
-        del sys.modules["readers"]
+def test_a_judge_that_raises_masks_no_row_unless_it_says_that_the_check_is_faulty(reads):
+    with Sandbox(num_workers=1, memory_bytes=64 << 20) as sandbox:
+        raised, faulty = sandbox.judge_many([("pass", reads(way)) for way in ("raises", "faulty")])
     assert (raised.verdict, "a word of the program" in raised.stderr) == (Verdict.EXCEPTION, True)
     assert (faulty.verdict, faulty.stderr) == (Verdict.INFRASTRUCTURE_FAILURE, "no program can be judged")
 
@@ -278,13 +276,13 @@ TO_THE_GRADER = {
 def test_urgent_bytes_to_the_grader_mask_no_row(tier):
     """The grader may wait for the program: the job's limits end both."""
     loop = AssertTests("def check(c):\n    for i in range(9):\n        assert c(i) == i + 1\n", "f", 0.3)
-    right = ("def f(x): return x + 1", loop)
-    with Sandbox(num_workers=1, tier=tier) as sandbox:
-        outcomes = sandbox.judge_many([item for source in TO_THE_GRADER.values() for item in ((source, loop), right)])
-    verdicts = {name: outcome.verdict for name, outcome in zip(TO_THE_GRADER, outcomes[::2], strict=True)}
-    failed = {Verdict.TIMED_OUT, Verdict.EXCEPTION, Verdict.WRONG_ANSWER}
-    assert not {name: verdict for name, verdict in verdicts.items() if verdict not in failed}
-    assert [outcome.verdict for outcome in outcomes[1::2]] == [Verdict.PASSED] * len(TO_THE_GRADER)
+    jobs = {}
+    for name, source in TO_THE_GRADER.items():
+        jobs |= {name: (source, loop), f"after {name}": (FUNCTION, loop)}
+    with Sandbox(num_workers=2, tier=tier) as sandbox:
+        outcomes = judge_named(sandbox, jobs)
+    assert not_among({name: outcomes.pop(name) for name in TO_THE_GRADER}, *FAILED) == {}
+    assert not_among(outcomes, Verdict.PASSED) == {}
 
 
 def test_an_order_that_comes_as_the_zygote_ends_loses_no_report():

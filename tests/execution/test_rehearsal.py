@@ -6,6 +6,7 @@ behind. A right program passes each, and a wrong one fails it without being mask
 """
 
 import pytest
+from support.named_jobs import among, judge_named, not_among
 
 from lit_rl.execution import AssertTests, Sandbox, Verdict
 
@@ -110,48 +111,31 @@ HOSTILE = {
 }
 
 
-@pytest.fixture(scope="module", params=[pytest.param(0, marks=pytest.mark.slow), None], ids=["tier_0", "best_tier"])
-def sandbox(request):
-    with Sandbox(num_workers=2, tier=request.param) as sandbox:
-        yield sandbox
+def check(test, seconds=2.0):
+    return AssertTests(test, "f" if "def check" in test else None, seconds)
 
 
-def judged(sandbox, program, test, seconds=2.0):
-    return sandbox.submit(program, AssertTests(test, "f" if "def check" in test else None, seconds)).result(60)
-
-
-def require_sound(sandbox, right, wrong, test):
+@pytest.mark.parametrize(("right", "wrong", "tests"), [(RIGHT, WRONG, OF_F), (*NODES, OF_NODES)], ids=["f", "Node"])
+def test_sound_tests_stay_sound(either_sandbox, right, wrong, tests):
     """Wrong programs first and last: the verdict does not depend on which program a test is first tried with."""
-    bad = ("passed", "infrastructure_failure")
-    assert judged(sandbox, wrong, test).verdict not in bad
-    for _ in range(2):
-        outcome = judged(sandbox, right, test)
-        assert outcome.passed, outcome
-        assert judged(sandbox, wrong, test).verdict not in bad
-        assert judged(sandbox, "import os\nos._exit(0)", test).verdict not in bad
-
-
-@pytest.mark.parametrize("name", OF_F)
-def test_sound_tests_stay_sound(sandbox, name):
-    require_sound(sandbox, RIGHT, WRONG, OF_F[name])
-
-
-@pytest.mark.parametrize("name", OF_NODES)
-def test_sound_tests_of_a_class_stay_sound(sandbox, name):
-    require_sound(sandbox, *NODES, OF_NODES[name])
+    for program in (wrong, right, wrong, "import os\nos._exit(0)", right, wrong):
+        outcomes = judge_named(either_sandbox, {name: (program, check(test)) for name, test in tests.items()})
+        if program == right:
+            assert not_among(outcomes, "passed") == {}
+        else:
+            assert among(outcomes, "passed", "infrastructure_failure") == {}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_program_decides_how_the_next_tests_are_tried(sandbox, name):
+def test_no_program_decides_how_the_next_tests_are_tried(either_sandbox, name):
     """Each test is new to the worker, which has just judged a hostile program by it, or by another."""
-    with Sandbox(num_workers=1, tier=sandbox.tier) as alone:
-        for number, before in enumerate(
-            ("", "import math, heapq, os\nopen('a.txt', 'w').close()\nopen('once.txt', 'x').close()\n")
-        ):
+    left = "import math, heapq, os\nopen('a.txt', 'w').close()\nopen('once.txt', 'x').close()\n"
+    with Sandbox(num_workers=1, tier=either_sandbox.tier) as alone:
+        for number, before in enumerate(("", left)):
             test = f"{before}limit = {number}\nfor x in (1, 2):\n    got = f(x)\n    assert got == x + 1\n"
-            hostile = judged(alone, f"{HOSTILE[name]}\n{WRONG}", test, 0.5)
+            other = check(test.replace("limit", "other"))
+            hostile, *rest = alone.judge_many(
+                [(f"{HOSTILE[name]}\n{WRONG}", check(test, 0.5)), (RIGHT, check(test)), (RIGHT, other), (WRONG, other)]
+            )
             assert hostile.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE), hostile
-            assert judged(alone, RIGHT, test).passed
-            other = test.replace("limit", "other")
-            assert judged(alone, RIGHT, other).passed
-            assert judged(alone, WRONG, other).verdict == "wrong_answer"
+            assert [outcome.verdict for outcome in rest] == ["passed", "passed", "wrong_answer"]

@@ -2,59 +2,42 @@
 
 from __future__ import annotations
 
-import pytest
+from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, STATE, judge, program, worlds
 
 from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
-from lit_rl.execution.sandbox import Sandbox
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=1) as running:
-        yield running
-
 
 # --- programs that try to earn a verdict otherwise ---------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["print('Say /$@!/ hi /$@!/ None', flush=True)"],
-        ["import sys", 'sys.stderr.write("Say hi")'],
-        ["import os", "os._exit(0)"],
-        ["import os", "os.write(4, b'[\"end\",null]\\n')", "os._exit(0)"],
-        ["import os", "os.write(4, b'[\"value\",null]\\n')", "while True: pass"],
-        ["import os", 'os.write(4, b\'[["Say","hi",null]]\\n\')'],
-        ["global say", "say = lambda m: None", 'say("hi")'],
-        ["import gc", "for o in gc.get_objects():", "    if isinstance(o, list): o.append(['Say', 'hi', None])"],
-        ["go_to.__globals__['trace'] = [['Say', 'hi', None]]"],
-        [
-            "import sys",
-            "f = sys._getframe()",
-            "while f:",
-            "    f.f_globals['trace'] = ['Say', 'hi', None]; f = f.f_back",
-        ],
+FORGED_TRACES = {
+    "stdout": ["print('Say /$@!/ hi /$@!/ None', flush=True)"],
+    "stderr": ["import sys", 'sys.stderr.write("Say hi")'],
+    "exit": ["import os", "os._exit(0)"],
+    "forged end": ["import os", "os.write(4, b'[\"end\",null]\\n')", "os._exit(0)"],
+    "forged answer": ["import os", "os.write(4, b'[\"value\",null]\\n')", "while True: pass"],
+    "forged trace": ["import os", 'os.write(4, b\'[["Say","hi",null]]\\n\')'],
+    "own say": ["global say", "say = lambda m: None", 'say("hi")'],
+    "heap": ["import gc", "for o in gc.get_objects():", "    if isinstance(o, list): o.append(['Say', 'hi', None])"],
+    "globals": ["go_to.__globals__['trace'] = [['Say', 'hi', None]]"],
+    "frames": [
+        "import sys",
+        "f = sys._getframe()",
+        "while f:",
+        "    f.f_globals['trace'] = ['Say', 'hi', None]; f = f.f_back",
     ],
-    ids=[
-        "stdout",
-        "stderr",
-        "exit",
-        "forged end",
-        "forged answer",
-        "forged trace",
-        "own say",
-        "heap",
-        "globals",
-        "frames",
-    ],
-)
-def test_a_trace_cannot_be_forged(sandbox, lines):
-    outcome = judge(sandbox, program(*lines), worlds(SAID_HI, timeout_seconds=0.3))
-    assert outcome.robot_verdict != "success"
-    assert all(["Say", "hi", None] not in trace for trace in outcome.traces)
-    assert judge(sandbox, program('say("hi")'), worlds(SAID_HI)).robot_verdict == "success"
+}
+
+
+def test_a_trace_cannot_be_forged(sandbox):
+    check = worlds(SAID_HI, timeout_seconds=0.3)
+    jobs = {}
+    for name, lines in FORGED_TRACES.items():
+        jobs |= {name: (program(*lines), check), f"after {name}": (program('say("hi")'), check)}
+    outcomes = judge_named(sandbox, jobs)
+    said = {name for name in FORGED_TRACES if any(["Say", "hi", None] in trace for trace in outcomes[name].traces)}
+    succeeded = {name for name, outcome in outcomes.items() if outcome.robot_verdict == "success"}
+    assert (said, succeeded) == (set(), {f"after {name}" for name in FORGED_TRACES})
 
 
 def test_only_the_eight_functions_can_be_called(sandbox):
@@ -63,18 +46,13 @@ def test_only_the_eight_functions_can_be_called(sandbox):
     assert judge(sandbox, source, worlds(SAID_HI, timeout_seconds=0.3)).robot_verdict == "python_error"
 
 
-@pytest.mark.parametrize(
-    "call",
-    ["say(say)", "say(['hi'])", "say(None)", "say(object())", "say(b'hi')", "ask('ann', 'ok?', say)"],
-)
-def test_what_is_no_text_is_a_robot_error(sandbox, call):
-    outcome = judge(sandbox, program(call), worlds(SAID_HI))
-    assert (outcome.robot_verdict, outcome.traces) == ("robot_execution_error", ([],))
+NO_TEXTS = ["say(say)", "say(['hi'])", "say(None)", "say(object())", "say(b'hi')", "ask('ann', 'ok?', say)"]
 
 
-def test_a_message_without_end_is_refused(sandbox):
-    outcome = judge(sandbox, program("say('hi' * 10**5)"), worlds(SAID_HI))
-    assert (outcome.robot_verdict, outcome.traces) == ("robot_execution_error", ([],))
+def test_what_is_no_text_or_has_no_end_is_a_robot_error(sandbox):
+    calls = [*NO_TEXTS, "say('hi' * 10**5)"]
+    for call, outcome in judge_named(sandbox, {call: (program(call), worlds(SAID_HI)) for call in calls}).items():
+        assert (outcome.robot_verdict, outcome.traces) == ("robot_execution_error", ([],)), call
 
 
 def test_a_malformed_check_is_a_fault_of_ours(sandbox):
@@ -86,8 +64,6 @@ def test_a_malformed_check_is_a_fault_of_ours(sandbox):
 
 FORGED = {
     "bytes that are a number": 'os.write(4, b\'["call","say",["t",["b",5]],["d"]]\\n\')',
-    "a fraction over zero": 'os.write(4, b\'["call","say",["t",["Fraction","0x1","0x0"]],["d"]]\\n\')',
-    "a decimal that is none": 'os.write(4, b\'["call","say",["t",["Decimal","one"]],["d"]]\\n\')',
     "no message": "os.write(4, b'[]\\n')",
     "garbage": "os.write(4, bytes(range(256)) + b'\\n')",
     "an end of nothing": 'os.write(4, b\'["end",{"types":[],"line":-1}]\\n\')',
@@ -101,7 +77,7 @@ def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sand
     """The report of a program whose message was malformed was once taken for that of the program after it."""
     forgers = [program("import os", forged, "os.read(4, 1)") for forged in FORGED.values()]
     expected = {RIGHT: "success", WRONG: "completion_error", REFUSED: "robot_execution_error"}
-    sources = [source for forger in forgers for honest in expected for source in (forger, honest, honest)]
+    sources = [source for forger in forgers for honest in expected for source in (forger, honest)]
     outcomes = sandbox.judge_many([(source, worlds(SAID_HI)) for source in sources])
     for source, outcome in zip(sources, outcomes, strict=True):
         if source in expected:
@@ -114,12 +90,12 @@ def test_programs_that_forge_messages_leave_their_neighbours_verdicts_alone(sand
 ODD_OPTIONS = ["{}.keys()", "iter([])", "{1}", "task_program", "b'yes'", "['yes']", "{'yes': 1}", "1j", "...", "None"]
 
 
-@pytest.mark.parametrize("option", ODD_OPTIONS)
-def test_an_option_that_is_no_text_is_told_in_a_trace_that_can_be_sent(sandbox, option):
-    source = program("go_to('hall')", f"ask('ann', 'tea?', ['yes', {option}])", "say('hi')")
-    outcome = judge(sandbox, source, worlds(SAID_HI))
-    assert outcome.robot_verdict == "success", outcome
-    assert type(outcome.traces[0][1][2][1]) in (str, type(None))
+def test_an_option_that_is_no_text_is_told_in_a_trace_that_can_be_sent(sandbox):
+    asks = {option: f"ask('ann', 'tea?', ['yes', {option}])" for option in ODD_OPTIONS}
+    jobs = {option: (program("go_to('hall')", ask, "say('hi')"), worlds(SAID_HI)) for option, ask in asks.items()}
+    for option, outcome in judge_named(sandbox, jobs).items():
+        assert outcome.robot_verdict == "success", (option, outcome)
+        assert type(outcome.traces[0][1][2][1]) in (str, type(None)), option
 
 
 def test_a_program_that_cannot_be_taken_apart_runs_as_it_is(sandbox):
@@ -162,11 +138,13 @@ def test_time_that_a_check_takes_over_a_programs_texts_is_bounded(sandbox):
     assert outcome.cases == (Verdict.TIMED_OUT,)
 
 
-@pytest.mark.parametrize(
-    "option", ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]
-)
-def test_options_of_any_size_harm_only_their_program(sandbox, option):
-    source = program(
-        "go_to('hall')", f"try: ask('ann', 'tea?', [{option}, 'yes'])", "except Exception: pass", "say('hi')"
-    )
-    assert judge(sandbox, source, worlds(SAID_HI)).robot_verdict == "success"
+LARGE_OPTIONS = ["10**5000", "[[['x'] * 100] * 100] * 9", "10**-400", "'x' * 4000", "('x',) * 1000", "{1: {2: {3: 4}}}"]
+
+
+def test_options_of_any_size_harm_only_their_program(sandbox):
+    asks = {option: f"try: ask('ann', 'tea?', [{option}, 'yes'])" for option in LARGE_OPTIONS}
+    jobs = {
+        option: (program("go_to('hall')", ask, "except Exception: pass", "say('hi')"), worlds(SAID_HI))
+        for option, ask in asks.items()
+    }
+    assert {o: end for o, end in judge_named(sandbox, jobs).items() if end.robot_verdict != "success"} == {}

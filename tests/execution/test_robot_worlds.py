@@ -8,19 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from support.named_jobs import judge_named
 from support.robot_worlds import SAID_HI, judge, program, worlds
 
-from lit_rl.data.roboeval_files import read_task, read_tasks
+from lit_rl.data.robots.roboeval_files import read_task, read_tasks
+from lit_rl.data.robots.robot_judge import MAX_CALLS
 from lit_rl.execution import InventedWorlds, RobotTest, RobotWorlds, Verdict
-from lit_rl.execution.judging.robot_worlds import MAX_CALLS
-from lit_rl.execution.sandbox import Sandbox
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox(num_workers=1) as running:
-        yield running
-
 
 # --- verdicts ---------------------------------------------------------------------------------------------
 
@@ -50,11 +43,8 @@ def test_a_program_that_does_the_task_succeeds_and_its_trace_is_told(sandbox):
         ],
     )
     assert outcome.scores == {"conjuncts": 1.0}
-
-
-def test_arguments_may_be_given_by_name(sandbox):
-    source = program('go_to(location="hall")', 'say(message=ask(person="ann", question="?", options=["yes"]))')
-    assert judge(sandbox, source).robot_verdict == "success"
+    by_name = program('go_to(location="hall")', 'say(message=ask(person="ann", question="?", options=["yes"]))')
+    assert judge(sandbox, by_name).robot_verdict == "success"
 
 
 def test_a_false_check_is_a_completion_error_and_the_other_tests_still_run(sandbox):
@@ -72,43 +62,41 @@ def test_a_refused_call_is_a_robot_error_at_its_line_and_ends_the_tests(sandbox)
     assert outcome.line == 4 and "RobotGoToError" in outcome.stderr
     assert outcome.traces == ([["Say", "hi", None], ["GoTo", "moon", None]],)
     assert outcome.scores == {"conjuncts": 0.0}
-
-
-def test_the_line_is_told_in_the_text_that_was_given(sandbox):
+    # The line is that of the text that was given.
     assert judge(sandbox, '    say("hi")\n    go_to("moon")').line == 2
     fenced = "Here:\n\n```python\n" + program('go_to("moon")') + "```\nDone."
     assert judge(sandbox, fenced).line == 5
+    # An error in a later test overrides a false check.
+    later = program('if is_in_room("cup"): pick("cup")', 'pick("spoon")')
+    assert judge(sandbox, later, worlds(["not", True], True)).robot_verdict == "robot_execution_error"
 
 
-def test_an_error_in_a_later_test_overrides_a_false_check(sandbox):
-    source = program('if is_in_room("cup"): pick("cup")', 'pick("spoon")')
-    outcome = judge(sandbox, source, worlds(["not", True], True))
-    assert outcome.robot_verdict == "robot_execution_error"
+PYTHON_ERRORS = {
+    "x = 1 / 0": Verdict.EXCEPTION,
+    "x = undefined": Verdict.EXCEPTION,
+    "x = = 1": Verdict.SYNTAX_ERROR,
+    'go_to("hall", "kitchen")': Verdict.EXCEPTION,
+    "go_to()": Verdict.EXCEPTION,
+    "sys.exit(1)": Verdict.EXCEPTION,
+    "while True: pass": Verdict.TIMED_OUT,
+    "x = [0] * 10**9": Verdict.OUT_OF_MEMORY,
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "verdict"),
-    [
-        (["x = 1 / 0"], Verdict.EXCEPTION),
-        (["x = undefined"], Verdict.EXCEPTION),
-        (["x = = 1"], Verdict.SYNTAX_ERROR),
-        (['go_to("hall", "kitchen")'], Verdict.EXCEPTION),
-        (["go_to()"], Verdict.EXCEPTION),
-        (["import sys", "sys.exit(1)"], Verdict.EXCEPTION),
-        (["while True: pass"], Verdict.TIMED_OUT),
-        (["x = [0] * 10**9"], Verdict.OUT_OF_MEMORY),
-    ],
-)
-def test_everything_else_is_a_python_error(sandbox, lines, verdict):
-    outcome = judge(sandbox, program('say("hi")', *lines), worlds(SAID_HI, timeout_seconds=0.3))
-    assert (outcome.robot_verdict, outcome.verdict) == ("python_error", verdict)
+def test_everything_else_is_a_python_error(sandbox):
+    check = worlds(SAID_HI, timeout_seconds=0.3)
+    jobs = {line: (program("import sys", 'say("hi")', line), check) for line in PYTHON_ERRORS}
+    found = {line: (end.robot_verdict, end.verdict) for line, end in judge_named(sandbox, jobs).items()}
+    assert found == {line: ("python_error", verdict) for line, verdict in PYTHON_ERRORS.items()}
+    nothing = judge(sandbox, " \n")
+    assert (nothing.verdict, nothing.robot_verdict) == (Verdict.NO_PROGRAM, "python_error")
 
 
 def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
     """What an exception says is the program's own word."""
     assert judge(sandbox, program("raise ValueError('Robot lost')")).robot_verdict == "python_error"
     refused = ("try: go_to('moon')", "except Exception as e: raise {}")
-    verdicts = {
+    wanted = {
         "": "robot_execution_error",
         "e": "robot_execution_error",
         "ValueError(e)": "robot_execution_error",
@@ -117,9 +105,8 @@ def test_an_error_is_the_robots_only_if_the_world_refused_a_call(sandbox):
         "ValueError": "python_error",
         "SystemExit(1)": "python_error",
     }
-    for raised, verdict in verdicts.items():
-        source = program(refused[0], refused[1].format(raised))
-        assert judge(sandbox, source).robot_verdict == verdict, raised
+    jobs = {raised: (program(refused[0], refused[1].format(raised)), worlds()) for raised in wanted}
+    assert {raised: end.robot_verdict for raised, end in judge_named(sandbox, jobs).items()} == wanted
 
 
 def test_a_program_may_catch_what_the_world_refuses(sandbox):
@@ -134,33 +121,36 @@ def test_leaving_with_status_zero_is_an_end_like_any_other(sandbox):
     assert judge(sandbox, program("import sys", "sys.exit(0)"), worlds(SAID_HI)).robot_verdict == "completion_error"
 
 
-@pytest.mark.parametrize(
-    ("left", "verdict"),
-    [
-        ("exit()", "success"),
-        ("sys.exit(None)", "success"),
-        ("sys.exit(False)", "success"),
-        ("raise SystemExit", "success"),
-        ("sys.exit(3)", "python_error"),
-        ("sys.exit('0')", "python_error"),
-        ("sys.exit('')", "python_error"),
-        ("sys.exit([])", "python_error"),
-        ("sys.exit(True)", "python_error"),
-        ("os._exit(0)", "python_error"),
-        ("os._exit(3)", "python_error"),
-        ("os.close(4)", "python_error"),
-        ("raise type('SystemExit', (Exception,), {})", "python_error"),
-        ("raise type('SystemExit', (Exception,), {})('0')", "python_error"),
-        ('os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(0)', "python_error"),
-        ('os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(1)', "python_error"),
-        ("os.write(4, b'[\"end\",null]\\n'); os._exit(3)", "python_error"),
-        ("signal.raise_signal(15)", "python_error"),
-    ],
-)
-def test_a_program_has_returned_only_if_its_process_ended_with_status_zero(sandbox, left, verdict):
-    source = program("import os, signal", 'say("hi")', left)
-    assert judge(sandbox, source, worlds(SAID_HI)).robot_verdict == verdict
-    assert judge(sandbox, source, InventedWorlds(3)).robot_verdict == verdict
+# How a program leaves, and what that makes of a task it has done.
+LEFT = {
+    "exit()": "success",
+    "sys.exit(None)": "success",
+    "sys.exit(False)": "success",
+    "raise SystemExit": "success",
+    "sys.exit(3)": "python_error",
+    "sys.exit('0')": "python_error",
+    "sys.exit('')": "python_error",
+    "sys.exit([])": "python_error",
+    "sys.exit(True)": "python_error",
+    "os._exit(0)": "python_error",
+    "os._exit(3)": "python_error",
+    "os.close(4)": "python_error",
+    "raise type('SystemExit', (Exception,), {})": "python_error",
+    "raise type('SystemExit', (Exception,), {})('0')": "python_error",
+    'os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(0)': "python_error",
+    'os.write(4, b\'["end",{"types":["SystemExit"],"message":"0"}]\\n\'); os._exit(1)': "python_error",
+    "os.write(4, b'[\"end\",null]\\n'); os._exit(3)": "python_error",
+    "signal.raise_signal(15)": "python_error",
+}
+
+
+def test_a_program_has_returned_only_if_its_process_ended_with_status_zero(sandbox):
+    jobs = {}
+    for left in LEFT:
+        source = program("import os, signal", 'say("hi")', left)
+        jobs |= {(left, "given"): (source, worlds(SAID_HI)), (left, "invented"): (source, InventedWorlds(3))}
+    found = {how: outcome.robot_verdict for how, outcome in judge_named(sandbox, jobs).items()}
+    assert {how: verdict for how, verdict in found.items() if verdict != LEFT[how[0]]} == {}
 
 
 def test_options_that_are_no_text_make_a_check_that_reads_them_a_python_error(sandbox):
@@ -168,11 +158,6 @@ def test_options_that_are_no_text_make_a_check_that_reads_them_a_python_error(sa
     reads = ["exists", "trace", ["Ask", ".*", "1"]]
     assert judge(sandbox, source, worlds(reads)).robot_verdict == "python_error"
     assert judge(sandbox, source, worlds(["exists", "trace", ["Ask", "many"]])).robot_verdict == "success"
-
-
-def test_no_program_is_a_python_error(sandbox):
-    outcome = judge(sandbox, " \n")
-    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.NO_PROGRAM, "python_error")
 
 
 def test_each_test_has_a_fresh_world_and_a_fresh_process(sandbox):
@@ -197,22 +182,13 @@ WAITED = ["and", ["exists", "trace", ["CheckEntity", "person"]], ["not", SAID_HI
 
 
 def test_waiting_for_ever_is_fine_where_it_is_expected_and_a_python_error_elsewhere(sandbox):
-    outcome = judge(sandbox, WAITING, worlds(WAITED, should_timeout=True))
-    assert outcome.robot_verdict == "success" and outcome.verdict is Verdict.PASSED
+    for seconds in (1.0, 20.0):
+        outcome = judge(sandbox, WAITING, worlds(WAITED, should_timeout=True, timeout_seconds=seconds))
+        assert outcome.robot_verdict == "success" and outcome.verdict is Verdict.PASSED
+        assert len(outcome.traces[0]) <= MAX_CALLS
     assert judge(sandbox, WAITING, worlds(WAITED)).robot_verdict == "python_error"
-
-
-def test_the_trace_of_a_program_that_waits_for_ever_is_bounded(sandbox):
-    outcome = judge(sandbox, WAITING, worlds(WAITED, should_timeout=True, timeout_seconds=20.0))
-    assert outcome.robot_verdict == "success"
-    assert len(outcome.traces[0]) <= MAX_CALLS
-
-
-def test_not_timing_out_is_no_error_where_a_time_out_is_expected(sandbox):
+    # Where a time-out is expected, none is no error, and an error stays one.
     assert judge(sandbox, program('say("hi")'), worlds(SAID_HI, should_timeout=True)).robot_verdict == "success"
-
-
-def test_a_python_error_stays_one_where_a_time_out_is_expected(sandbox):
     assert judge(sandbox, program("1 / 0"), worlds(True, should_timeout=True)).robot_verdict == "python_error"
 
 
@@ -265,21 +241,18 @@ CAUGHT = {
 }
 
 
-@pytest.mark.parametrize("then", CAUGHT.values(), ids=CAUGHT)
-@pytest.mark.parametrize("call", ["pick('cup')", "ask('cup', 'ok?', ['yes'])", "place('plate')"])
-def test_a_contradiction_counts_also_if_the_program_catches_it(sandbox, call, then):
+def test_a_contradiction_counts_also_if_the_program_catches_it(sandbox):
     """``place`` contradicts an empty hand; a cup that was asked for is a person, and cannot be picked up."""
-    outcome = invented(
-        sandbox, "try:", "    is_in_room('cup')", f"    {call}", "    pick('cup')", f"except BaseException: {then}"
-    )
-    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.EXCEPTION, "robot_execution_error")
-
-
-def test_a_contradiction_that_was_caught_is_told(sandbox):
-    outcome = invented(sandbox, "try: place('cup')", "except Exception: pass", "say('done')")
-    assert (outcome.verdict, outcome.robot_verdict) == (Verdict.EXCEPTION, "robot_execution_error")
-    assert outcome.exception_type == "RobotError" and "RobotPlaceError: not holding 'cup'" in outcome.stderr
-    assert outcome.cases == (Verdict.EXCEPTION,)
+    jobs = {}
+    for call in ("pick('cup')", "ask('cup', 'ok?', ['yes'])", "place('plate')"):
+        for name, then in CAUGHT.items():
+            lines = ("try:", "    is_in_room('cup')", f"    {call}", "    pick('cup')", f"except BaseException: {then}")
+            jobs[call, name] = program(*lines), InventedWorlds(num_worlds=20, timeout_seconds=0.3)
+    found = {how: (end.verdict, end.robot_verdict) for how, end in judge_named(sandbox, jobs).items()}
+    assert set(found.values()) == {(Verdict.EXCEPTION, "robot_execution_error")}, found
+    told = invented(sandbox, "try: place('cup')", "except Exception: pass", "say('done')")
+    assert told.exception_type == "RobotError" and "RobotPlaceError: not holding 'cup'" in told.stderr
+    assert told.cases == (Verdict.EXCEPTION,)
 
 
 def test_a_contradiction_in_a_thread_or_in_a_hook_counts(sandbox):
@@ -295,14 +268,11 @@ def test_a_python_error_on_a_branch_that_names_a_room_is_found(sandbox):
     assert outcome.robot_verdict == "python_error"
 
 
-def test_waiting_ends_in_an_invented_world(sandbox):
-    outcome = invented(sandbox, 'while not is_in_room("person"): time.sleep(1)')
-    assert outcome.robot_verdict == "success"
-
-
-def test_the_second_time_out_refuses(sandbox):
-    outcome = invented(sandbox, "while True: pass")
-    assert (outcome.robot_verdict, outcome.verdict, len(outcome.cases)) == ("python_error", Verdict.TIMED_OUT, 2)
+def test_waiting_ends_in_an_invented_world_and_the_second_time_out_refuses(sandbox):
+    waits = invented(sandbox, 'while not is_in_room("person"): time.sleep(1)')
+    assert waits.robot_verdict == "success"
+    spins = invented(sandbox, "while True: pass")
+    assert (spins.robot_verdict, spins.verdict, len(spins.cases)) == ("python_error", Verdict.TIMED_OUT, 2)
 
 
 def test_the_same_seed_gives_the_same_runs(sandbox):

@@ -10,6 +10,7 @@ UNSEEDED = """
 import random
 first = random.Random().random()
 random.seed()
+print(list({'a', 'b', 'c', 'd', 'e'}))
 print(random.random(), first, random.Random().getrandbits(64), random.sample(range(1000), 5))
 """
 UNSEEDED_NUMPY = """
@@ -45,7 +46,7 @@ def test_numpys_random_numbers_without_a_seed_are_the_same_each_time():
     assert len(printed(UNSEEDED_NUMPY, packages=["numpy"])) == 1
 
 
-@pytest.mark.parametrize("tier", [0, 1, 2])
+@pytest.mark.parametrize("tier", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_what_was_there_before_the_program_has_the_same_address_each_time(tier):
     before = libc.personality(0xFFFFFFFF)
     if before < 0 or libc.personality(before | 0x0040000) < 0:
@@ -71,13 +72,12 @@ def drawing(kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["random.random()", "random.Random().random()", "(random.seed(), random.random())[1]"])
-def test_a_program_cannot_draw_what_the_test_draws(kind):
-    # It answers with what its own stream says comes next: equal streams would make the two the same.
-    program = f"import random\ndef f(x):\n    if x == 0: return guess\n    return x + 1\nguess = {kind}"
-    honest = AssertTests(drawing(kind), "f")
-    with Sandbox(num_workers=1) as sandbox:
-        assert sandbox.submit(program, honest).result(60).verdict is Verdict.PASSED
+def test_a_program_cannot_draw_what_the_test_draws(sandbox):
+    """It answers with what its own stream says comes next: equal streams would make the two the same."""
+    for kind in ("random.random()", "random.Random().random()", "(random.seed(), random.random())[1]"):
+        program = f"import random\ndef f(x):\n    if x == 0: return guess\n    return x + 1\nguess = {kind}"
+        outcome = sandbox.submit(program, AssertTests(drawing(kind), "f")).result(60)
+        assert outcome.verdict is Verdict.PASSED, (kind, outcome)
 
 
 def test_what_a_test_draws_is_the_same_each_time_and_another_for_another_test():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lit_rl.execution.judging.build import text_bleu
+from lit_rl.data.numerical.build_judge import text_bleu
 
 TEXTS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=14).map(" ".join)
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 
+import fusion_server
 import pytest
+from support.named_jobs import judge_named
 
 from lit_rl.data.mbpp_plus import comparing_test
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxFusionClient
-from lit_rl.execution.judging.assert_plan import plan_asserts
-
-spec = importlib.util.spec_from_file_location("fusion_server", Path(__file__).parent / "fusion_server.py")
-fusion_server = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(fusion_server)
+from lit_rl.execution.judging.asserts.assert_plan import plan_asserts
 
 BEYOND = "an int of more than 8000000 hexadecimal digits"
 REASONS = {
@@ -79,7 +76,8 @@ CHECKS = {
 
 
 @pytest.fixture(scope="module")
-def sandbox():
+def sandbox() -> Iterator[Sandbox]:
+    """One with memory for the largest values."""
     with Sandbox(num_workers=2, memory_bytes=1 << 30) as sandbox:
         yield sandbox
 
@@ -88,13 +86,13 @@ def said(outcome):
     return outcome.verdict, outcome.exception_type, outcome.exception_message
 
 
-@pytest.mark.parametrize("name", REASONS)
-def test_every_check_gives_the_same_verdict_and_reason(sandbox, name):
-    expression, reason = REASONS[name]
-    program = PROGRAM.replace("EXPRESSION", expression)
-    outcomes = dict(zip(CHECKS, sandbox.judge_many([(program, check) for check in CHECKS.values()]), strict=True))
-    wanted = ("wrong_answer", "NotCarried", f"a value that cannot be carried: {reason}")
-    assert {key: said(outcome) for key, outcome in outcomes.items()} == dict.fromkeys(CHECKS, wanted)
+def test_every_check_gives_the_same_verdict_and_reason(sandbox):
+    programs = {name: PROGRAM.replace("EXPRESSION", expression) for name, (expression, _) in REASONS.items()}
+    jobs = {(name, kind): (programs[name], check) for name in REASONS for kind, check in CHECKS.items()}
+    found = {how: said(outcome) for how, outcome in judge_named(sandbox, jobs).items()}
+    message = "a value that cannot be carried: {}"
+    wanted = {how: ("wrong_answer", "NotCarried", message.format(REASONS[how[0]][1])) for how in jobs}
+    assert {how: outcome for how, outcome in found.items() if outcome != wanted[how]} == {}
 
 
 CARRIED = {
@@ -121,13 +119,13 @@ LARGE_INTS = {
     83: (
         "def starts_one_ends(n):\n    return 1 if n == 1 else 18 * 10 ** (n - 2)\n",
         "starts_one_ends",
-        [[1], [2], [1000], [123_456], [1_000_000], [5_000_000]],
+        [[1], [2], [1000], [3_000_000]],
     ),
     139: (
         "def special_factorial(n):\n    f = p = 1\n    for i in range(1, n + 1):\n        f *= i\n        p *= f\n"
         "    return p\n",
         "special_factorial",
-        [[4], [100], [300], [500], [1000]],
+        [[4], [100], [600]],
     ),
 }
 

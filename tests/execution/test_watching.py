@@ -6,8 +6,8 @@ import time
 import pytest
 
 from lit_rl.execution import Sandbox, StdioTests, Verdict
-from lit_rl.execution.judging import watching
-from lit_rl.execution.judging.watching import Watch
+from lit_rl.execution.judging.supervising import watching
+from lit_rl.execution.judging.supervising.watching import Watch
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from lit_rl.advantages import GAE
 from lit_rl.functional import (
     aggregate,
     approximate_kl,
-    gae,
     kl_penalised_rewards,
     log_ratio,
     loss_denominator,
@@ -53,11 +53,11 @@ def finite(seed: int) -> Tensor:
 
 def gae_advantages(rewards: Tensor, values: Tensor, mask: Tensor) -> Tensor:
     tails = torch.arange(N, dtype=rewards.dtype)
-    return gae(rewards, values, mask, gamma=0.9, gae_lambda=0.8, bootstrap_values=tails)[0]
+    return GAE(0.9, 0.8).estimate(rewards, values, mask, tails)[0]
 
 
 def gae_returns(rewards: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    return gae(rewards, values, mask, gamma=0.9, gae_lambda=0.8)[1]
+    return GAE(0.9, 0.8).estimate(rewards, values, mask, torch.zeros(N, dtype=rewards.dtype))[1]
 
 
 PER_TOKEN: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {

@@ -17,16 +17,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from lit_rl.advantages import GAE
 from lit_rl.functional import (
     aggregate,
-    cispo_loss,
-    clipped_surrogate_loss,
-    gae,
     kl_estimate,
     log_ratio,
     loss_denominator,
 )
 from lit_rl.functional.masking import AggregateMode
+from lit_rl.losses import CISPO, Clipped, Tokens
 
 pytestmark = pytest.mark.peers
 
@@ -125,18 +124,10 @@ def answers(
 def our_token_loss(case: dict[str, Any], logprobs: Tensor, given: dict[str, Tensor]) -> Tensor:
     """The case in our words."""
     old, mask, advantages = given["old_logprobs"], given["mask"], given["advantages"][:, None]
+    tokens = Tokens(logprobs, old, old, advantages, mask, case.get("level", "token"))
     if case["loss_type"] == "cispo":  # TRL's bound is the weight itself, ours its distance from 1
-        return cispo_loss(logprobs, old, advantages, clip_high=case["epsilon_high"] - 1)
-    token_loss = clipped_surrogate_loss(
-        logprobs,
-        old,
-        advantages,
-        clip_low=case["epsilon_low"],
-        clip_high=case["epsilon_high"],
-        dual_clip=case.get("delta"),
-        level=case.get("level", "token"),
-        mask=mask,
-    )
+        return CISPO(clip_high=case["epsilon_high"] - 1).token_losses(tokens)
+    token_loss = Clipped(case["epsilon_low"], case["epsilon_high"], case.get("delta")).token_losses(tokens)
     penalty = case.get("beta", 0.0) * kl_estimate(logprobs, given["ref_logprobs"], kind="k3")
     if case.get("use_bias_correction_kl"):
         penalty = penalty * log_ratio(logprobs, old).exp()
@@ -188,14 +179,7 @@ def test_advantages_and_returns_equal_those_of_torchrl(
     """Items 24 and 26 against another implementation, which stops at flags where ours stops at the mask."""
     gamma, lam = GAE_CASES[name]
     mask = tensors["mask"]
-    got = gae(
-        gae_tensors["token_rewards"],
-        gae_tensors["values"],
-        mask,
-        gamma=gamma,
-        gae_lambda=lam,
-        bootstrap_values=gae_tensors["tails"],
-    )
+    got = GAE(gamma, lam).estimate(gae_tensors["token_rewards"], gae_tensors["values"], mask, gae_tensors["tails"])
     for ours, theirs in zip(got, answers[name], strict=True):
         torch.testing.assert_close(ours[mask], theirs[mask], rtol=0, atol=1e-6)
     tell(name, *((ours[mask], theirs[mask]) for ours, theirs in zip(got, answers[name], strict=True)))

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from lit_rl.functional.ratios import approximate_kl, clip_fraction, importance_weights, log_ratio
+from lit_rl.functional.ratios import approximate_kl, importance_weights, log_ratio
 
 
 def test_levels_by_hand() -> None:
@@ -61,21 +61,12 @@ def test_a_weight_of_a_whole_completion_is_capped_as_one() -> None:
         importance_weights(policy, sampler, cap=0.0)
 
 
-def test_nothing_is_clipped_and_nothing_moved_before_the_first_update() -> None:
-    """Item 34: ratio 1, approximate KL 0, clip fraction 0, all exactly."""
+def test_nothing_has_moved_before_the_first_update() -> None:
+    """Item 34: ratio 1 and approximate KL 0, both exactly."""
     logprobs = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(3, 4, dtype=torch.bool)
     assert log_ratio(logprobs, logprobs.clone()).exp().unique().tolist() == [1.0]
     assert approximate_kl(logprobs, logprobs.clone(), mask).item() == 0.0
-    assert clip_fraction(logprobs, logprobs, torch.ones(3, 1), mask, clip_low=0.2, clip_high=0.2).item() == 0.0
-
-
-def test_clip_fraction_counts_only_tokens_that_the_clip_silenced() -> None:
-    ratios = torch.tensor([[1.5, 1.5, 0.5, 0.5, 9.0]])
-    advantages = torch.tensor([[1.0, -1.0, 1.0, -1.0, 1.0]])
-    mask = torch.tensor([[True, True, True, True, False]])
-    fraction = clip_fraction(ratios.log(), torch.zeros(1, 5), advantages, mask, clip_low=0.2, clip_high=0.2)
-    assert fraction.item() == 0.5  # the first and the fourth
 
 
 def test_approximate_kl_is_that_from_the_old_policy() -> None:
@@ -85,15 +76,3 @@ def test_approximate_kl_is_that_from_the_old_policy() -> None:
     one = torch.ones(1, 1, dtype=torch.bool)
     expected = sum(old[v].exp() * approximate_kl(new[v].view(1, 1), old[v].view(1, 1), one) for v in range(3))
     assert float(expected) == pytest.approx(float((old.exp() * (old - new)).sum()))
-
-
-def test_both_sides_of_the_clip_are_counted_each_by_its_own_bound() -> None:
-    """Ratios 1.25, 1.35, 0.85 and 0.75 with clips 0.2 below and 0.3 above: one token on each side is clipped."""
-    logprobs = torch.tensor([[1.25, 1.35, 0.85, 0.75]], dtype=torch.float64).log()
-    mask = torch.ones(1, 4, dtype=torch.bool)
-
-    def clipped(sign: float) -> float:
-        advantages = torch.full((1, 4), sign, dtype=torch.float64)
-        return float(clip_fraction(logprobs, torch.zeros_like(logprobs), advantages, mask, clip_low=0.2, clip_high=0.3))
-
-    assert (clipped(1.0), clipped(-1.0), clipped(0.0)) == (0.25, 0.25, 0.0)

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from lit_rl.advantages import GAE
 from lit_rl.functional.masking import masked_whiten
-from lit_rl.functional.returns import Truncation, gae, reward_to_go, treat_truncation
+from lit_rl.functional.returns import Truncation, reward_to_go, treat_truncation
 
 
 def rows(*values: list[float]) -> Tensor:
@@ -20,6 +21,13 @@ def random_case(num_rows: int = 4, num_tokens: int = 9) -> tuple[Tensor, Tensor,
     generator = torch.Generator().manual_seed(0)
     rewards, values = torch.randn(2, num_rows, num_tokens, generator=generator, dtype=torch.float64)
     return rewards, values, torch.rand(num_rows, num_tokens, generator=generator) < 0.6
+
+
+def gae(
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float, gae_lambda: float, tails: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Advantages and returns; without tails every completion ended itself."""
+    return GAE(gamma, gae_lambda).estimate(rewards, values, mask, torch.zeros(len(mask)) if tails is None else tails)
 
 
 def gae_by_its_sum(rewards: Tensor, values: Tensor, gamma: float, lam: float, tail: float) -> list[float]:
@@ -75,7 +83,7 @@ def test_gae_equals_its_defining_sum(gamma: float, lam: float) -> None:
         torch.ones(4, 9, dtype=torch.bool),
         gamma=gamma,
         gae_lambda=lam,
-        bootstrap_values=tails,
+        tails=tails,
     )
     want = [gae_by_its_sum(rewards[i], values[i], gamma, lam, tails[i].item()) for i in range(4)]
     torch.testing.assert_close(got, rows(*want), rtol=1e-12, atol=1e-12)
@@ -133,7 +141,7 @@ def test_three_beliefs_about_truncation(treatment: Truncation, want: list[list[f
         loss_mask,
         gamma=1.0,
         gae_lambda=0.95,
-        bootstrap_values=bootstrap,
+        tails=bootstrap,
     )
     torch.testing.assert_close(advantages, rows(*want))
     assert loss_mask.flatten().tolist() == [treatment != "mask", True]
@@ -150,10 +158,10 @@ def test_empty_completions_are_fine() -> None:
 
 def test_wrong_arguments_say_what_came() -> None:
     zeros, mask = torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"gae_lambda must lie in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"gae_lambda must be from 0 to 1, got 1.5"):
         gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.5)
-    with pytest.raises(ValueError, match=r"bootstrap_values must be \[N\] beside \[2, 3\], got \[3\]"):
-        gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.0, bootstrap_values=torch.zeros(3))
+    with pytest.raises(ValueError, match=r"\[N, T\] and bootstrap_values \[N\], got \[2, 3\] and \[3\]"):
+        gae(zeros, zeros, mask, gamma=1.0, gae_lambda=1.0, tails=torch.zeros(3))
     with pytest.raises(ValueError, match="values is a constant here"):
         gae(zeros, zeros.clone().requires_grad_(), mask, gamma=1.0, gae_lambda=1.0)
     with pytest.raises(ValueError, match=r"values must have the shape of token_rewards \[2, 3\], got \[2, 1\]"):

@@ -30,12 +30,17 @@ def tiny_policy(request: pytest.FixtureRequest, byte_tokenizer: str) -> CausalLM
     )
     policy.load()
     if policy.lora is not None:
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for parameter in policy.parameters():
-                if parameter.requires_grad:
-                    parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+        disturb(policy)
     return policy
+
+
+def disturb(policy: CausalLM) -> None:
+    """Random steps of whatever learns."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
 
 
 def problems(*prompts: str, stop_strings: tuple[str, ...] = ()) -> list[Problem]:
@@ -157,9 +162,7 @@ def test_reference_of_a_full_policy_stays_when_the_policy_moves(tiny_policy: Cau
     before = tiny_policy.logprobs(done).detach()
     reference = tiny_policy.make_reference()
     model = tiny_policy.model
-    with torch.no_grad():
-        for parameter in tiny_policy.model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
+    disturb(tiny_policy)
     assert torch.equal(reference.logprobs(done), before)
     assert tiny_policy.model is model
     assert not reference.logprobs(done).requires_grad
@@ -171,13 +174,6 @@ def lora_policy(byte_tokenizer: str) -> CausalLM:
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
     policy.load()
     return policy
-
-
-def disturb(policy: CausalLM) -> None:
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            if parameter.requires_grad:
-                parameter.add_(0.3)
 
 
 def test_reference_of_new_adapters_is_the_base_and_switching_keeps_requires_grad(byte_tokenizer: str) -> None:
@@ -240,7 +236,7 @@ def test_a_policy_from_scratch_is_the_same_each_time(byte_tokenizer: str) -> Non
 @pytest.mark.parametrize("model_type", ["llama", "qwen2"])
 def test_a_saved_policy_reads_the_same_tokens_again(tmp_path: Path, model_type: str) -> None:
     """Transformers 5 sets the declared tokenizer of some model types aside; then the user is told."""
-    basics = "package:lit_rl.data/basics_tokenizer"
+    basics = "package:lit_rl.data/basics/tokenizer"
     policy = CausalLM(config=TINY_QWEN2 | {"model_type": model_type}, tokenizer=basics)
     policy.load()
     text = "def f(x1):\n    return  x1 >= 42"

@@ -13,9 +13,9 @@ from support.completions import problem
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.sources import resolve
+from lit_rl.models.loading.sources import resolve
 
-BASICS = resolve("package:lit_rl/data/basics_tokenizer")
+BASICS = resolve("package:lit_rl/data/basics/tokenizer")
 needs_gguf = pytest.mark.skipif(importlib.util.find_spec("gguf") is None, reason="needs the package gguf")
 
 
@@ -170,30 +170,25 @@ def test_a_package_that_ships_a_file_is_found_and_its_code_is_not_run(
     monkeypatch.syspath_prepend(tmp_path)
     assert resolve("package:ships_a_model") == str(package)
     assert resolve("package:ships_a_model/tiny.gguf") == str(package / "tiny.gguf")
+    for missing in ("package:not_installed_at_all", "package:not_installed/inside/tiny.gguf"):
+        with pytest.raises(ModuleNotFoundError, match=r"not_installed.* is not installed here") as raised:
+            resolve(missing)
+        assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("source", ["package:not_installed_at_all", "package:not_installed/inside/tiny.gguf"])
-def test_a_package_that_is_missing_is_named(source: str) -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"not_installed.* is not installed here") as raised:
-        resolve(source)
-    assert "\n" not in str(raised.value)
-
-
-def test_a_missing_reader_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "tiny.gguf"
-    file.touch()
-    monkeypatch.setattr("lit_rl.models.gguf.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs the package gguf: pip install 'lit-rl\[gguf\]'"):
-        CausalLM(str(file)).load()
-
-
-def test_several_files_and_missing_ones_are_told_apart(tmp_path: Path) -> None:
-    for name in ("a.gguf", "b.gguf"):
-        (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=r"holds 2 GGUF files \(a.gguf, b.gguf\): name one of them"):
-        CausalLM(str(tmp_path)).load()
+def test_missing_files_several_and_a_missing_reader_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(FileNotFoundError, match="model file not found"):
         CausalLM("c.gguf").load()
+    file = tmp_path / "tiny.gguf"
+    for name in (file.name, "b.gguf"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"holds 2 GGUF files \(b.gguf, tiny.gguf\): name one of them"):
+        CausalLM(str(tmp_path)).load()
+    monkeypatch.setattr("lit_rl.models.loading.gguf.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs the package gguf: pip install 'lit-rl\[gguf\]'"):
+        CausalLM(str(file)).load()
 
 
 @needs_gguf

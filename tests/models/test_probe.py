@@ -7,9 +7,13 @@ import torch
 from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM, LoRA, cached_decoding, probe
-from lit_rl.models.cached_decoding import CachedDecoding
+from lit_rl.execution import TokenTarget
+from lit_rl.models import CausalLM, LoRA, probe
+from lit_rl.models.decoding import cached_decoding
+from lit_rl.models.decoding.cached_decoding import CachedDecoding
 from lit_rl.models.family import UnsupportedModelError
+from lit_rl.training.modes import evaluating
+from lit_rl.types import Problem
 
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 
@@ -86,10 +90,6 @@ def test_narrow_weights_pass(byte_tokenizer: str, family: str, dtype: str) -> No
 
 def test_rows_that_fill_their_positions_do_not_stop_the_others(byte_tokenizer: str) -> None:
     """A finished row stays in the batch for some steps: its positions must not run past the table's end."""
-    from lit_rl.execution import TokenTarget
-    from lit_rl.training.modes import evaluating
-    from lit_rl.types import Problem
-
     policy = built(byte_tokenizer)
     policy.load()
     policy.codec.eos_ids = frozenset()

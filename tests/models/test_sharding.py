@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-from lit_rl.cli import main
+from lit_rl.cli.main import main
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA
 from lit_rl.training.modes import evaluating

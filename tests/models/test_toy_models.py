@@ -4,13 +4,13 @@ import pytest
 import torch
 from support import sampling as on_policy
 
-from lit_rl.data.corridor import Corridor, corridor_problem
-from lit_rl.data.sorting import Sorting, sorting_problem
+from lit_rl.data.toys.corridor import Corridor, corridor_problem
+from lit_rl.data.toys.sorting import Sorting, sorting_problem
+from lit_rl.data.toys.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy, distances
+from lit_rl.data.toys.toy_policy import ToyPolicy
+from lit_rl.data.toys.toy_worlds import corridor_distances
 from lit_rl.execution import ReferenceText
-from lit_rl.models.streams import StreamKey
-from lit_rl.models.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy, distances
-from lit_rl.models.toy_policy import ToyPolicy
-from lit_rl.simulators.toy_worlds import corridor_distances
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.types import Problem, StopReason
 
 KEY = StreamKey(0, "test", 0)
@@ -70,22 +70,13 @@ def test_a_response_has_as_many_numbers_as_the_prompt_or_is_cut(sorter):
     assert set(whole.stop_reasons) == {StopReason.EOS} and whole.completion_ids.shape == (3, 3)
     cut = sample(sorter, problems, max_tokens=2)
     assert set(cut.stop_reasons) == {StopReason.LENGTH} and cut.completion_ids.shape == (3, 2)
-    assert policy_text(cut, 0) == cut.texts[0]
-
-
-def policy_text(completions, row):
-    """The text read back from the token places."""
-    text = completions.texts[row]
-    return " ".join(text[start:end] for start, end in completions.token_bytes[row])
-
-
-def test_token_places_point_at_the_numbers():
-    policy = loaded(SortingPolicy(vocabulary_size=13, length=2))
-    completions = sample(policy, [sorting_problem([12, 11])], num_samples=8)
-    for row in range(8):
-        text = completions.texts[row]
-        shown = [int(text[start:end]) for start, end in completions.token_bytes[row]]
-        assert shown == completions.completion_ids[row].tolist()
+    # Places of tokens point at the numbers, of one digit or of two.
+    longer = sample(loaded(SortingPolicy(vocabulary_size=13, length=2)), [sorting_problem([12, 11])], num_samples=8)
+    for done in (whole, cut, longer):
+        for text, places, ids in zip(done.texts, done.token_bytes, done.completion_ids.tolist(), strict=True):
+            assert [int(text[start:end]) for start, end in places] == ids
+    nothing = sample(sorter, [])
+    assert len(nothing) == 0 and nothing.texts == ()
 
 
 def test_a_walk_ends_at_the_goal_or_at_the_limit(walker):
@@ -137,34 +128,17 @@ def test_the_reference_stays_while_the_policy_learns(sorter):
     assert not reference.logprobs(completions).requires_grad
     assert not torch.equal(sorter.logprobs(completions), before)
     assert sum(p.requires_grad for p in sorter.parameters()) == 3
+    # Asked for again, as by a module that is configured again for validation, it is where the first one is.
+    torch.testing.assert_close(sorter.make_reference().logprobs(completions), before)
     reference.refresh()
     torch.testing.assert_close(reference.logprobs(completions), sorter.logprobs(completions).detach())
 
 
-def test_a_reference_asked_for_again_is_where_the_first_one_is(sorter):
-    """A module is configured again for validation after fit."""
-    first = sorter.make_reference()
-    completions = sample(sorter, Sorting().problems("train"))
-    before = first.logprobs(completions)
-    with torch.no_grad():
-        sorter.weights["embedding"].mul_(2.0)
-    assert torch.equal(sorter.make_reference().logprobs(completions), before)
-
-
-def test_problems_of_another_shape_do_not_fit(sorter, walker):
+def test_the_same_seed_builds_the_same_weights_and_problems_of_another_shape_do_not_fit(sorter, walker):
+    second, other = (loaded(SortingPolicy(init_seed=seed)).weights["encode"] for seed in (1, 4))
+    assert torch.equal(sorter.weights["encode"], second) and not torch.equal(second, other)
     assert sorter.codec.fits(sorting_problem([1, 0, 4]))
     assert not sorter.codec.fits(sorting_problem([1, 0, 5]))
     assert not sorter.codec.fits(sorting_problem([1, 0]))
     assert walker.codec.fits(corridor_problem(4, 4)) and not walker.codec.fits(corridor_problem(5, 1))
     assert not sorter.codec.fits(Problem("x", "y", ReferenceText("z")))
-
-
-def test_the_same_seed_builds_the_same_weights():
-    first, second, other = (loaded(SortingPolicy(init_seed=seed)) for seed in (3, 3, 4))
-    assert torch.equal(first.weights["encode"], second.weights["encode"])
-    assert not torch.equal(first.weights["encode"], other.weights["encode"])
-
-
-def test_no_prompts_are_no_completions(walker):
-    completions = sample(walker, [])
-    assert len(completions) == 0 and completions.texts == ()

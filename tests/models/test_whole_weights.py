@@ -12,10 +12,10 @@ from support.ranks import on_ranks
 from support.tiny_models import TINY_QWEN2
 from torch.distributed.device_mesh import init_device_mesh
 
+from lit_rl.data.toys.toy_models import CorridorPolicy
+from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
-from lit_rl.models.toy_models import CorridorPolicy
-from lit_rl.models.whole_weights import require_whole, whole_weights
 from lit_rl.training.sharding import shard
 
 MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.small_runs import Words, fit
 
-from lit_rl.models import LoRA, OwnTrunk, SharedBase
+from lit_rl.models import LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.adapters import using_adapter
 from lit_rl.modules import PPO, Objective, RolloutModule
 
@@ -18,11 +18,11 @@ Make = Callable[..., RolloutModule]
 KL = Objective(kl_coef=0.05, kl_in="reward", kl_kind="k1")
 
 
-@pytest.mark.parametrize("critic", [OwnTrunk, SharedBase])
+@pytest.mark.parametrize("critic", [SeparateCritic, SharedCritic])
 def test_the_value_head_starts_at_zero_learns_and_is_saved(make_module: Make, tmp_path: Path, critic: Any) -> None:
     """Item 30: equal on every rank without a word between them; in the critic's group; in the checkpoint."""
     module: Any = make_module(PPO, critic=critic(), max_rollouts=2)
-    module.policy.lora = LoRA(rank=2) if critic is SharedBase else None
+    module.policy.lora = LoRA(rank=2) if critic is SharedCritic else None
     module.policy.load()
     module.critic.load(module.policy)
     assert module.critic.head.weight.abs().sum() == module.critic.head.bias.abs().sum() == 0
@@ -32,7 +32,7 @@ def test_the_value_head_starts_at_zero_learns_and_is_saved(make_module: Make, tm
     assert torch.equal(module.state_dict()["critic.head.weight"], module.critic.head.weight)
 
 
-@pytest.mark.parametrize("critic", [OwnTrunk, SharedBase])
+@pytest.mark.parametrize("critic", [SeparateCritic, SharedCritic])
 def test_checkpoints_hold_the_same_whatever_adapter_is_on(make_module: Make, tmp_path: Path, critic: Any) -> None:
     """Policy, critic and reference take turns; what trains and what a checkpoint holds stay as they are."""
     module: Any = make_module(PPO, critic=critic(), objective=KL, max_rollouts=1)
@@ -64,7 +64,7 @@ def test_checkpoints_hold_the_same_whatever_adapter_is_on(make_module: Make, tmp
 
 def test_a_head_beside_adapters_is_float32_on_a_narrower_trunk(make_module: Make) -> None:
     """At a learning rate of 1e-5 a head in bfloat16 would hardly move."""
-    for critic in (OwnTrunk(lora=LoRA(rank=2), dtype="bfloat16"), SharedBase()):
+    for critic in (SeparateCritic(lora=LoRA(rank=2), dtype="bfloat16"), SharedCritic()):
         policy: Any = make_module().policy
         policy.dtype, policy.lora = "bfloat16", LoRA(rank=2)
         policy.load()
@@ -78,7 +78,7 @@ def test_the_reference_of_a_shared_base_is_the_base_without_any_adapter_or_head(
     make_module: Make, tmp_path: Path
 ) -> None:
     """Item 47: after training, the reference scores as a policy that was never trained."""
-    module: Any = make_module(PPO, critic=SharedBase(), max_rollouts=2)
+    module: Any = make_module(PPO, critic=SharedCritic(), max_rollouts=2)
     module.policy.lora = LoRA(rank=2)
     fit(module, tmp_path)
     fresh: Any = make_module().policy

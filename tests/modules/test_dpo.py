@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, weights
+from support.small_runs import Words, fit, grouped, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import PreferenceWriter
@@ -19,9 +19,9 @@ from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, wr
 from lit_rl.engines.base import Engine, Session
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.codec import Codec
+from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
-from lit_rl.modules import DPO
+from lit_rl.modules import DPO, Collect, Evaluate
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Generation, Problem, Request, Sampling
 
@@ -40,7 +40,7 @@ def make_dpo(byte_tokenizer: str) -> Make:
             "gradient_clip_norm": None,
             "beta": 0.5,
         }
-        return DPO(policy, **(defaults | kwargs))
+        return DPO(policy, **grouped(DPO, **(defaults | kwargs)))
 
     return make
 
@@ -222,7 +222,11 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer)
     writes = Writes(["x = 1", "x = 2", "x =", "x = 1 # again"])
     module = DPO(
-        policy, rewards=[TestsReward()], sandbox=Sandbox, engine=writes, predict_sampling=Sampling(num_samples=4)
+        policy,
+        rewards=[TestsReward()],
+        sandbox=Sandbox,
+        collect=Collect(engine=writes),
+        evaluate=Evaluate(predict=Sampling(num_samples=4)),
     )
     path = tmp_path / "made" / "pairs.jsonl"
     trainer = pl.Trainer(

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.small_runs import fit
 
-from lit_rl.models import OwnTrunk
+from lit_rl.losses import PolicyGradient
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience
@@ -18,19 +19,19 @@ Make = Callable[..., RolloutModule]
 IN_LOSS, IN_REWARD = Objective(kl_coef=0.1), Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 CASES: dict[str, tuple[type[RolloutModule], dict[str, Any], set[str]]] = {
     "grpo": (GRPO, {}, set()),
-    "grpo, two passes": (GRPO, {"num_epochs": 2, "mask_truncated": True}, {"old_logprobs"}),
+    "grpo, two passes": (GRPO, {"epochs": 2, "mask_truncated": True}, {"old_logprobs"}),
     "grpo, KL in the loss": (GRPO, {"objective": IN_LOSS}, {"ref_logprobs"}),
     "grpo, KL in the reward": (GRPO, {"objective": IN_REWARD}, {"old_logprobs", "ref_logprobs", "token_rewards"}),
-    "ppo": (PPO, {"critic": OwnTrunk}, {"token_rewards", "old_values", "returns"}),
+    "ppo": (PPO, {"critic": SeparateCritic}, {"token_rewards", "old_values", "returns"}),
     "ppo, KL in the reward": (
         PPO,
-        {"critic": OwnTrunk, "objective": IN_REWARD},
+        {"critic": SeparateCritic, "objective": IN_REWARD},
         {"old_logprobs", "ref_logprobs", "token_rewards", "old_values", "returns"},
     ),
     "reinforce": (REINFORCE, {}, set()),
     "reinforce, KL, two updates": (
         REINFORCE,
-        {"objective": Objective(loss="naive", kl_coef=0.1), "num_minibatches": 2},
+        {"objective": Objective(loss=PolicyGradient(), kl_coef=0.1), "minibatches": 2},
         {"old_logprobs", "ref_logprobs"},
     ),
 }

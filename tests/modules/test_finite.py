@@ -13,7 +13,7 @@ from lightning.pytorch.plugins import MixedPrecision
 from support.small_runs import fit, weights
 
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.modules.finite import NotFiniteError
+from lit_rl.modules.not_finite import NotFiniteError
 from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]
@@ -24,7 +24,7 @@ class LossIsNaN(GRPO):
 
     def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
         loss, metrics = super().policy_loss(micro, denominator)
-        return loss * (float("nan") if self.rollout_step == 1 else 1.0), metrics
+        return loss * (float("nan") if self.clock.count == 1 else 1.0), metrics
 
 
 class GradientIsInfinite(GRPO):

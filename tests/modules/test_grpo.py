@@ -11,12 +11,14 @@ import pytest
 import torch
 from support.small_runs import EvenBytes, SaveAt, fit, weights
 
+from lit_rl.advantages import BatchMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore
 from lit_rl.rollout import InfrastructureError, Rollout
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -31,8 +33,8 @@ def test_any_split_into_micro_batches_gives_the_same_weights(
     for size in (None, 1, 2, 5):
         module = make_module(
             microbatch_size=size,
-            num_epochs=2,
-            num_minibatches=2,
+            epochs=2,
+            minibatches=2,
             objective=Objective(kl_coef=0.1),
             aggregate=aggregate,
             max_rollouts=3,
@@ -67,11 +69,11 @@ def test_first_ratio_is_exactly_one_in_equal_shapes_and_almost_in_others(make_mo
         "sampling": Sampling(num_samples=4, max_tokens=6, temperature=0.5),
         "max_rollouts": 1,
     }
-    equal = make_module(Ratios, num_epochs=2, **common)
+    equal = make_module(Ratios, epochs=2, **common)
     fit(equal, tmp_path)
     assert equal.differences[0] == 0.0  # type: ignore[attr-defined]
     assert equal.differences[1] > 0.0  # type: ignore[attr-defined]
-    other = make_module(Ratios, num_minibatches=2, microbatch_size=3, **common)
+    other = make_module(Ratios, minibatches=2, microbatch_size=3, **common)
     fit(other, tmp_path)
     assert 0.0 <= other.differences[0] < 1e-5  # type: ignore[attr-defined]
 
@@ -91,7 +93,7 @@ def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_pa
     start.policy.load()
     assert torch.equal(weights(module), weights(start))
     assert trainer.global_step == 0
-    assert module.rollout_step == 2
+    assert module.clock.count == 2
 
 
 class SomeFail(GRPO):
@@ -128,7 +130,7 @@ class Without(GRPO):
 
 def test_infrastructure_failures_leave_baseline_and_loss(make_module: Make, tmp_path: Path) -> None:
     """Items 16, 58: the gradient is that of the rows that were judged."""
-    failing = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_infrastructure_failures=0.3)
+    failing = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_failures=0.3)
     fit(failing, tmp_path)
     without = make_module(Without, max_rollouts=1)
     fit(without, tmp_path)
@@ -136,7 +138,7 @@ def test_infrastructure_failures_leave_baseline_and_loss(make_module: Make, tmp_
 
 
 def test_too_many_infrastructure_failures_stop_the_run(make_module: Make, tmp_path: Path) -> None:
-    module = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_infrastructure_failures=0.2)
+    module = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_failures=0.2)
     with pytest.raises(InfrastructureError, match=r"3 of 12 programs could not be judged.*no worker"):
         fit(module, tmp_path)
 
@@ -172,7 +174,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: 
 
     def module(rollouts: int) -> RolloutModule:
         return make_module(
-            optimizer=adam, num_epochs=2, num_minibatches=2, objective=Objective(kl_coef=0.05), max_rollouts=rollouts
+            optimizer=adam, epochs=2, minibatches=2, objective=Objective(kl_coef=0.05), max_rollouts=rollouts
         )
 
     whole = module(10)
@@ -180,7 +182,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: 
     fit(module(5), tmp_path, callbacks=[SaveAt(5, tmp_path / "half.ckpt")])
     second = module(10)
     fit(second, tmp_path, ckpt_path=str(tmp_path / "half.ckpt"))
-    assert second.rollout_step == 10
+    assert second.clock.count == 10
     assert torch.equal(weights(second), weights(whole))
 
 
@@ -206,7 +208,13 @@ def test_a_group_of_one_is_refused(make_module: Make) -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
         make_module(sampling=Sampling(num_samples=1))
     with pytest.raises(ValueError, match="num_samples must be 2 or more, or max_resamples 0"):
-        make_module(sampling=Sampling(num_samples=1), baseline="batch_mean", max_resamples=2)
+        make_module(sampling=Sampling(num_samples=1), baseline=BatchMean(), max_resamples=2)
+
+
+def test_a_baseline_sums_over_ranks(make_module: Make) -> None:
+    """Item 21."""
+    module: Any = make_module(baseline=BatchMean())
+    assert module.baseline.sum_over_ranks is sum_over_ranks
 
 
 @pytest.mark.parametrize("error", [RuntimeError("in the middle"), KeyboardInterrupt()])

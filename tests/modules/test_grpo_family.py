@@ -10,31 +10,20 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, fit, weights
+from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
+from lit_rl.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, NoBaseline, RowAdvantages
+from lit_rl.losses import CISPO, Clipped, ImportanceSampling, PolicyGradient, Unclipped
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective, RolloutModule
-from lit_rl.rewards.term import Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.training.modes import evaluating
-from lit_rl.types import Completions, Experience, Judgement, Sampling
+from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
 GROUP, LIMIT, RATE, TEMPERATURE = 4, 6, 2.0, 0.5
-
-
-class EvenPlaces(EvenBytes):
-    """As :class:`EvenBytes`, and each even token earned its part."""
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        scores = []
-        rows = zip(completions.completion_ids.tolist(), completions.token_bytes, strict=True)
-        for ids, places in rows:
-            even = [place for i, place in zip(ids, places, strict=False) if i % 2 == 0 and place[1] > place[0]]
-            scores.append(TermScore(len(even) / 8, tuple(Span(*place, 1 / 8) for place in even)))
-        return scores
 
 
 class Watched(GRPO):
@@ -68,17 +57,26 @@ def others(group: list[float]) -> list[float]:
 
 
 PER_GROUP: dict[str, Callable[[list[float]], list[float]]] = {
-    "group_mean": normalised,
+    "GroupMean": normalised,
     "centred": lambda group: [r - mean(group) for r in group],
-    "leave_one_out": others,
-    "max_rewards": lambda group: [r if r == max(group) else 0.0 for r in group],
-    "none": lambda group: group,
+    "LeaveOneOut": others,
+    "MaxRewards": lambda group: [r if r == max(group) else 0.0 for r in group],
+    "NoBaseline": lambda group: group,
+}
+
+BASELINES: dict[str, RowAdvantages] = {
+    "GroupMean": GroupMean(),
+    "centred": GroupMean(normalize="none"),
+    "LeaveOneOut": LeaveOneOut(normalize="none"),
+    "MaxRewards": MaxRewards(),
+    "NoBaseline": NoBaseline(),
+    "BatchMean": BatchMean(),
 }
 
 
 def advantages(kind: str, rewards: list[float]) -> Tensor:
     """[N, 1] advantages of N rewards in groups of four."""
-    if kind == "batch_mean":
+    if kind == "BatchMean":
         made = [(r - mean(rewards)) / (deviation(rewards) + 1e-6) for r in rewards]
     else:
         groups = [rewards[i : i + GROUP] for i in range(0, len(rewards), GROUP)]
@@ -104,24 +102,27 @@ Surrogate = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 SURROGATES: dict[str, tuple[Objective, Surrogate]] = {
     "clipped": (Objective(), lambda new, old, q, a, m: clipped((new - old).exp(), a)),
-    "clip_higher": (Objective(clip_high=0.28), lambda new, old, q, a, m: clipped((new - old).exp(), a, high=0.28)),
-    "two_sided": (Objective(dual_clip=1.5), lambda new, old, q, a, m: two_sided((new - old).exp(), a)),
-    "unclipped": (Objective(loss="unclipped"), lambda new, old, q, a, m: -(new - old).exp() * a),
-    "naive": (Objective(loss="naive"), lambda new, old, q, a, m: -new * a),
+    "clip_higher": (
+        Objective(loss=Clipped(clip_high=0.28)),
+        lambda new, old, q, a, m: clipped((new - old).exp(), a, high=0.28),
+    ),
+    "two_sided": (Objective(loss=Clipped(dual_clip=1.5)), lambda new, old, q, a, m: two_sided((new - old).exp(), a)),
+    "unclipped": (Objective(loss=Unclipped()), lambda new, old, q, a, m: -(new - old).exp() * a),
+    "naive": (Objective(loss=PolicyGradient()), lambda new, old, q, a, m: -new * a),
     "cispo": (
-        Objective(loss="cispo"),
+        Objective(loss=CISPO(0.2, 0.2)),
         lambda new, old, q, a, m: -(new - old).exp().clamp(0.8, 1.2).detach() * a * new,
     ),
     "importance_truncated": (
-        Objective(loss="importance_sampling", importance_cap=1.1),
+        Objective(loss=ImportanceSampling(cap=1.1)),
         lambda new, old, q, a, m: -(new - q).exp().clamp(max=1.1).detach() * a * new,
     ),
     "importance_masked": (
-        Objective(loss="importance_sampling", importance_cap=1.1, beyond_cap="mask"),
+        Objective(loss=ImportanceSampling(cap=1.1, beyond_cap="mask")),
         lambda new, old, q, a, m: -((new - q).exp() * ((new - q).exp() <= 1.1)).detach() * a * new,
     ),
     "gspo": (
-        Objective(ratio_level="sequence", clip_low=3e-2, clip_high=4e-2),
+        Objective(loss=Clipped(3e-2, 4e-2), ratio_level="sequence"),
         lambda new, old, q, a, m: clipped(row_mean(new - old, m).exp(), a, 3e-2, 4e-2).expand_as(new),
     ),
 }
@@ -138,7 +139,7 @@ def two_updates(
     make: Make,
     folder: Path,
     surrogate: str = "clipped",
-    baseline: str = "group_mean",
+    baseline: str = "GroupMean",
     mode: str = "token_mean",
     microbatch_size: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -148,9 +149,8 @@ def two_updates(
         Watched,
         objective=objective,
         aggregate=mode,
-        baseline="group_mean" if baseline == "centred" else baseline,
-        scale_by="none" if baseline in ("centred", "leave_one_out") else "std",
-        num_epochs=2,
+        baseline=BASELINES[baseline],
+        epochs=2,
         max_rollouts=1,
         microbatch_size=microbatch_size,
         optimizer=sgd,
@@ -192,7 +192,7 @@ def test_each_loss_takes_the_steps_of_its_formula(make_module: Make, tmp_path: P
     assert (ours - by_hand).abs().max() < 1e-5  # advantages are float32
 
 
-@pytest.mark.parametrize("baseline", [*PER_GROUP, "batch_mean"])
+@pytest.mark.parametrize("baseline", BASELINES)
 def test_each_baseline_takes_the_steps_of_its_formula(make_module: Make, tmp_path: Path, baseline: str) -> None:
     """Items 15, 18, 19: group means with and without deviation, RLOO, best of a group, batch, none."""
     ours, by_hand, _ = two_updates(make_module, tmp_path, baseline=baseline)
@@ -248,10 +248,10 @@ def after_one_update(module: Any, folder: Path) -> tuple[Any, Any, Tensor, Tenso
 @pytest.mark.parametrize("kind", KINDS)
 def test_kl_in_the_loss_adds_its_estimate_to_each_token(make_module: Make, tmp_path: Path, kind: Any) -> None:
     """Items 43, 48: with the entropy bonus, whose sign would show (item 37)."""
-    objective = Objective(loss="naive", kl_coef=0.3, kl_kind=kind, entropy_coef=0.1)
+    objective = Objective(loss=PolicyGradient(), kl_coef=0.3, kl_kind=kind, entropy_coef=0.1)
     module = make_module(Drifted, objective=objective, max_rollouts=1, optimizer=sgd)
     policy, rows, mask, ref = after_one_update(module, tmp_path)
-    a = advantages("group_mean", module.output.rewards.tolist())  # type: ignore[attr-defined]
+    a = advantages("GroupMean", module.output.rewards.tolist())  # type: ignore[attr-defined]
     new = policy.logprobs(rows)
     loss = -new * a + 0.3 * KINDS[kind](new, ref) - 0.1 * policy.entropy(rows)
     step_down(policy, AGGREGATES["token_mean"](loss, mask))
@@ -262,10 +262,12 @@ def test_kl_in_the_loss_adds_its_estimate_to_each_token(make_module: Make, tmp_p
 @pytest.mark.parametrize("kind", ["k1", "k3"])
 def test_kl_in_the_reward_is_taken_off_before_the_baseline(make_module: Make, tmp_path: Path, kind: Any) -> None:
     """Item 32: the reward that is logged is that of the task alone."""
-    objective = Objective(loss="naive", kl_coef=0.3, kl_kind=kind, kl_in="reward")
-    module: Any = make_module(Drifted, objective=objective, scale_by="none", max_rollouts=1, optimizer=sgd)
-    scored, logprobs_under = [], module.logprobs_under
-    module.logprobs_under = lambda *args: scored.append(args) or logprobs_under(*args)
+    objective = Objective(loss=PolicyGradient(), kl_coef=0.3, kl_kind=kind, kl_in="reward")
+    module: Any = make_module(
+        Drifted, objective=objective, baseline=BASELINES["centred"], max_rollouts=1, optimizer=sgd
+    )
+    scored, under = [], module.logprobs.under
+    module.logprobs.under = lambda *args: scored.append(args) or under(*args)
     policy, rows, mask, ref = after_one_update(module, tmp_path)
     assert len(scored) == 2, "once under the policy and once under the reference"
     new = policy.logprobs(rows)
@@ -276,24 +278,6 @@ def test_kl_in_the_reward_is_taken_off_before_the_baseline(make_module: Make, tm
     by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
     assert (weights(module) - by_hand).abs().max() < 1e-6
     assert module.trainer.callback_metrics["reward/mean"] == pytest.approx(rewards.mean().item(), abs=1e-6)
-
-
-def test_token_weights_send_the_advantage_to_the_tokens_that_earned_it(make_module: Make, tmp_path: Path) -> None:
-    """A row of n tokens whose credits have the sizes c_t weighs its tokens by n c_t / sum c."""
-    objective = Objective(loss="naive")
-    options: dict[str, Any] = {"rewards": [EvenPlaces()], "token_weights": True, "optimizer": sgd}
-    module: Any = make_module(Watched, objective=objective, max_rollouts=1, **options)
-    policy, rows, mask, _ = after_one_update(module, tmp_path)
-    a = advantages("group_mean", module.output.rewards.tolist())
-    credit = module.output.credit.double().abs()
-    weighed = torch.zeros_like(credit)
-    for row, length in enumerate(rows.lengths.tolist()):
-        total = credit[row].sum()
-        weighed[row, :length] = credit[row, :length] * length / total if total else 1.0
-    assert not torch.allclose(weighed, mask.double()), "credit is even, so nothing is compared"
-    step_down(policy, AGGREGATES["token_mean"](-policy.logprobs(rows) * a * weighed, mask))
-    by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
-    assert (weights(module) - by_hand).abs().max() < 1e-6
 
 
 class SomeEnd(Watched):
@@ -308,9 +292,11 @@ class SomeEnd(Watched):
 
 def test_masked_completions_leave_the_loss_and_stay_in_the_baseline(make_module: Make, tmp_path: Path) -> None:
     """Items 11, 26."""
-    module = make_module(SomeEnd, mask_truncated=True, objective=Objective(loss="naive"), max_rollouts=1, optimizer=sgd)
+    module = make_module(
+        SomeEnd, mask_truncated=True, objective=Objective(loss=PolicyGradient()), max_rollouts=1, optimizer=sgd
+    )
     policy, rows, mask, _ = after_one_update(module, tmp_path)
-    a = advantages("group_mean", module.output.rewards.tolist())  # type: ignore[attr-defined]
+    a = advantages("GroupMean", module.output.rewards.tolist())  # type: ignore[attr-defined]
     ended = mask & (torch.arange(len(rows)) % 3 == 0)[:, None]
     step_down(policy, AGGREGATES["token_mean"](-policy.logprobs(rows) * a, ended))
     by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])

@@ -10,17 +10,32 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from support.sampling import sample
-from support.small_runs import fit
+from support.small_runs import fit, grouped
 
+from lit_rl.advantages import GAE, GroupMean
 from lit_rl.callbacks import ExecutionEvaluation, PreferenceWriter
 from lit_rl.data import Basics, Corridor, PreferencePairs, Sorting
 from lit_rl.execution import Sandbox
+from lit_rl.losses import PolicyGradient
 from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.models.streams import StreamKey
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
+from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.modules import (
+    DPO,
+    GRPO,
+    PPO,
+    REINFORCE,
+    SFT,
+    CriticUpdate,
+    Evaluate,
+    Objective,
+    Optimization,
+    RolloutModule,
+    Update,
+)
 from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
 from lit_rl.types import Sampling
 
+CENTRED = GroupMean(normalize="none")
 SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 
 
@@ -46,9 +61,8 @@ def sorting(cls: type[RolloutModule], seed: int, **kwargs: Any) -> tuple[Sorting
         policy,
         sampling=Sampling(num_samples=32, max_tokens=3),
         rewards=[SortingReward()],
-        gradient_clip_norm=None,
         seed=seed,
-        **kwargs,
+        **grouped(cls, gradient_clip_norm=None, **kwargs),
     )
     return policy, module
 
@@ -57,7 +71,13 @@ def sorting(cls: type[RolloutModule], seed: int, **kwargs: Any) -> tuple[Sorting
 def test_grpo_learns_to_sort_three_numbers(tmp_path: Path, seed: int) -> None:
     objective = Objective(entropy_coef=0.2)
     policy, module = sorting(
-        GRPO, seed, scale_by="none", objective=objective, num_epochs=2, optimizer=adam(7e-3), max_rollouts=100
+        GRPO,
+        seed,
+        baseline=CENTRED,
+        objective=objective,
+        epochs=2,
+        optimizer=adam(7e-3),
+        max_rollouts=100,
     )
     fit(module, tmp_path, data=Sorting(seed=seed))
     assert mean_reward(policy) >= 0.95 * 5
@@ -65,9 +85,9 @@ def test_grpo_learns_to_sort_three_numbers(tmp_path: Path, seed: int) -> None:
 
 @SEEDS
 def test_reinforce_learns_to_sort_three_numbers(tmp_path: Path, seed: int) -> None:
-    objective = Objective(loss="naive", entropy_coef=0.2)
+    objective = Objective(loss=PolicyGradient(), entropy_coef=0.2)
     policy, module = sorting(
-        REINFORCE, seed, deltas="centered_rewards", objective=objective, optimizer=adam(1e-2), max_rollouts=120
+        REINFORCE, seed, deltas=CENTRED, objective=objective, optimizer=adam(1e-2), max_rollouts=120
     )
     fit(module, tmp_path, data=Sorting(seed=seed))
     assert mean_reward(policy) >= 0.95 * 5
@@ -82,14 +102,11 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
         critic=critic,
         sampling=Sampling(num_samples=16, max_tokens=40),
         rewards=[CorridorReward()],
-        gamma=0.9,
-        gae_lambda=0.95,
-        num_epochs=4,
-        optimizer=adam(0.05),
-        gradient_clip_norm=None,
-        critic_gradient_clip_norm=None,
         max_rollouts=40,
         seed=seed,
+        estimator=GAE(gamma=0.9, gae_lambda=0.95),
+        update=Update(epochs=4, optimizer=adam(0.05), gradient_clip_norm=None),
+        critic_update=CriticUpdate(gradient_clip_norm=None),
     )
     fit(module, tmp_path, data=Corridor(5, seed=seed))
     assert all(probability > 0.98 for probability in policy.table().values())
@@ -101,10 +118,10 @@ def test_grpo_learns_a_binary_choice(tmp_path: Path) -> None:
     module = GRPO(
         policy,
         sampling=Sampling(num_samples=16, max_tokens=1),
-        scale_by="none",
+        baseline=CENTRED,
         rewards=[CorridorReward()],
-        optimizer=adam(0.1),
         max_rollouts=30,
+        update=Update(optimizer=adam(0.1)),
     )
     fit(module, tmp_path, data=Corridor(num_cells=1))
     assert policy.table()[1] > 0.9
@@ -125,19 +142,21 @@ def test_dpo_raises_margin_and_pass_rate_on_basics(tmp_path: Path, seed: int) ->
         "tie_word_embeddings": True,
         "initializer_range": 0.04,
     }
-    policy = CausalLM(config=small, tokenizer="package:lit_rl.data/basics_tokenizer", init_seed=seed)
-    sft = SFT(policy, optimizer=adam(3e-3), max_updates=220, seed=seed)
+    policy = CausalLM(config=small, tokenizer="package:lit_rl.data/basics/tokenizer", init_seed=seed)
+    sft = SFT(policy, max_updates=220, seed=seed, update=Optimization(optimizer=adam(3e-3)))
     fit(sft, tmp_path, data=Basics(batch_size=32, seed=seed, draw_seed=seed))
     held_out = Basics(num_validation_problems=100, validation_batch_size=100, seed=seed, draw_seed=seed)
     module = DPO(
         policy,
-        optimizer=adam(1e-4),
         max_updates=60,
         rewards=[TestsReward()],
-        predict_sampling=Sampling(num_samples=8, max_tokens=40),
-        validation_sampling={"greedy": Sampling(temperature=0.0, max_tokens=40)},
         sandbox=Sandbox,
         seed=seed,
+        update=Optimization(optimizer=adam(1e-4)),
+        evaluate=Evaluate(
+            predict=Sampling(num_samples=8, max_tokens=40),
+            sampling={"greedy": Sampling(temperature=0.0, max_tokens=40)},
+        ),
     )
     pairs, writer = tmp_path / "pairs.jsonl", PreferenceWriter(str(tmp_path / "pairs.jsonl"), max_pairs=4)
     quiet: dict[str, Any] = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}

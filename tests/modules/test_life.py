@@ -15,7 +15,7 @@ from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
 from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 
 Make = Callable[..., RolloutModule]
@@ -54,7 +54,7 @@ class Rising(GRPO):
     rates: Any = None
 
     def on_validation_epoch_end(self) -> None:
-        self.log("val/rising", float(self.rollout_step))
+        self.log("val/rising", float(self.clock.count))
         super().on_validation_epoch_end()
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
@@ -93,15 +93,15 @@ def test_a_plateau_without_a_metric_is_refused_in_one_line(make_module: Make, tm
 def test_load_from_checkpoint_gives_the_weights_of_the_checkpoint(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, cls: Any
 ) -> None:
-    options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
     module = make_module(cls, max_rollouts=2, **options)
     fit(module, tmp_path, callbacks=[SaveAt(2, tmp_path / "two.ckpt")])
-    fresh = make_module(cls, **({"critic": OwnTrunk()} if cls is PPO else {}))
+    fresh = make_module(cls, **({"critic": SeparateCritic()} if cls is PPO else {}))
     parts: dict[str, Any] = {"policy": fresh.policy, "rewards": [EvenBytes()]}
     if cls is PPO:
         parts["critic"] = fresh.critic  # type: ignore[attr-defined]
     loaded = cls.load_from_checkpoint(tmp_path / "two.ckpt", **parts)
-    assert loaded.rollout_step == 2
+    assert loaded.clock.count == 2
     for (name, ours), (other, theirs) in zip(loaded.named_parameters(), module.named_parameters(), strict=True):
         assert name == other
         assert torch.equal(ours, theirs)
@@ -111,7 +111,9 @@ def test_load_from_checkpoint_without_its_parts_or_a_configuration_says_what_to_
     make_module: Make, tmp_path: Path
 ) -> None:
     fit(make_module(max_rollouts=1), tmp_path, callbacks=[SaveAt(1, tmp_path / "one.ckpt")])
-    with pytest.raises(ValueError, match=r"one\.ckpt holds no configuration.*give GRPO's arguments, at least policy"):
+    with pytest.raises(
+        ValueError, match=r"one\.ckpt holds no configuration.*give the algorithm's arguments, at least policy"
+    ):
         GRPO.load_from_checkpoint(tmp_path / "one.ckpt")
 
 
@@ -142,7 +144,7 @@ def test_resampling_takes_the_loaders_problems_where_there_is_no_datamodule(make
     problems = Words().load_problems("train")
     module: Any = make_module(max_resamples=1, max_rollouts=1)
     loader_fit(module, tmp_path, ProblemLoader(problems, 3, drop_last=True))
-    assert module.rollout_step == 1
+    assert module.clock.count == 1
     with pytest.raises(
         ValueError, match=r"max_resamples=1 draws other training problems.*DataModule or a ProblemLoader"
     ):
@@ -154,11 +156,11 @@ def test_log_probabilities_that_nothing_reads_are_none(make_module: Make, tmp_pa
     seen: list[Any] = []
 
     class Watch(GRPO):
-        def update(self, experience: Any) -> Any:
+        def learn_from(self, experience: Any) -> Any:
             seen.append(experience.old_logprobs)
-            return super().update(experience)
+            return super().learn_from(experience)
 
     fit(make_module(Watch, max_rollouts=1), tmp_path)
-    fit(make_module(Watch, max_rollouts=1, num_epochs=2), tmp_path)
+    fit(make_module(Watch, max_rollouts=1, epochs=2), tmp_path)
     assert seen[0] is None
     assert (seen[1] < 0).any()

@@ -14,7 +14,7 @@ from support.completions import batch
 from support.small_runs import build_module, fit
 
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.modules.measures import measure, time_split
+from lit_rl.modules.rollout_metrics import measure, time_split
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.progress import Progress

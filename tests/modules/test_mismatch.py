@@ -20,8 +20,8 @@ from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.losses import TruncatedWeights
 from lit_rl.models import Policy
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.mismatch import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
 from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
 from lit_rl.training.ranks import Means
 from lit_rl.types import Completions, Generation, Judgement, Request, Sampling
 
@@ -132,7 +132,7 @@ def test_a_skipped_arrival_is_caught_before_anything_is_learned_from_it(make_mod
     )
     with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* most likely stale"):
         fit(module, tmp_path)
-    assert module.rollout_step == module.policy.version == 1
+    assert module.clock.count == module.policy.version == 1
     assert run(make_module, tmp_path, Copies(skips=(1, 2)), sampler_check=None)[1] == []
 
 
@@ -150,7 +150,7 @@ def test_rows_sampled_ahead_are_compared_before_those_sampled_earlier_are_learne
     )
     with pytest.raises(SamplerMismatchError, match=r"sampler and trainer differ by .* most likely stale"):
         fit(module, tmp_path, data=Programs(batch_size=3))
-    assert module.rollout_step == module.policy.version == 1
+    assert module.clock.count == module.policy.version == 1
 
 
 def test_a_temperature_and_a_filter_of_its_own_are_named(make_module: Make, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from support.small_runs import EvenBytes, SaveAt, fit
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
 from lit_rl.training.modes import evaluating
 from lit_rl.types import Sampling
@@ -34,22 +35,22 @@ def lora_policy(byte_tokenizer: str) -> CausalLM:
     return CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
 
 
-@pytest.mark.parametrize("truncation", ["bootstrap", "zero"])
+@pytest.mark.parametrize("bootstrap", [True, False])
 def test_any_split_into_micro_batches_gives_the_same_policy_and_critic(
-    make_module: Make, tmp_path: Path, truncation: str
+    make_module: Make, tmp_path: Path, bootstrap: bool
 ) -> None:
     """Items 2, 5: values are divided by the count of the update like the policy's tokens."""
     results = []
     for size in (None, 1, 5):
         module = make_module(
             PPO,
-            critic=OwnTrunk(),
+            critic=SeparateCritic(),
             objective=KL,
             microbatch_size=size,
-            num_epochs=2,
-            num_minibatches=2,
+            epochs=2,
+            minibatches=2,
             value_clip=0.2,
-            truncation=truncation,
+            bootstrap_truncated=bootstrap,
             max_rollouts=3,
         )
         fit(module, tmp_path)
@@ -64,9 +65,9 @@ def test_the_policy_stands_still_while_the_critic_warms_up(make_module: Make, tm
     def adamw(params: Any) -> torch.optim.Optimizer:
         return torch.optim.AdamW(params, lr=1e-2, weight_decay=0.1)
 
-    module = make_module(PPO, critic=OwnTrunk(), critic_warmup_rollouts=2, max_rollouts=2, optimizer=adamw)
+    module = make_module(PPO, critic=SeparateCritic(), critic_warmup_rollouts=2, max_rollouts=2, optimizer=adamw)
     fit(module, tmp_path)
-    fresh = make_module(PPO, critic=OwnTrunk())
+    fresh = make_module(PPO, critic=SeparateCritic())
     fresh.policy.load()
     fresh.critic.load(fresh.policy)  # type: ignore[attr-defined]
     assert torch.equal(part(module, "policy"), part(fresh, "policy"))
@@ -77,7 +78,7 @@ def test_policy_and_critic_are_clipped_by_norms_of_their_own(make_module: Make, 
     """Item 49: with plain SGD of rate 1 a step is as long as its clipped gradient."""
     module = make_module(
         PPO,
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         gradient_clip_norm=1e-3,
         critic_gradient_clip_norm=2e-3,
         optimizer=lambda params: torch.optim.SGD(params, lr=1.0),
@@ -95,7 +96,7 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
     make_module: Make, byte_tokenizer: str, tmp_path: Path
 ) -> None:
     """Items 46, 47, 50: policy and critic adapters both learn, the base does not, the reference is the base."""
-    module = make_module(PPO, critic=SharedBase(), objective=KL, max_rollouts=2)
+    module = make_module(PPO, critic=SharedCritic(), objective=KL, max_rollouts=2)
     module.policy = lora_policy(byte_tokenizer)
     fit(module, tmp_path)
     policy: CausalLM = module.policy
@@ -116,25 +117,24 @@ def test_a_shared_base_gives_three_heads_that_do_not_disturb_each_other(
         assert not torch.allclose(policy.logprobs(done), base.logprobs(done), atol=1e-12)
 
 
-@pytest.mark.parametrize("critic", [OwnTrunk, SharedBase])
+@pytest.mark.parametrize("critic", [SeparateCritic, SharedCritic])
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
-    make_module: Make, byte_tokenizer: str, tmp_path: Path, critic: Any
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, critic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Items 55 to 57, with critic, moving KL coefficient, and a checkpoint while the critic warms up."""
+    monkeypatch.setattr("lit_rl.modules.kl_penalty.HORIZON_COMPLETIONS", 50)
 
     def module(rollouts: int) -> RolloutModule:
         made = make_module(
             PPO,
             critic=critic(),
-            objective=KL,
-            target_kl=0.01,
-            kl_horizon=50,
+            objective=replace(KL, target_kl=0.01),
             critic_warmup_rollouts=3,
-            num_epochs=2,
+            epochs=2,
             optimizer=lambda params: torch.optim.Adam(params, lr=1e-2),
             max_rollouts=rollouts,
         )
-        if critic is SharedBase:
+        if critic is SharedCritic:
             made.policy = lora_policy(byte_tokenizer)
         return made
 
@@ -144,15 +144,15 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
         fit(module(half), tmp_path, callbacks=[SaveAt(half, tmp_path / "half.ckpt")])
         second = module(6)
         fit(second, tmp_path, ckpt_path=str(tmp_path / "half.ckpt"))
-        assert second.kl_coef == whole.kl_coef  # type: ignore[attr-defined]
+        assert second.kl_penalty.coef == whole.kl_penalty.coef
         assert torch.equal(everything(second), everything(whole))
 
 
 def test_a_large_step_ends_the_updates_of_its_rollout(make_module: Make, tmp_path: Path) -> None:
-    common: dict[str, Any] = {"critic": OwnTrunk(), "num_epochs": 6, "max_rollouts": 1}
+    common: dict[str, Any] = {"critic": SeparateCritic(), "epochs": 6, "max_rollouts": 1}
     common["optimizer"] = lambda params: torch.optim.Adam(params, lr=3e-2)
     free = fit(make_module(PPO, **common), tmp_path)
-    held = fit(make_module(PPO, **(common | {"critic": OwnTrunk()}), largest_kl=1e-4), tmp_path)
+    held = fit(make_module(PPO, **(common | {"critic": SeparateCritic()}), max_kl=1e-4), tmp_path)
     assert free.global_step == 6
     assert 1 <= held.global_step < 6
 
@@ -167,7 +167,7 @@ def test_the_critic_learns_what_completions_are_worth(make_module: Make, tmp_pat
 
     module = make_module(
         Watch,
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         rewards=[EvenBytes()],
         sampling=Sampling(num_samples=8, max_tokens=6),
         critic_warmup_rollouts=20,
@@ -180,9 +180,9 @@ def test_the_critic_learns_what_completions_are_worth(make_module: Make, tmp_pat
 
 def test_a_target_kl_without_a_kl_in_the_reward_is_refused(make_module: Make) -> None:
     with pytest.raises(ValueError, match=r"kl_coef=0\.0 in the reward"):
-        make_module(PPO, critic=OwnTrunk(), target_kl=0.1)
+        make_module(PPO, critic=SeparateCritic(), objective=Objective(kl_in="reward", target_kl=0.1))
 
 
 def test_a_shared_base_needs_a_policy_with_adapters(make_module: Make, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="SharedBase needs a policy with adapters"):
-        fit(make_module(PPO, critic=SharedBase(), max_rollouts=1), tmp_path)
+    with pytest.raises(ValueError, match="SharedCritic needs a policy with adapters"):
+        fit(make_module(PPO, critic=SharedCritic(), max_rollouts=1), tmp_path)

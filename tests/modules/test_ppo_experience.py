@@ -13,7 +13,7 @@ from support.small_runs import fit
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
-from lit_rl.models import CausalLM, OwnTrunk
+from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
 from lit_rl.rewards import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
@@ -60,7 +60,7 @@ class Watched(PPO):
             weight.copy_(0.1 * torch.randn(weight.shape, generator=generator, dtype=weight.dtype))
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        self.coefs.append(self.kl_coef)
+        self.coefs.append(self.kl_penalty.coef)
         experience = super().make_experience(rollout, rewards)
         self.seen.append((experience, rewards, self.critic(rollout.completions)))
         return experience
@@ -72,7 +72,7 @@ class Watched(PPO):
 
 def watched(make_module: Make, byte_tokenizer: str, tmp_path: Path, **kwargs: Any) -> Watched:
     options: dict[str, Any] = {
-        "critic": OwnTrunk(),
+        "critic": SeparateCritic(),
         "rewards": [FirstToken()],
         "sampling": Sampling(num_samples=4, max_tokens=6),
         "microbatch_size": 5,
@@ -109,7 +109,8 @@ def test_advantages_and_returns_are_those_of_the_formulas(
         objective=objective,
         gamma=GAMMA,
         gae_lambda=LAMBDA,
-        truncation=truncation,
+        bootstrap_truncated=truncation == "bootstrap",
+        mask_truncated=truncation == "mask",
         credit=credit,
     )
     experience, rewards, (values, tails) = module.seen[1]
@@ -167,12 +168,13 @@ def test_with_one_reward_and_no_discount_the_critic_is_taught_the_reward_itself(
     assert module.metrics[0]["critic/explained_variance"] == pytest.approx(float(explained), rel=1e-4)
 
 
-def test_the_kl_coefficient_moves_towards_its_target(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
+def test_the_kl_coefficient_moves_towards_its_target(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """12 completions over a horizon of 50: the KL is 0 in the first rollout, far above the target in the second."""
-    objective = Objective(kl_coef=KL_COEF, kl_in="reward", kl_kind="k1")
-    module = watched(
-        make_module, byte_tokenizer, tmp_path, objective=objective, target_kl=1e-7, kl_horizon=50, max_rollouts=3
-    )
+    monkeypatch.setattr("lit_rl.modules.kl_penalty.HORIZON_COMPLETIONS", 50)
+    objective = Objective(kl_coef=KL_COEF, kl_in="reward", kl_kind="k1", target_kl=1e-7)
+    module = watched(make_module, byte_tokenizer, tmp_path, objective=objective, max_rollouts=3)
     down, up = 1 - 0.2 * 12 / 50, 1 + 0.2 * 12 / 50
     assert module.coefs[:2] == pytest.approx([KL_COEF, KL_COEF * down])
     second = module.seen[1][0]

@@ -14,8 +14,8 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, Update
 from lit_rl.types import Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -41,10 +41,10 @@ COMMON: dict[str, Any] = {
     "max_rollouts": 2,
 }
 MODULES: dict[str, Callable[..., Any]] = {
-    "grpo": lambda actor: GRPO(actor(), objective=KL, num_epochs=2, **COMMON),
+    "grpo": lambda actor: GRPO(actor(), objective=KL, update=Update(epochs=2), **COMMON),
     "grpo-lora": lambda actor: GRPO(actor(True), objective=KL, **COMMON),
-    "ppo": lambda actor: PPO(actor(), critic=OwnTrunk(), **COMMON),
-    "ppo-shared": lambda actor: PPO(actor(True), critic=SharedBase(), **COMMON),
+    "ppo": lambda actor: PPO(actor(), critic=SeparateCritic(), **COMMON),
+    "ppo-shared": lambda actor: PPO(actor(True), critic=SharedCritic(), **COMMON),
     "reinforce": lambda actor: REINFORCE(actor(), **COMMON | {"sampling": Sampling(max_tokens=6)}),
     "sft": lambda actor: SFT(actor(), max_updates=2, rewards=[EvenBytes()]),
     "dpo": lambda actor: DPO(actor(), max_updates=2, rewards=[EvenBytes()]),
@@ -70,7 +70,7 @@ def test_steps_far_below_a_weights_resolution_add_up(
 ) -> None:
     """Forty steps of 1e-5 move a weight of 0.02 (spacing 1.2e-4) by several times its spacing; one alone is lost."""
     adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
-    module = SFT(policy(byte_tokenizer, dtype=dtype), max_updates=40, optimizer=adam)
+    module = SFT(policy(byte_tokenizer, dtype=dtype), max_updates=40, update=Optimization(optimizer=adam))
     module.policy.load()
     start = weights(module).clone()
     fit(module, tmp_path, data=Texts(batch_size=9), precision=precision)
@@ -89,7 +89,7 @@ def test_a_resumed_run_goes_on_from_its_masters(byte_tokenizer: str, tmp_path: P
             rewards=[EvenBytes()],
             sampling=sampling,
             max_rollouts=6,
-            optimizer=adam,
+            update=Update(optimizer=adam),
         )
         trainer = fit(module, tmp_path, ckpt_path=ckpt_path, callbacks=list(callbacks))
         optimizer: Any = trainer.optimizers[0]
@@ -105,13 +105,13 @@ def test_values_are_float32_whatever_the_weights_are(byte_tokenizer: str, tmp_pa
     """Rounded to bfloat16 a value near 0.9 would be off by 0.002."""
     seen: list[torch.Tensor] = []
 
-    class Watched(OwnTrunk):
+    class Watched(SeparateCritic):
         def forward(self, completions: Any) -> tuple[torch.Tensor, torch.Tensor]:
             values = super().forward(completions)
             seen.extend(value.detach() for value in values)
             return values
 
-    module = PPO(policy(byte_tokenizer), critic=Watched(), **COMMON, critic_lr=0.01)
+    module = PPO(policy(byte_tokenizer), critic=Watched(), critic_update=CriticUpdate(learning_rate=0.01), **COMMON)
     fit(module, tmp_path, precision=precision)
     assert {value.dtype for value in seen} == {torch.float32}
     assert any((value != value.bfloat16()).any() for value in seen)

@@ -9,17 +9,22 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, SaveAt, fit, weights
+from support.small_runs import EvenBytes, SaveAt, fit, grouped, weights
 
+from lit_rl.advantages import BatchMean, GroupMean, MaxRewards, NoBaseline, RunningMean
 from lit_rl.data import Sorting
+from lit_rl.losses import Clipped, PolicyGradient, Unclipped
 from lit_rl.models import SortingPolicy
 from lit_rl.modules import REINFORCE, Objective, RolloutModule
 from lit_rl.rewards import LengthPenalty
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 
 Make = Callable[..., RolloutModule]
+
+CENTRED, BATCH_MEAN = GroupMean(normalize="none"), BatchMean(normalize="none")
 
 
 class Given(RewardTerm):
@@ -69,7 +74,7 @@ class Watched(REINFORCE):
 def toy(tmp_path: Path, reward: RewardTerm, *, samples: int = 2, **kwargs: Any) -> Watched:
     """Run on two prompts of three numbers; a rollout has ``2 * samples`` rows of three tokens."""
     options: dict[str, Any] = {"max_rollouts": 1, "sampling": Sampling(num_samples=samples, max_tokens=3)}
-    module = Watched(SortingPolicy(), rewards=[reward], **(options | kwargs))
+    module = Watched(SortingPolicy(), rewards=[reward], **grouped(Watched, **(options | kwargs)))
     fit(module, tmp_path, data=Sorting([[1, 0, 2], [3, 2, 4]]))
     return module
 
@@ -99,23 +104,23 @@ def test_a_reward_on_the_last_token_is_what_every_token_has_to_come(tmp_path: Pa
 
 def test_the_mean_of_the_rollout_is_taken_off_every_reward_to_go(tmp_path: Path) -> None:
     """Rewards 7, 7, 7, 3 have the mean 6."""
-    module = toy(tmp_path, Places([[1, 2, 4]] * 3 + [[0, 0, 3]]), baseline="mean", credit="tokens")
+    module = toy(tmp_path, Places([[1, 2, 4]] * 3 + [[0, 0, 3]]), baseline=BATCH_MEAN, credit="tokens")
     torch.testing.assert_close(module.seen[0], torch.tensor([[1.0, 0.0, -2.0]] * 3 + [[-3.0, -3.0, -3.0]]))
 
 
 def test_a_row_without_a_reward_is_in_no_baseline(tmp_path: Path) -> None:
     """Rewards 4, 8, 0 and none have the mean 4, not 3; the running mean takes the same one."""
     rewards = [4.0, 8.0, None, 0.0]
-    module = toy(tmp_path, Given(rewards), baseline="mean")
+    module = toy(tmp_path, Given(rewards), baseline=BATCH_MEAN)
     assert module.seen[0][:, 0].tolist() == [0.0, 4.0, 0.0, -4.0]
-    module = toy(tmp_path, Given(rewards), baseline="exponential")
+    module = toy(tmp_path, Given(rewards), baseline=RunningMean())
     assert module.baseline.mean == pytest.approx(4.0)
 
 
 def test_the_exponential_baseline_is_that_of_the_rollouts_before(tmp_path: Path) -> None:
     """Decay 3/4, means 4, 8, 0: the baselines are none, 4, and 3/4 * 4 + 1/4 * 8 = 5."""
     rewards = Given([4.0] * 4, [8.0] * 4, [0.0] * 4)
-    module = toy(tmp_path, rewards, baseline="exponential", baseline_decay=0.75, max_rollouts=3)
+    module = toy(tmp_path, rewards, baseline=RunningMean(0.75), max_rollouts=3)
     first_tokens = [float(seen[0, 0]) for seen in module.seen]
     assert first_tokens == pytest.approx([4.0, 8.0 - 4.0, 0.0 - 5.0])
     assert module.baseline.mean == pytest.approx(0.75 * 5.0)
@@ -124,8 +129,8 @@ def test_the_exponential_baseline_is_that_of_the_rollouts_before(tmp_path: Path)
 def test_the_two_states_of_the_lecture(tmp_path: Path) -> None:
     """Rewards 11 and 9 in one state, 0 and 2 in the other; means 10 and 1 bring the deviation from 5.323 to 1.155."""
     rewards = [11.0, 9.0, 0.0, 2.0]
-    bare = toy(tmp_path, Given(rewards), deltas="rewards").seen[0][:, 0]
-    centred = toy(tmp_path, Given(rewards), deltas="centered_rewards").seen[0][:, 0]
+    bare = toy(tmp_path, Given(rewards), deltas=NoBaseline()).seen[0][:, 0]
+    centred = toy(tmp_path, Given(rewards), deltas=CENTRED).seen[0][:, 0]
     assert bare.tolist() == rewards
     assert centred.tolist() == [1.0, -1.0, -1.0, 1.0]
     assert bare.std().item() == pytest.approx(5.323, abs=5e-4)
@@ -135,12 +140,12 @@ def test_the_two_states_of_the_lecture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("deltas", "expected"),
     [
-        ("rewards", [5, 5, 2, 1, 1, 1]),
-        ("centered_rewards", [1, 1, -2, 0, 0, 0]),
+        (NoBaseline(), [5, 5, 2, 1, 1, 1]),
+        (CENTRED, [1, 1, -2, 0, 0, 0]),
         # The squares 1, 1 and 4 over n - 1 = 2 make a deviation of sqrt(3); equal rewards are exactly 0.
-        ("normalized_rewards", [1 / (math.sqrt(3) + 1e-5)] * 2 + [-2 / (math.sqrt(3) + 1e-5), 0, 0, 0]),
+        (GroupMean(eps=1e-5), [1 / (math.sqrt(3) + 1e-5)] * 2 + [-2 / (math.sqrt(3) + 1e-5), 0, 0, 0]),
         # Ties all stay; the last group is all of it a tie.
-        ("max_rewards", [5, 5, 0, 1, 1, 1]),
+        (MaxRewards(), [5, 5, 0, 1, 1, 1]),
     ],
 )
 def test_the_deltas_of_the_lecture(tmp_path: Path, deltas: Any, expected: list[float]) -> None:
@@ -150,9 +155,9 @@ def test_the_deltas_of_the_lecture(tmp_path: Path, deltas: Any, expected: list[f
 
 
 OF_THE_LECTURE = {
-    "naive": Objective(loss="naive"),
-    "unclipped": Objective(loss="unclipped"),
-    "clipped": Objective(clip_low=0.01, clip_high=0.01),
+    "naive": Objective(loss=PolicyGradient()),
+    "unclipped": Objective(loss=Unclipped()),
+    "clipped": Objective(loss=Clipped(0.01, 0.01)),
 }
 
 
@@ -160,8 +165,8 @@ OF_THE_LECTURE = {
 def test_the_first_of_ten_steps_is_the_same_for_all_losses_of_the_lecture(tmp_path: Path, loss: Any) -> None:
     """Item 34: at the ratio 1 the gradient of the ratio is that of the log-probability."""
     results = []
-    for objective in (OF_THE_LECTURE[loss], Objective(loss="naive")):
-        module = toy(tmp_path, Given([5.0, 3.0, 2.0, 1.0]), deltas="centered_rewards", objective=objective, **SGD)
+    for objective in (OF_THE_LECTURE[loss], Objective(loss=PolicyGradient())):
+        module = toy(tmp_path, Given([5.0, 3.0, 2.0, 1.0]), deltas=CENTRED, objective=objective, **SGD)
         results.append(torch.cat([p.detach().flatten() for p in module.policy.parameters()]))
     torch.testing.assert_close(results[0], results[1])
 
@@ -175,7 +180,12 @@ def test_of_ten_steps_the_clip_lets_only_the_first_ones_move_the_policy(tmp_path
     for loss in ("unclipped", "clipped"):
         objective = OF_THE_LECTURE[loss]
         module = toy(
-            tmp_path, Given([5.0, 3.0, 2.0, 1.0]), deltas="centered_rewards", objective=objective, num_epochs=10, **SGD
+            tmp_path,
+            Given([5.0, 3.0, 2.0, 1.0]),
+            deltas=CENTRED,
+            objective=objective,
+            epochs=10,
+            **SGD,
         )
         start = SortingPolicy()
         start.load()
@@ -198,7 +208,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: 
     """Items 55 to 57, with the running baseline."""
 
     def module(rollouts: int) -> RolloutModule:
-        return make_module(REINFORCE, baseline="exponential", max_rollouts=rollouts)
+        return make_module(REINFORCE, baseline=RunningMean(), max_rollouts=rollouts)
 
     whole, half, second = module(6), module(3), module(6)
     fit(whole, tmp_path)
@@ -211,15 +221,30 @@ def test_any_split_into_micro_batches_gives_the_same_weights(make_module: Make, 
     """Items 2, 4."""
     results = []
     for size in (None, 5):
-        module = make_module(REINFORCE, baseline="mean", microbatch_size=size, max_rollouts=2, rewards=[EvenBytes()])
+        module = make_module(
+            REINFORCE, baseline=BATCH_MEAN, microbatch_size=size, max_rollouts=2, rewards=[EvenBytes()]
+        )
         fit(module, tmp_path)
         results.append(weights(module))
     assert (results[1] - results[0]).abs().max() < 1e-10
 
 
 def test_deltas_and_a_baseline_are_not_both_taken() -> None:
-    with pytest.raises(ValueError, match="deltas=rewards and baseline=mean: give one"):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas="rewards", baseline="mean")
+    with pytest.raises(ValueError, match="deltas=NoBaseline and baseline=BatchMean: give one"):
+        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas=NoBaseline(), baseline=BATCH_MEAN)
+
+
+def test_baselines_and_deltas_sum_over_ranks() -> None:
+    """Item 21."""
+    for given in ({"baseline": RunningMean()}, {"deltas": BatchMean()}):
+        module = REINFORCE(SortingPolicy(), rewards=[EvenBytes()], **given)  # type: ignore[arg-type]
+        assert (module.deltas or module.baseline).sum_over_ranks is sum_over_ranks
+
+
+def test_a_normalized_baseline_of_rewards_to_go_is_refused() -> None:
+    message = "rewards-to-go are not normalized, got the baseline GroupMean with normalize=std"
+    with pytest.raises(ValueError, match=message):
+        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], baseline=GroupMean(), sampling=Sampling(num_samples=2))
 
 
 def test_a_kl_in_the_reward_is_refused() -> None:
@@ -229,15 +254,15 @@ def test_a_kl_in_the_reward_is_refused() -> None:
 
 def test_deltas_of_a_group_of_one_are_refused() -> None:
     with pytest.raises(ValueError, match="num_samples must be 2 or more, got 1"):
-        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas="centered_rewards")
+        REINFORCE(SortingPolicy(), rewards=[EvenBytes()], deltas=CENTRED)
 
 
 def test_a_checkpoint_written_before_baselines_were_classes_gives_its_running_mean(make_module: Make) -> None:
-    module: Any = make_module(REINFORCE, baseline="exponential")
+    module: Any = make_module(REINFORCE, baseline=RunningMean())
     kept: dict[str, Any] = {}
     module.baseline.mean = 2.5
     module.on_save_checkpoint(kept)
     assert kept.pop("baseline") == {"mean": 2.5}
-    again: Any = make_module(REINFORCE, baseline="exponential")
+    again: Any = make_module(REINFORCE, baseline=RunningMean())
     again.on_load_checkpoint(kept | {"running_baseline": 1.5})
     assert again.baseline.mean == 1.5

@@ -14,10 +14,10 @@ from support.small_runs import fit, weights
 from support.two_turns import rows_of
 
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models.streams import StreamKey
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
-from lit_rl.modules.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout import Rollout
+from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.types import Experience, Judgement, Problem
 
 Make = Callable[..., RolloutModule]
@@ -36,9 +36,11 @@ class Verdicts(GRPO):
         self.keys: list[StreamKey] = []
         self.kept: list[str] = []
         self.rollout: Any = None
+        self._sample = self.sampler.collect
+        self.sampler.collect = self.sample  # type: ignore[method-assign]
 
-    def collect(self, problems: Sequence[Problem], *args: Any) -> Rollout:
-        rollout = super().collect(problems, *args)
+    def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
+        rollout = self._sample(problems, *args)
         self.calls.append([problem.task_id for problem in problems])
         self.keys.append(args[1])
         judgements = []
@@ -113,16 +115,16 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
     orders: list[StreamKey] = []
 
     class Keys(Verdicts):
-        def collect(self, problems: Sequence[Problem], *args: Any) -> Rollout:
+        def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
             keys.append(args[1])
-            return super().collect(problems, *args)
+            return super().sample(problems, *args)
 
     class Fresh(FreshProblems):
         def __init__(self, problems: Any, batch: Any, key: StreamKey, rank: int) -> None:
             orders.append(key)
             super().__init__(problems, batch, key, rank)
 
-    monkeypatch.setattr("lit_rl.modules.grpo.FreshProblems", Fresh)
+    monkeypatch.setattr("lit_rl.rollout.sampler.FreshProblems", Fresh)
     fit(make_module(Keys, max_resamples=2, max_rollouts=2), tmp_path)
     assert len(keys) == len(set(keys)) == 6
     assert len(orders) == len(set(orders)) == 2

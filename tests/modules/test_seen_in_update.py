@@ -21,7 +21,7 @@ class Watch(pl.Callback):
 
     def on_rollout_end(self, trainer: Any, module: Any, finished: FinishedRollout) -> None:
         self.completions, self.experience = finished.rollout.completions, finished.experience
-        self.seen = module.at_hand.found
+        self.seen = module.trace.found
 
 
 def watch(make_module: Make, folder: Path, **options: Any) -> tuple[torch.Tensor, torch.Tensor, Watch]:
@@ -40,7 +40,7 @@ def test_in_the_first_update_every_row_is_where_it_was_sampled(make_module: Make
 
 
 def test_in_the_second_epoch_the_policy_has_moved(make_module: Make, tmp_path: Path) -> None:
-    sampled, seen, _ = watch(make_module, tmp_path, num_epochs=2)
+    sampled, seen, _ = watch(make_module, tmp_path, epochs=2)
     assert (sampled - seen).abs().max() > 1e-3
 
 

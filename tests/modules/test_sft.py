@@ -11,10 +11,10 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, weights
+from support.small_runs import Words, fit, grouped, weights
 from support.tiny_models import TINY_QWEN2
 
-import lit_rl.models.loading as loading
+import lit_rl.models.loading.weights as loading
 from lit_rl.execution import ReferenceText
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import using_adapter
@@ -48,7 +48,7 @@ def make_sft(byte_tokenizer: str) -> Make:
             "gradient_clip_norm": None,
             "max_updates": 1,
         }
-        return SFT(CausalLM(**(options | (policy or {}))), **(defaults | kwargs))
+        return SFT(CausalLM(**(options | (policy or {}))), **grouped(SFT, **(defaults | kwargs)))
 
     return make
 

@@ -13,12 +13,24 @@ import pytest
 import torch
 from support.small_runs import fit, weights
 
+from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
+from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines import Engine, InProcess, Session
-from lit_rl.losses import Clipped, Correction, MaskedBand, SequenceMask, TruncatedWeights, Unclipped
-from lit_rl.models import OwnTrunk, Policy
-from lit_rl.models.toy_models import CorridorPolicy
-from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    Correction,
+    ImportanceSampling,
+    Loss,
+    MaskedBand,
+    PolicyGradient,
+    SequenceMask,
+    TruncatedWeights,
+    Unclipped,
+)
+from lit_rl.models import Policy, SeparateCritic
+from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Completions, Experience, Judgement, Sampling
@@ -65,19 +77,17 @@ class Watched(GRPO):
         return logits
 
 
-def two_tokens(folder: Path, engine: Engine, loss: Any, rate: float, **more: Any) -> Watched:
+def two_tokens(folder: Path, engine: Engine, loss: Loss, rate: float, **more: Any) -> Watched:
     """Two rollouts of a policy that says one of two tokens, by plain SGD, without a baseline."""
     module = Watched(
         CorridorPolicy(num_cells=1),
         sampling=Sampling(num_samples=20, max_tokens=1),
         objective=Objective(loss=loss, correction=more.pop("correction", None)),
-        baseline="none",
+        baseline=NoBaseline(),
         rewards=[Ones()],
-        engine=engine,
-        optimizer=lambda params: torch.optim.SGD(params, lr=rate),
-        gradient_clip_norm=None,
+        collect=Collect(engine=engine),
+        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None, **more),
         max_rollouts=2,
-        **more,
     )
     fit(module, folder, data=Corridor(num_cells=1, batch_size=1))
     return module
@@ -119,9 +129,9 @@ CORRECTIONS: dict[str, tuple[Correction, Callable[[torch.Tensor], torch.Tensor]]
 }
 
 
-@pytest.mark.parametrize("loss", ["clipped", "unclipped", "naive", "cispo"])
+@pytest.mark.parametrize("loss", [Clipped(), Unclipped(), PolicyGradient(), CISPO(0.2, 0.2)], ids=repr)
 @pytest.mark.parametrize("kind", CORRECTIONS)
-def test_a_correction_weighs_every_loss_alike(tmp_path: Path, kind: str, loss: str) -> None:
+def test_a_correction_weighs_every_loss_alike(tmp_path: Path, kind: str, loss: Loss) -> None:
     """With one update a rollout all of these losses have the gradient weight * reward * d log p; see step_by_hand."""
     correction, bounded = CORRECTIONS[kind]
     rate = 2.0
@@ -139,9 +149,7 @@ def test_a_correction_weighs_every_loss_alike(tmp_path: Path, kind: str, loss: s
 def test_later_updates_of_a_rollout_keep_the_weights_of_its_beginning(tmp_path: Path) -> None:
     """Two epochs: the ratio leads back to the rollout's beginning, and the weight from there to the sampler."""
     rate = 1.0
-    module = two_tokens(
-        tmp_path, Behind(renew_every=9), "unclipped", rate, correction=TruncatedWeights(9.0), num_epochs=2
-    )
+    module = two_tokens(tmp_path, Behind(renew_every=9), Unclipped(), rate, correction=TruncatedWeights(9.0), epochs=2)
     (_, start), (second, now) = module.seen
     assert second.old_logprobs is not None
     chosen = second.completions.completion_ids[:, 0]
@@ -164,8 +172,8 @@ def test_a_correction_of_fresh_rows_changes_nothing(
     """Up to the difference between sampling and the training forward, here in float64."""
 
     def learned(correction: Correction | None) -> torch.Tensor:
-        options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
-        module = make_module(cls, objective=Objective(correction=correction), max_rollouts=2, num_epochs=2, **options)
+        options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
+        module = make_module(cls, objective=Objective(correction=correction), max_rollouts=2, epochs=2, **options)
         fit(module, tmp_path)
         return weights(module)
 
@@ -176,7 +184,7 @@ def test_a_correction_of_fresh_rows_changes_nothing(
 
 def test_a_correction_beside_a_loss_that_corrects_is_refused() -> None:
     with pytest.raises(ValueError, match=r"ImportanceSampling weighs by .*beside the correction MaskedBand: leave"):
-        Objective(loss="importance_sampling", correction=MaskedBand())
+        Objective(loss=ImportanceSampling(), correction=MaskedBand())
 
 
 class Wrong(Correction):
@@ -186,7 +194,7 @@ class Wrong(Correction):
 
 def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"Wrong\.weights must return one weight per token, \((\d+), 1\), got \(\1,\)"):
-        two_tokens(tmp_path, InProcess(), "naive", 1.0, correction=Wrong())
+        two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
 
 
 @pytest.mark.parametrize("filters", [{"top_k": 5}, {"top_p": 0.9}])
@@ -204,7 +212,7 @@ def test_fresh_copies_of_the_weights_change_nothing(
     make_module: Make, tmp_path: Path, cls: type[RolloutModule], kl: Objective
 ) -> None:
     """Bit for bit; weights that are one step behind do."""
-    options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
 
     def learned(engine: Engine) -> torch.Tensor:
         module = make_module(cls, engine=engine, objective=kl, max_rollouts=3, **copy.deepcopy(options))
@@ -221,8 +229,8 @@ def test_old_rows_and_fresh_ones_in_one_rollout(make_module: Make, tmp_path: Pat
     kept: list[Experience] = []
 
     class Mixed(GRPO):
-        def collect_training(self, *args: Any) -> Rollout:
-            rollout = super().collect_training(*args)
+        def collect(self, *args: Any) -> Rollout:
+            rollout = super().collect(*args)
             rows = rollout.completions
             versions = tuple(version - i % 2 for i, version in enumerate(rows.weights_versions))
             logprobs = rows.sampler_logprobs - 0.5 * rows.completion_mask

@@ -13,13 +13,14 @@ from modules.test_stale_rows import CORRECTIONS, Ones, Watched
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs, WholeText
 from support.small_runs import Words, fit, weights
 
+from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split
-from lit_rl.losses import TruncatedWeights
-from lit_rl.models import OwnTrunk
-from lit_rl.models.toy_models import CorridorPolicy
-from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
+from lit_rl.data.toys.toy_models import CorridorPolicy
+from lit_rl.losses import Clipped, ImportanceSampling, Loss, PolicyGradient, TruncatedWeights
+from lit_rl.models import SeparateCritic
+from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
 from lit_rl.rollout import Attempt, Environment
 from lit_rl.types import Experience, Problem, Sampling
 
@@ -31,7 +32,7 @@ def ahead(make_module: Make, cls: Any = GRPO, **options: Any) -> Any:
     """A module that samples one rollout ahead, on programs whose verdicts are there at once."""
     common: dict[str, Any] = {"staleness": 1, "objective": CORRECTED, "sandbox": Late, "rewards": [PassedAndEven()]}
     if cls is PPO:
-        common["critic"] = OwnTrunk()
+        common["critic"] = SeparateCritic()
     return make_module(cls, **(common | options))
 
 
@@ -43,22 +44,21 @@ class Cell(Corridor):
 
 
 @pytest.mark.parametrize("kind", CORRECTIONS)
-@pytest.mark.parametrize("loss", ["clipped", "naive"])
-def test_updates_weigh_rows_by_how_far_the_weights_have_moved_since(tmp_path: Path, kind: str, loss: str) -> None:
+@pytest.mark.parametrize("loss", [Clipped(), PolicyGradient()], ids=repr)
+def test_updates_weigh_rows_by_how_far_the_weights_have_moved_since(tmp_path: Path, kind: str, loss: Loss) -> None:
     """By hand, for three rollouts: weight * reward * d log p, with p / q from one rollout before."""
     correction, bounded = CORRECTIONS[kind]
     rate = 2.0
     module = Watched(
         CorridorPolicy(num_cells=1),
         sampling=Sampling(num_samples=20, max_tokens=1),
-        objective=Objective(loss=loss, correction=correction),  # type: ignore[arg-type]
-        baseline="none",
+        objective=Objective(loss=loss, correction=correction),
+        baseline=NoBaseline(),
         rewards=[Ones()],
         sandbox=Late,
-        optimizer=lambda params: torch.optim.SGD(params, lr=rate),
-        gradient_clip_norm=None,
+        collect=Collect(staleness=1),
+        update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None),
         max_rollouts=3,
-        staleness=1,
     )
     fit(module, tmp_path, data=Cell(num_cells=1, batch_size=1))
     tables = [table for _, table in module.seen] + [module.table()]
@@ -88,20 +88,25 @@ class Kept(pl.Callback):
 class Collects(GRPO):
     """Collects each rollout a second time, right after its sampling: with the same weights and streams."""
 
-    def write(self, problems: Sequence[Problem], number: int) -> Any:
-        from lit_rl.models.streams import StreamKey
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.plain: list[Any] = []
+        self.ahead = self.sampler._write_ahead
+        self.sampler._write_ahead = self.write_twice  # type: ignore[method-assign]
 
-        pending = super().write(problems, number)
-        before = getattr(self, "plain", [])
-        plain = self.collect(problems, self.sampling, StreamKey(self.seed, "train", len(before)))
-        self.plain = [*before, plain.completions]
+    def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
+        from lit_rl.models.decoding.streams import StreamKey
+
+        pending = self.ahead(problems, *args)
+        plain = self.sampler.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))
+        self.plain.append(plain.completions)
         return pending
 
 
 def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path: Path) -> None:
     """Samples are named by the rollout that they are for, also over the end of an epoch."""
     kept = Kept()
-    module = ahead(make_module, Collects, max_rollouts=6, num_minibatches=2)
+    module = ahead(make_module, Collects, max_rollouts=6, minibatches=2)
     fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
     assert len(module.plain) == len(kept.rollouts) == 6
     for plain, (version, rows, metrics) in zip(module.plain, kept.rollouts, strict=True):
@@ -121,7 +126,7 @@ def test_every_algorithm_learns_from_rows_one_rollout_old(make_module: Make, tmp
     learned = {}
     for staleness in (0, 1):
         kept = Kept()
-        module = ahead(make_module, cls, staleness=staleness, max_rollouts=3, num_epochs=1)
+        module = ahead(make_module, cls, staleness=staleness, max_rollouts=3, epochs=1)
         fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
         learned[staleness] = weights(module)
         behind = [version - 1 - rows.weights_versions[0] for version, rows, _ in kept.rollouts]
@@ -144,7 +149,7 @@ def test_programs_may_run_until_the_next_rollout_is_written(make_module: Make, t
     answered: list[int] = []
     module = ahead(make_module, sandbox=runner, engine=Counting(answer), max_rollouts=4)
     fit(module, tmp_path, data=Programs(batch_size=3))
-    assert module.rollout_step == 4 and len(answered) == 4 and answered[0] == 0 < answered[1] < answered[2]
+    assert module.clock.count == 4 and len(answered) == 4 and answered[0] == 0 < answered[1] < answered[2]
 
 
 @pytest.mark.parametrize(
@@ -166,20 +171,20 @@ def test_no_rollout_is_sampled_that_nobody_trains_on(
     engine, limits = Counting(), dict(limits)
     module = ahead(make_module, engine=engine, max_rollouts=limits.pop("max_rollouts", None))
     fit(module, tmp_path, data=Programs(batch_size=3), **limits)
-    assert module.rollout_step == engine.sessions == rollouts
-    assert module.pending is None
+    assert module.clock.count == engine.sessions == rollouts
+    assert module.sampler.pending is None
 
 
 def test_a_run_that_updates_less_than_foreseen_samples_the_rest_when_it_comes(
     make_module: Make, tmp_path: Path
 ) -> None:
     """A second update of each rollout begins too far away and is left out, so three steps take three rollouts."""
-    options: dict[str, Any] = {"num_epochs": 2, "largest_kl": 1e-9, "max_rollouts": 6}
+    options: dict[str, Any] = {"epochs": 2, "max_kl": 1e-9, "max_rollouts": 6}
     options["optimizer"] = lambda params: torch.optim.SGD(params, lr=5.0)
     engine, kept = Counting(), Kept()
     module = ahead(make_module, engine=engine, **options)
     trainer = fit(module, tmp_path, data=Programs(batch_size=3), max_steps=3, callbacks=[kept])
-    assert trainer.global_step == 3 and module.rollout_step == engine.sessions == 3
+    assert trainer.global_step == 3 and module.clock.count == engine.sessions == 3
     assert [rows.weights_versions[0] for _, rows, _ in kept.rollouts] == [0, 0, 2]  # the last one was not foreseen
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0]
 
@@ -193,7 +198,7 @@ class Validated(pl.Callback):
     def on_validation_batch_end(self, trainer: Any, module: Any, outputs: Any, *args: Any) -> None:
         rows = outputs.rollouts["greedy"].completions
         assert set(rows.weights_versions) == {module.policy.version}
-        self.rows[module.rollout_step] = (rows.completion_ids, weights(module))
+        self.rows[module.clock.count] = (rows.completion_ids, weights(module))
 
 
 def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_module: Make, tmp_path: Path) -> None:
@@ -225,15 +230,15 @@ def test_one_fit_after_another_does_without_what_was_sampled_for_other_problems(
 
     class Ends(pl.Callback):
         def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-            trainer.should_stop = pl_module.rollout_step == 2
+            trainer.should_stop = pl_module.clock.count == 2
 
     engine, kept = Counting(), Kept()
     module = ahead(make_module, engine=engine, max_rollouts=4)
     fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[Ends(), kept])
-    assert module.rollout_step == 2 and engine.sessions == 3 and module.pending is not None
-    with pytest.warns(UserWarning, match=r"sampled ahead for rollout 3 is of other problems.*: it is sampled again"):
+    assert module.clock.count == 2 and engine.sessions == 3 and module.sampler.pending is not None
+    with pytest.warns(UserWarning, match=r"sampled ahead for rollout 3 do not match this run.*; sampling them again"):
         fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])  # its loader begins again
-    assert module.rollout_step == 4 and engine.sessions == 5
+    assert module.clock.count == 4 and engine.sessions == 5
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0, 1]
 
 
@@ -259,7 +264,7 @@ def test_rows_of_several_turns_are_sampled_ahead(make_module: Make, tmp_path: Pa
         ({"staleness": 2}, r"staleness must be 0 \(on-policy\) or 1 \(one rollout ahead\), got 2$"),
         ({"objective": Objective()}, r"nothing in the objective makes up for that: set objective\.correction, such as"),
         ({"sampling": Sampling(num_samples=4, top_k=5)}, "TruncatedWeights compares .*leave both out"),
-        ({"max_resamples": 2}, r"max_resamples=2 waits for verdicts .*staleness 1.*: set one of the two to 0"),
+        ({"max_resamples": 2}, r"max_resamples=2 waits for verdicts .*staleness=1.*; set one of the two to 0"),
     ],
 )
 def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, Any], message: str) -> None:
@@ -269,7 +274,7 @@ def test_what_cannot_be_right_is_refused(make_module: Make, options: dict[str, A
 
 
 def test_a_loss_that_weighs_by_itself_needs_no_correction(make_module: Make) -> None:
-    assert ahead(make_module, objective=Objective(loss="importance_sampling")).staleness == 1
+    assert ahead(make_module, objective=Objective(loss=ImportanceSampling())).sampler.settings.staleness == 1
 
 
 def test_a_task_without_programs_gains_nothing_and_is_refused(make_module: Make, tmp_path: Path) -> None:
@@ -310,14 +315,14 @@ def test_one_experience_says_which_rows_it_was_made_of(make_module: Make, tmp_pa
 
     class Looks(GRPO):
         def make_experience(self, *args: Any) -> Experience:
-            seen.append((self.is_on_policy, super().make_experience(*args)))
+            seen.append((self.on_policy, super().make_experience(*args)))
             return seen[-1][1]
 
     class Flat(PassedAndEven):
         def score(self, *args: Any) -> Any:
             return [type(one)(0.5) for one in super().score(*args)]
 
-    objective = Objective(loss="importance_sampling")
+    objective = Objective(loss=ImportanceSampling())
     fit(
         ahead(make_module, Looks, objective=objective, rewards=[Flat()], max_rollouts=2),
         tmp_path,

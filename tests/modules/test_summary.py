@@ -12,12 +12,12 @@ from support.small_runs import EvenBytes, Words, fit
 
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.modules.counted_module import degenerate_share
+from lit_rl.modules.rollout_metrics import degenerate_share
+from lit_rl.reports.summary import summarise, summary_names
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
-from lit_rl.summary import summarise, summary_names
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 
 P, W, LOST = Verdict.PASSED, Verdict.WRONG_ANSWER, Verdict.INFRASTRUCTURE_FAILURE
@@ -51,7 +51,7 @@ def metrics_of(groups: list[list[Verdict]]) -> dict[str, float]:
     output = RewardOutput(rewards, valid, credit=credit, decided=credit, term_values={}, reasons={})
     rollout = Rollout(completions, judgements)
     means = summarise(rollout, output)
-    means.merge(degenerate_share(rollout, output))
+    degenerate_share(means, rollout, output)
     return means.local()
 
 
@@ -100,7 +100,7 @@ def test_the_logged_loss_is_what_went_backward(
             backward.append(float(loss.detach()))
             super().manual_backward(loss, *args, **kwargs)
 
-    module = make_module(Watched, critic=OwnTrunk(), max_rollouts=1, microbatch_size=microbatch_size)
+    module = make_module(Watched, critic=SeparateCritic(), max_rollouts=1, microbatch_size=microbatch_size)
     trainer = fit(module, tmp_path)
     assert len(backward) == (2 if microbatch_size is None else 12)
     assert abs(sum(backward)) > 1e-3

@@ -16,15 +16,14 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, dra
 from torch import Tensor
 
 from lit_rl.advantages import TurnGAE
+from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.functional.logprobs import completion_logprobs
-from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.projection import project
 from lit_rl.models.shared_prompts import completion_states
-from lit_rl.models.toy_models import CorridorCritic
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.finite import evidence_of_completions
-from lit_rl.modules.grpo import credit_weights
+from lit_rl.modules.not_finite import evidence_of_completions
 from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]
@@ -105,13 +104,13 @@ def test_a_turn_is_scored_as_a_row_whose_prompt_is_all_that_was_said_before(
 KL = Objective(kl_coef=0.1, entropy_coef=0.05)
 IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
-    "grpo": (PlaysGRPO, False, {"objective": KL, "num_epochs": 2}),
-    "grpo-sequence": (PlaysGRPO, False, {"objective": Objective(ratio_level="sequence"), "num_epochs": 2}),
-    "grpo-token-weights": (PlaysGRPO, False, {"token_weights": True, "aggregate": "sequence_mean"}),
+    "grpo": (PlaysGRPO, False, {"objective": KL, "epochs": 2}),
+    "grpo-sequence": (PlaysGRPO, False, {"objective": Objective(ratio_level="sequence"), "epochs": 2}),
+    "grpo-sequence-mean": (PlaysGRPO, False, {"aggregate": "sequence_mean"}),
     "grpo-lora": (PlaysGRPO, True, {"objective": KL}),
-    "ppo-own": (PlaysPPO, False, {"critic": OwnTrunk, "objective": IN_REWARD, "truncation": "bootstrap"}),
-    "ppo-turns": (PlaysPPO, False, {"critic": OwnTrunk, "estimator": TurnGAE, "value_clip": 0.2}),
-    "ppo-shared": (PlaysPPO, True, {"critic": SharedBase, "objective": IN_REWARD, "credit": "tokens"}),
+    "ppo-own": (PlaysPPO, False, {"critic": SeparateCritic, "objective": IN_REWARD, "bootstrap_truncated": True}),
+    "ppo-turns": (PlaysPPO, False, {"critic": SeparateCritic, "estimator": TurnGAE, "value_clip": 0.2}),
+    "ppo-shared": (PlaysPPO, True, {"critic": SharedCritic, "objective": IN_REWARD, "credit": "tokens"}),
 }
 
 
@@ -149,12 +148,12 @@ def test_advantages_are_those_of_rows_with_the_gaps_cut_out(
     module: Any = make_module(
         PlaysPPO,
         rewards=[LastTurn()],
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         credit=credit,
-        truncation="bootstrap",
+        bootstrap_truncated=True,
         gamma=GAMMA,
         gae_lambda=LAMBDA,
-        whiten_advantages=False,
+        whiten=False,
         max_rollouts=1,
     )
     fit(module, tmp_path)
@@ -197,7 +196,7 @@ def test_pieces_are_sorted_by_all_tokens_of_a_row(make_module: Make) -> None:
     said = [[[2], [65] * 9, [4]], [[2] * 5], [[2], [65] * 8, [4]], [[2] * 4]]
     rows = rows_of([[119]] * 4, said)
     experience = Experience(rows, torch.zeros(4), torch.ones(4).bool(), torch.ones(rows.completion_ids.shape))
-    pieces = make_module(microbatch_size=2).pieces(rows, torch.arange(4))
+    pieces = make_module(microbatch_size=2).logprobs.pieces(rows, torch.arange(4))
     assert [experience.select(piece).trim().advantages.shape[1] for piece in pieces] == [5, 11]
 
 
@@ -210,13 +209,6 @@ def test_a_corridor_critics_tail_stands_after_the_last_choice() -> None:
     assert critic(rows)[1].tolist() == [0.0, 2.0]
 
 
-def test_tokens_are_weighed_within_their_turn() -> None:
-    """The first turn has no credit of its own and learns from the whole; the last one's weights have mean 1."""
-    mask = torch.tensor([[True, True, False, True, True, False], [True, True, True, False, False, False]])
-    credit = torch.tensor([[0.0, 0.0, 0.0, 3.0, -1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
-    assert credit_weights(credit, mask).tolist() == [[1, 1, 0, 1.5, 0.5, 0], [1.5, 0, 1.5, 0, 0, 0]]
-
-
 def test_evidence_holds_every_turn() -> None:
     evidence = evidence_of_completions(rows_of(PROMPTS, ROWS))
     assert evidence["texts"] == [["xxx", "xx"], ["xx", "xxxx"]]
@@ -227,7 +219,7 @@ def test_evidence_holds_every_turn() -> None:
 def test_a_critic_of_turns_learns_where_turns_begin(make_module: Make, tmp_path: Path) -> None:
     """Its loss is the mean over turns of half the squared error, and moves no value that stands elsewhere."""
     module: Any = make_module(
-        PlaysPPO, rewards=[LastTurn()], critic=OwnTrunk(), estimator=TurnGAE(), whiten_advantages=False, max_rollouts=1
+        PlaysPPO, rewards=[LastTurn()], critic=SeparateCritic(), estimator=TurnGAE(whiten=False), max_rollouts=1
     )
     module.value_loss, losses = watched(module.value_loss)
     fit(module, tmp_path)

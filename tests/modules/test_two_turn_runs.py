@@ -19,7 +19,7 @@ from support.two_turns import LastTurn
 from lit_rl.advantages import TurnGAE
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models import CausalLM, LoRA, OwnTrunk, SharedBase
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rewards import TurnPenalty
 from lit_rl.rollout import Rollout
@@ -39,8 +39,13 @@ class TwoTurnPPO(Watches, PPO):
 class OneSided(TwoTurnGRPO):
     """All programs of every other problem fail; verdicts of both turns are those of the last."""
 
-    def collect(self, problems: Sequence[Problem], *args: Any) -> Rollout:
-        rollout = super().collect(problems, *args)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sample = self.sampler.collect
+        self.sampler.collect = self.sample  # type: ignore[method-assign]
+
+    def sample(self, problems: Sequence[Problem], *args: Any) -> Rollout:
+        rollout = self._sample(problems, *args)
 
         def verdict(row: int) -> Outcome:
             mixed = int(rollout.judgements[row].problem.task_id[-1]) % 2
@@ -55,10 +60,10 @@ class OneSided(TwoTurnGRPO):
 
 IN_REWARD = Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "grpo": (TwoTurnGRPO, {"objective": Objective(kl_coef=0.1), "num_minibatches": 2}),
+    "grpo": (TwoTurnGRPO, {"objective": Objective(kl_coef=0.1), "minibatches": 2}),
     "one-sided": (OneSided, {"max_resamples": 3}),
-    "ppo-own": (TwoTurnPPO, {"critic": OwnTrunk(), "objective": IN_REWARD, "truncation": "bootstrap"}),
-    "ppo-shared": (TwoTurnPPO, {"critic": SharedBase(), "estimator": TurnGAE()}),
+    "ppo-own": (TwoTurnPPO, {"critic": SeparateCritic(), "objective": IN_REWARD, "bootstrap_truncated": True}),
+    "ppo-shared": (TwoTurnPPO, {"critic": SharedCritic(), "estimator": TurnGAE()}),
 }
 
 
@@ -135,7 +140,7 @@ def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
     first = module_of(make_module, byte_tokenizer, kind, environment=CrashesAt(until))
     with pytest.raises(InterruptedError):
         run(first, Checkpointing(str(tmp_path / "a"), 1))
-    assert first.rollout_step == 1
+    assert first.clock.count == 1
     second = module_of(make_module, byte_tokenizer, kind)
     run(second, Checkpointing(str(tmp_path / "a"), 1))
     assert second.seen == whole.seen[1:]
@@ -165,7 +170,9 @@ def test_groups_that_are_sampled_again_bring_their_turns(
     module = module_of(make_module, byte_tokenizer, "one-sided", max_rollouts=1)
     fit(module, tmp_path)
     rollout = module.rollout
-    assert module.environment.num_answers > sum(turns - 1 for turns in module.seen[0]) > 0  # some were thrown away
+    assert (
+        module.sampler.environment.num_answers > sum(turns - 1 for turns in module.seen[0]) > 0
+    )  # some were thrown away
     assert rollout.max_turns == 2
     assert [len(of_row) for of_row in rollout.turn_judgements] == module.seen[0]
     for row, of_row in enumerate(rollout.turn_judgements):

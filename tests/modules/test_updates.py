@@ -12,9 +12,8 @@ import torch
 from support.small_runs import SaveAt, fit
 
 from lit_rl.engines.in_process import InProcess
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.modules.grpo import credit_weights
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Sampling
 
@@ -31,14 +30,14 @@ class Rows(GRPO):
 
     def update_once(self, experience: Any, rows: torch.Tensor, *args: Any) -> float | None:
         optimizer: Any = self.optimizers()
-        self.rows.append((self.rollout_step, rows.tolist()))
-        self.rates.append((self.rollout_step, optimizer.param_groups[0]["lr"]))
+        self.rows.append((self.clock.count, rows.tolist()))
+        self.rates.append((self.clock.count, optimizer.param_groups[0]["lr"]))
         return super().update_once(experience, rows, *args)
 
 
 def test_each_epoch_deals_all_rows_out_in_an_order_of_its_own(make_module: Make, tmp_path: Path) -> None:
     """Two rollouts of twelve rows, three epochs of two minibatches."""
-    module: Any = make_module(Rows, num_epochs=3, num_minibatches=2, max_rollouts=2)
+    module: Any = make_module(Rows, epochs=3, minibatches=2, max_rollouts=2)
     fit(module, tmp_path)
     assert [(step, len(rows)) for step, rows in module.rows] == [(0, 6)] * 6 + [(1, 6)] * 6
     orders = [module.rows[i][1] + module.rows[i + 1][1] for i in range(0, 12, 2)]
@@ -53,7 +52,7 @@ def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) ->
     def schedule(optimizer: torch.optim.Optimizer) -> Any:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
-    module: Any = make_module(Rows, num_epochs=2, num_minibatches=2, max_rollouts=3, lr_scheduler=schedule)
+    module: Any = make_module(Rows, epochs=2, minibatches=2, max_rollouts=3, lr_scheduler=schedule)
     fit(module, tmp_path)
     assert module.rates == [(rollout, 0.5 / (1 + rollout)) for rollout in range(3) for _ in range(4)]
 
@@ -89,14 +88,14 @@ def test_the_engine_is_told_of_every_update_and_the_policy_counts_them(make_modu
             self.of.append(module.policy.version)
 
     engine = Told()
-    module = make_module(engine=engine, num_epochs=2, num_minibatches=2, max_rollouts=2)
+    module = make_module(engine=engine, epochs=2, minibatches=2, max_rollouts=2)
     assert fit(module, tmp_path).global_step == 8
     assert engine.of == list(range(1, 9))
 
 
 def test_a_resumed_run_goes_on_counting_its_weights(make_module: Make, tmp_path: Path) -> None:
     """Also from a checkpoint that was made before they were counted: then optimizer steps are what it has."""
-    options: dict[str, Any] = {"num_minibatches": 2, "max_rollouts": 2}
+    options: dict[str, Any] = {"minibatches": 2, "max_rollouts": 2}
     saved = SaveAt(1, tmp_path / "one.ckpt")
     fit(make_module(**options), tmp_path, callbacks=[saved])
     checkpoint = torch.load(saved.path, weights_only=False)
@@ -112,7 +111,7 @@ def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Te
     """How far policy and critic went in one rollout of plain SGD at a rate of 0.01."""
     common: dict[str, Any] = {"max_rollouts": 1, "critic_gradient_clip_norm": None}
     common["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.01)
-    module: Any = make_module(PPO, critic=OwnTrunk(), **(common | options))
+    module: Any = make_module(PPO, critic=SeparateCritic(), **(common | options))
     module.policy.load()
     module.critic.load(module.policy)
 
@@ -125,7 +124,7 @@ def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Te
     return {name: value - before[name] for name, value in now().items()}
 
 
-@pytest.mark.parametrize(("option", "value"), [("value_coef", 3.0), ("critic_lr", 0.03)])
+@pytest.mark.parametrize(("option", "value"), [("coef", 3.0), ("critic_learning_rate", 0.03)])
 def test_the_critic_s_own_weight_and_rate_move_the_critic_alone(
     make_module: Make, tmp_path: Path, option: str, value: float
 ) -> None:
@@ -138,18 +137,11 @@ def test_the_critic_s_own_weight_and_rate_move_the_critic_alone(
 
 def test_the_value_clip_is_around_the_values_of_the_rollout(make_module: Make, tmp_path: Path) -> None:
     """In the first update nothing has moved, so the clip does nothing; in the second it does."""
-    options: dict[str, Any] = {"critic_lr": 0.3}
+    options: dict[str, Any] = {"critic_learning_rate": 0.3}
     for epochs, same in ((1, True), (2, False)):
-        free = steps(make_module, tmp_path, num_epochs=epochs, **options)["critic"]
-        held = steps(make_module, tmp_path, num_epochs=epochs, value_clip=1e-3, **options)["critic"]
+        free = steps(make_module, tmp_path, epochs=epochs, **options)["critic"]
+        held = steps(make_module, tmp_path, epochs=epochs, value_clip=1e-3, **options)["critic"]
         assert torch.equal(free, held) is same
-
-
-def test_a_token_weighs_by_the_size_of_its_credit_whatever_its_sign() -> None:
-    """Sizes 2, 1, 1 of three tokens: three times their shares. A row without credit keeps ones."""
-    mask = torch.tensor([[True, True, True, False], [True, True, False, False]])
-    credit = torch.tensor([[-2.0, 1.0, 1.0, 9.0], [0.0, 0.0, 0.0, 0.0]])
-    assert credit_weights(credit, mask).tolist() == [[1.5, 0.75, 0.75, 0.0], [1.0, 1.0, 0.0, 0.0]]
 
 
 class Scored(GRPO):
@@ -161,7 +153,7 @@ class Scored(GRPO):
 
     def policy_loss(self, micro: Any, denominator: torch.Tensor) -> Any:
         result = super().policy_loss(micro, denominator)
-        new, sampled = self.at_hand.logprobs, micro.completions.sampler_logprobs
+        new, sampled = self.trace.logprobs, micro.completions.sampler_logprobs
         assert new is not None
         old = new if micro.old_logprobs is None else micro.old_logprobs
         mask = micro.loss_mask
@@ -172,7 +164,7 @@ class Scored(GRPO):
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_an_update_scores_at_the_temperature_that_sampled(make_module: Make, tmp_path: Path, num_epochs: int) -> None:
     sampling = Sampling(num_samples=4, max_tokens=6, temperature=0.5)
-    module: Any = make_module(Scored, sampling=sampling, num_epochs=num_epochs, max_rollouts=1)
+    module: Any = make_module(Scored, sampling=sampling, epochs=num_epochs, max_rollouts=1)
     fit(module, tmp_path)
     assert max(module.apart[0]) < 1e-5
 
@@ -182,9 +174,9 @@ def test_updates_end_before_the_first_one_that_starts_too_far_away(
     make_module: Make, tmp_path: Path, num_minibatches: int
 ) -> None:
     """One large step is further than the limit allows, so it is the only one; its own start is where it sampled."""
-    options: dict[str, Any] = {"num_epochs": 4, "num_minibatches": num_minibatches, "max_rollouts": 1}
+    options: dict[str, Any] = {"epochs": 4, "minibatches": num_minibatches, "max_rollouts": 1}
     options["optimizer"] = lambda params: torch.optim.SGD(params, lr=50.0)
     assert fit(make_module(**options), tmp_path).global_step == 4 * num_minibatches
-    trainer = fit(make_module(**options, largest_kl=1e-6), tmp_path)
+    trainer = fit(make_module(**options, max_kl=1e-6), tmp_path)
     assert trainer.global_step == 1
     assert trainer.callback_metrics["policy/approximate_kl"] > 1e-6

@@ -4,25 +4,18 @@ Every program is run in the sandbox; verdict and line are its own. The marks are
 :mod:`tests.rewards.marked`.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.completions import problem
 from support.marked_completions import check_credit, judge_marked, read_marked
 
-from lit_rl.execution.checks import AssertTests, CallTests, Check, RobotTest, RobotWorlds, StdioTests
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
+from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rewards import SimulatorReward, TestsReward
 from lit_rl.rewards.program_tests import GRADES
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(num_workers=1) as running:
-        yield running
-
 
 DOUBLE = AssertTests("assert f(2) == 4\nassert f(3) == 6", timeout_seconds=1.0)
 CALLS = CallTests((((2,), 4),), "f", timeout_seconds=1.0)

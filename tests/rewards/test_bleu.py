@@ -16,24 +16,17 @@ def value(text: str, reference: str = REFERENCE, **arguments: str) -> float:
     return reward_of(BleuReward(**arguments), text, reference=reference).rewards.item()  # type: ignore[arg-type]
 
 
-def test_the_reference_itself_scores_one() -> None:
-    assert value(REFERENCE) == 1.0
-    assert value(f"```cpp\n{REFERENCE}\n```") == 1.0
-
-
-def test_no_program_scores_zero() -> None:
+def test_the_value_follows_the_formula() -> None:
+    assert value(REFERENCE) == value(f"```cpp\n{REFERENCE}\n```") == 1.0
     assert value("") == 0.0
-
-
-def test_a_shorter_program_follows_the_formula() -> None:
     # All n-grams of "a b c d e" occur in the reference of 6 words: precision 1, brevity exp(1 - 6 / 5).
     assert value("a b c d e", "a b c d e f", tokenize="none") == pytest.approx(math.exp(1 - 6 / 5))
-
-
-def test_one_wrong_word_follows_the_formula() -> None:
     # "a b c d x": precisions 4/5, 3/4, 2/3, 1/2; same length.
     expected = (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4)
     assert value("a b c d x", "a b c d e", tokenize="none") == pytest.approx(expected)
+    # Likeness has no place.
+    output = reward_of(BleuReward(), "a\nb", reference="a\nb")
+    assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
 
 
 def test_equal_programs_are_compared_once() -> None:
@@ -74,17 +67,9 @@ def test_an_answer_may_repeat_the_imports_or_not(answer: str) -> None:
     assert score.value == 1.0
 
 
-def test_likeness_has_no_place() -> None:
-    output = reward_of(BleuReward(), "a\nb", reference="a\nb")
-    assert output.credit[0].tolist() == pytest.approx([1 / 3] * 3 + [0.0])
-
-
-def test_a_task_without_reference_is_refused() -> None:
+def test_a_task_without_reference_and_an_unknown_tokenizer_are_refused() -> None:
     with pytest.raises(ValueError, match="BleuReward compares with a reference, and this problem has none"):
         BleuReward().check_problem(problem())
-
-
-def test_an_unknown_tokenizer_is_named() -> None:
     with pytest.raises(ValueError, match=r"BleuReward\.tokenize must be one of .*, got 'words'"):
         BleuReward(tokenize="words")
 

@@ -63,16 +63,11 @@ def test_clipping_towards_zero_scales_credit_in_proportion() -> None:
     output = one_row([fixed(-4.0, Span(0, 1, -3.0), Span(1, 2, -1.0))], low=-1.0)
     torch.testing.assert_close(output.credit, torch.tensor([[-0.75, -0.25, 0.0, 0.0, 0.0]]))
     assert output.rewards.item() == -1.0
-
-
-def test_clipping_away_from_zero_spreads_the_difference() -> None:
-    output = one_row([fixed(0.0, Span(0, 1, -1.0), Span(1, 2, 1.0))], low=0.4)
-    torch.testing.assert_close(output.credit, torch.tensor([[-0.9, 1.1, 0.1, 0.1, 0.0]]))
-
-
-def test_clipping_across_zero_spreads_the_difference() -> None:
-    output = one_row([fixed(-1.0, Span(0, 1, -1.0))], low=0.2)
-    torch.testing.assert_close(output.credit, torch.tensor([[-0.7, 0.3, 0.3, 0.3, 0.0]]))
+    # Away from zero, and across it, the difference is spread.
+    away = one_row([fixed(0.0, Span(0, 1, -1.0), Span(1, 2, 1.0))], low=0.4)
+    torch.testing.assert_close(away.credit, torch.tensor([[-0.9, 1.1, 0.1, 0.1, 0.0]]))
+    across = one_row([fixed(-1.0, Span(0, 1, -1.0))], low=0.2)
+    torch.testing.assert_close(across.credit, torch.tensor([[-0.7, 0.3, 0.3, 0.3, 0.0]]))
 
 
 def test_a_failed_term_makes_the_row_invalid_not_zero() -> None:
@@ -84,12 +79,8 @@ def test_a_failed_term_makes_the_row_invalid_not_zero() -> None:
     assert output.credit[0].abs().sum() == 0
     assert math.isnan(output.term_values["fixed"][0])
     assert output.term_means() == {"fixed": 1.0}
-
-
-def test_a_failed_term_of_weight_zero_costs_nothing() -> None:
-    output = one_row([fixed(None, weight=0.0), fixed(1.0, name="b")])
-    assert output.valid.tolist() == [True]
-    assert output.term_means() == {"b": 1.0}
+    without_weight = one_row([fixed(None, weight=0.0), fixed(1.0, name="b")])
+    assert without_weight.valid.tolist() == [True] and without_weight.term_means() == {"b": 1.0}
 
 
 def test_equal_values_give_bitwise_equal_rewards_whatever_the_places() -> None:
@@ -170,14 +161,8 @@ def test_bad_compositions_are_refused_with_the_key() -> None:
         Composite([fixed(1.0)], clip_low=1, clip_high=0)
     with pytest.raises(ValueError, match=r"Composite\.clip_high must be a finite number, got 'high'"):
         Composite([fixed(1.0)], clip_high="high")  # type: ignore[arg-type]
-
-
-def test_a_term_that_gives_no_finite_number_stops_the_run() -> None:
     with pytest.raises(ValueError, match="Fixed gave row 0 a value that is not finite"):
         one_row([fixed(math.nan)])
-
-
-def test_a_term_that_forgets_rows_stops_the_run() -> None:
     with pytest.raises(ValueError, match="Fixed gave 0 scores for 1 completions"):
         one_row([Fixed([])])
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from support.completions import batch, judged, problem
 
 from lit_rl.data import RobotTasks
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution import Sandbox
-from lit_rl.execution.checks import RobotTest, RobotWorlds
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.modules.credit import place_rewards
 from lit_rl.rewards import Composite, ErrandsReward, SimulatorReward, TermScore
@@ -43,12 +41,6 @@ HERE = "    start = get_current_location()\n"
 WHOLE = HERE + RELAY + DELIVER + FETCH
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(num_workers=1) as sandbox:
-        yield sandbox
-
-
 def judgement(sandbox: Sandbox, text: str) -> Judgement:
     outcome = sandbox.judge_many([(PROBLEM.program_prefix + text, PROBLEM.check)])[0]
     return judged(text, outcome, PROBLEM)
@@ -62,12 +54,10 @@ def blamed(text: str, found: TermScore) -> list[str]:
     return [text.encode()[span.start : span.end].decode() for span in found.spans]
 
 
-def test_the_reference_is_what_the_tests_below_change() -> None:
+def test_a_program_that_does_all_has_no_places_nor_has_an_errand_that_is_never_named(sandbox: Sandbox) -> None:
     assert PROBLEM.program_prefix + WHOLE == PROBLEM.reference
-
-
-def test_a_program_that_does_all_has_no_places(sandbox: Sandbox) -> None:
     assert score(sandbox, WHOLE) == TermScore(1.0)
+    assert score(sandbox, HERE + RELAY + DELIVER) == TermScore(pytest.approx(2 / 3))
 
 
 @pytest.mark.parametrize(
@@ -106,11 +96,6 @@ def test_the_line_where_a_program_broke_off_is_blamed_for_all_that_is_not_done(s
     found = score(sandbox, later)
     assert [found.value, *(span.value for span in found.spans)] == pytest.approx([2 / 3, -1 / 3])
     assert blamed(later, found) == ['pick("globe")']
-
-
-def test_an_errand_that_is_never_named_has_no_place(sandbox: Sandbox) -> None:
-    found = score(sandbox, HERE + RELAY + DELIVER)
-    assert found == TermScore(pytest.approx(2 / 3))
 
 
 def test_errands_between_each_others_lines_have_all_of_them(sandbox: Sandbox) -> None:

@@ -4,7 +4,7 @@ from support.two_turns import rows_of
 
 from lit_rl.execution import AssertTests
 from lit_rl.rewards import Composite, FormatReward, LengthPenalty, OverlongPenalty, RewardTerm
-from lit_rl.types import Message, Problem
+from lit_rl.types import Problem
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,8 @@ from lit_rl.types import Message, Problem
 )
 def test_format_costs_a_tenth_without_a_fenced_program(text: str, value: float) -> None:
     assert reward_of(FormatReward(), text).rewards.item() == pytest.approx(value)
-
-
-def test_format_without_fence_asks_for_any_program() -> None:
-    assert reward_of(FormatReward(fence=False), "x = 1").rewards.item() == 0.0
-    assert reward_of(FormatReward(fence=False), "").rewards.item() == pytest.approx(-0.1)
+    any_program = reward_of(FormatReward(fence=False), text).rewards.item()
+    assert any_program == pytest.approx(0.0 if text else -0.1)
 
 
 def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
@@ -31,11 +28,8 @@ def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
     with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
         FormatReward().check_problem(begun)
     FormatReward(fence=False).check_problem(begun)
-
-
-@pytest.mark.parametrize("prompt", ["Write f.", ({"role": "user", "content": "import math\n"},)])
-def test_format_wants_a_fence_where_the_prefix_is_only_imports(prompt: str | tuple[Message, ...]) -> None:
-    FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
+    for prompt in ("Write f.", ({"role": "user", "content": "import math\n"},)):  # a prefix of imports alone
+        FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
 
 
 @pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
@@ -47,11 +41,6 @@ def test_without_a_program_the_penalty_is_spread_over_all_tokens_and_eos(term: R
     assert output.credit[0].tolist() == pytest.approx([-0.2] * 5)
 
 
-def test_length_costs_alpha_a_hundred_tokens() -> None:
-    # 249 letters and EOS
-    assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
-
-
 @pytest.mark.parametrize(
     ("letters", "value"),
     # limit 10, buffer 4, EOS is one more token: free up to 6 tokens, then a quarter a token
@@ -61,7 +50,9 @@ def test_overlong_grows_through_the_buffer(letters: int, value: float) -> None:
     assert reward_of(OverlongPenalty(max_tokens=10, buffer_tokens=4), "x" * letters).rewards.item() == value
 
 
-def test_limits_out_of_range_are_named() -> None:
+def test_length_costs_alpha_a_hundred_tokens_and_limits_out_of_range_are_named() -> None:
+    # 249 letters and EOS
+    assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
     with pytest.raises(ValueError, match=r"LengthPenalty\.alpha must be a number in \[0.0, inf\], got -1"):
         LengthPenalty(alpha=-1)
     with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens must be a number in \[1, 10\], got 11"):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from support.completions import PASSED, batch, judged, letters
 
-from lit_rl.execution.checks import AssertTests, Check, InventedWorlds, StdioTests
+from lit_rl.data.robots.robot_checks import InventedWorlds
+from lit_rl.execution.checks import AssertTests, Check, StdioTests
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
@@ -32,6 +32,7 @@ from lit_rl.rewards.grammars import TooCostly, parse
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, Problem, Program
 
+pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
 SUCCESS = Outcome(Verdict.PASSED, robot_verdict="success")
 REFERENCE = "def f(a):\n    return a\n"
 
@@ -77,22 +78,19 @@ def spans(text: str) -> tuple[tuple[int, int], ...]:
     return (*pairwise(ends), (ends[-1], ends[-1]))
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 @pytest.mark.parametrize("name", TERMS)
-def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs(name: str, text: str) -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
+def test_text_that_no_file_can_hold_has_a_value_and_leaves_the_other_rows_theirs(name: str) -> None:
     term, check = TERMS[name]
     task = Problem("p/0", "Write it.", check, reference=REFERENCE)
     good = "x = 1\n"
-    texts = [good, text, good]
-    judgements = [Judgement(task, find_program(task, one), PASSED) for one in texts]
-    if name == "simulator":
-        judgements = [Judgement(task, j.program, SUCCESS) for j in judgements]
-    output = Composite([term])(batch(texts, [spans(one) for one in texts]), judgements)
-    assert output.valid.all(), output.reasons
-    assert output.rewards[0] == output.rewards[2]
-    alone = Composite([term])(batch([good], [letters(good)]), judgements[:1])
-    assert output.rewards[0] == alone.rewards[0]
+    for kind, text in TEXTS.items():
+        texts = [good, text, good]
+        outcome = SUCCESS if name == "simulator" else PASSED
+        judgements = [Judgement(task, find_program(task, one), outcome) for one in texts]
+        output = Composite([term])(batch(texts, [spans(one) for one in texts]), judgements)
+        assert output.valid.all(), (kind, output.reasons)
+        alone = Composite([term])(batch([good], [letters(good)]), judgements[:1])
+        assert output.rewards[0] == output.rewards[2] == alone.rewards[0], kind
 
 
 def test_half_a_pair_is_a_fault_where_it_stands() -> None:
@@ -108,111 +106,32 @@ def judged_as_found(text: str) -> Judgement:
     return Judgement(task, find_program(task, text), PASSED)
 
 
-UNITS = [
-    "|---",
-    "|--|--",
-    "|",
-    "|a",
-    "||--",
-    "*---",
-    "-|-",
-    "-",
-    "*",
-    ">",
-    "<<",
-    "a<",
-    "a<b,",
-    "a<b<",
-    "(",
-    "[",
-    "{",
-    "(a",
-    "a(",
-    "a[",
-    "a{",
-    "if(a)",
-    "else",
-    "a?b:",
-    "a?a:",
-    "?:",
-    "::",
-    "a::b<",
-    "template<",
-    "template<a",
-    "@a",
-    "lambda:",
-    "f'{",
-    '"',
-    "'",
-    "\\",
-    ".b(",
-    "*a=",
-    "&a,",
-    "a++",
-    "a[a++]++;",
-    "[*a]",
-    "case",
-    "case(a):",
-    "operator",
-    "typename",
-    "0x",
-    "1e",
-    "$",
-    "`",
-    "~",
-    ";",
-    "}",
-    "=>",
-    "->",
-    "return",
-    "await",
-    "yield",
-    "**",
-    "not",
-    "decltype(",
-    "sizeof(",
-    "/*",
-    "//",
-    "+=",
-    "a,b=",
-    "=",
-    "==",
-    "a=a=",
-    "#",
-    "<!--",
-    "</a>",
-    "<a>",
-    "&&&",
-    "|||",
-    "...",
-    ".",
-    ",",
-    "!",
-]
-STARTS = ("", "def f(a):\n    x = a\n", "int main() { int a = 0; ")
+UNITS = r"""
+|--- |--|-- | |a ||-- *--- -|- - * > << a< a<b, a<b< ( [ { (a a( a[ a{ if(a) else a?b: a?a: ?: :: a::b<
+template< template<a @a lambda: f'{ " ' \ .b( *a= &a, a++ a[a++]++; [*a] case case(a): operator typename
+0x 1e $ ` ~ ; } => -> return await yield ** not decltype( sizeof( /* // += a,b= = == a=a= # <!-- </a> <a>
+&&& ||| ... . , !
+""".split()  # noqa: SIM905 - a list of them would take a line each
+STARTS = {"python": ("", "def f(a):\n    x = a\n"), "c": ("", "int main() { int a = 0; ")}
+CHECKS: dict[str, Check] = {"python": AssertTests("assert f(1)"), "c": StdioTests((("", ""),), "c")}
 
 
-def test_there_are_fifty_patterns() -> None:
-    assert len(set(UNITS)) >= 50
-
-
-@pytest.mark.parametrize("unit", sorted(set(UNITS)))
-def test_a_repeated_pattern_is_scored_in_bounded_work(unit: str) -> None:
+@pytest.mark.parametrize("language", STARTS)
+def test_a_repeated_pattern_is_scored_in_bounded_work(language: str) -> None:
     """The limits are steps of parser and walk, so the same text has the same value however busy the machine is."""
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
-    for start in STARTS:
-        text = (start + unit * 2300)[:2300]
-        for language in ("python", "c"):
-            check: Any = AssertTests("assert f(1)") if language == "python" else StdioTests((("", ""),), "c")
-            task = Problem("p/0", "Write it.", check, reference=REFERENCE)
-            judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
-            for term in (SyntaxReward(), DataflowReward()):
-                (first,) = term.score(batch([text]), [judgement])
-                assert first.value is not None and -1.0 <= first.value <= 1.0
+    assert len(set(UNITS)) >= 50
+    task = Problem("p/0", "Write it.", CHECKS[language], reference=REFERENCE)
+    wrong = []
+    for text in [(start + unit * 2300)[:2300] for unit in UNITS for start in STARTS[language]]:
+        judgement = judged(text, problem=task, program=Program(text, 0, len(text)))
+        for term in (SyntaxReward(), DataflowReward()):
+            (first,) = term.score(batch([text]), [judgement])
+            if first.value is None or not -1.0 <= first.value <= 1.0:
+                wrong.append((term.name, text[:50], first))
+    assert wrong == []
 
 
 def test_a_table_costs_the_parser_too_much() -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     for language in ("python", "c", "cpp"):
         with pytest.raises(TooCostly, match="more than"):
             parse(b"|---" * 575, language, "test")
@@ -221,7 +140,6 @@ def test_a_table_costs_the_parser_too_much() -> None:
 @pytest.mark.parametrize("nested", ["a[" * 40 + "0" + "]++" * 40, "a[" * 40 + "0" + "] += 1" * 40])
 def test_updates_nested_in_updates_cost_the_walk_too_much(nested: str) -> None:
     """Each level reads the one below it twice: forty levels would take 2**40 visits."""
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     source = f"int main() {{ int a[9]; {nested}; }}\n"
     with pytest.raises(TooCostly, match="steps"):
         data_flow(source, "c", "test")
@@ -231,14 +149,12 @@ def test_updates_nested_in_updates_cost_the_walk_too_much(nested: str) -> None:
 
 
 def test_a_reference_that_cannot_be_followed_is_no_fault_of_the_program() -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     task = Problem("p/0", "Write it.", AssertTests("assert f(1)"), reference="|---" * 575)
     (score,) = DataflowReward().score(batch(["x = 1\n"]), [judged("x = 1\n", problem=task)])
     assert score.value is None and "reference" in score.reason
 
 
 def test_a_long_real_program_is_within_the_limits() -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     import argparse
     import inspect
 

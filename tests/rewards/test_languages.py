@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from support.completions import batch, judged, problem
 
-from lit_rl.execution.checks import BuildAndRun, Check, StdioTests
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.rewards import DataflowReward, LintReward, RewardTerm, SyntaxReward
 
 CPP = "int main() { return 0; }\n"

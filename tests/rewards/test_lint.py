@@ -45,6 +45,10 @@ def test_tokens_of_findings_are_flagged(flagged: Callable[..., list[str]], text:
     assert flagged(LintReward(), text) == tokens
 
 
+def test_a_severity_of_zero_flags_nothing(flagged: Callable[..., list[str]]) -> None:
+    assert flagged(LintReward(severities={"F401": 0}), "import os\nx = y\n") == [" y"]
+
+
 def value(term: LintReward, text: str, **task: Any) -> float:
     return reward_of(term, text, **task).rewards.item()
 
@@ -54,10 +58,9 @@ def test_severities_add_up_by_the_longest_prefix() -> None:
     assert value(LintReward(), text) == pytest.approx(-0.4)
     assert value(LintReward(severities={"F8": 0.5}), text) == pytest.approx(-0.7)
     assert value(LintReward(severities={"F401": 0.0}), text) == pytest.approx(-0.2)
-
-
-def test_a_severity_of_zero_flags_nothing(flagged: Callable[..., list[str]]) -> None:
-    assert flagged(LintReward(severities={"F401": 0}), "import os\nx = y\n") == [" y"]
+    a_tenth = LintReward(select=["F401"], severities={"F": 0.4}, per_lines=10)
+    assert value(a_tenth, "import os\n" + "x = 1\n" * 9) == pytest.approx(-0.4)
+    assert value(a_tenth, "import os\n" + "\nx = 1\n" * 19) == pytest.approx(-0.2), "long programs are spared"
 
 
 def test_more_than_one_is_scaled_down_in_proportion() -> None:
@@ -66,12 +69,6 @@ def test_more_than_one_is_scaled_down_in_proportion() -> None:
     output = reward_of(term, text)
     third = pytest.approx(-1 / 3)
     assert output.credit[0].tolist() == [third, 0.0, third, 0.0, third, 0.0]
-
-
-def test_length_normalisation_spares_long_programs() -> None:
-    term = LintReward(select=["F401"], severities={"F": 0.4}, per_lines=10)
-    assert value(term, "import os\n" + "x = 1\n" * 9) == pytest.approx(-0.4)
-    assert value(term, "import os\n" + "\nx = 1\n" * 19) == pytest.approx(-0.2)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "```python\n```", "x = (", "import os\nx = )\ny = )\n"])

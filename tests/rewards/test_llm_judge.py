@@ -31,11 +31,6 @@ def grade(term: LLMJudgeReward, *texts: str) -> RewardOutput:
     return Composite([term])(batch(list(texts)), [judged(text, problem=task) for text in texts])
 
 
-def test_the_score_is_a_share_of_the_highest() -> None:
-    output = grade(LLMJudgeReward(Says("Score: 7", "I think.\n Score: 2.5 \n")), "a = 1", "b = 1")
-    assert output.rewards.tolist() == pytest.approx([0.7, 0.25])
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -54,18 +49,22 @@ def test_an_answer_that_cannot_be_parsed_is_no_zero(answer: str | None, reason: 
     assert output.reasons == {0: reason}
 
 
-def test_no_program_is_zero_and_nobody_is_asked() -> None:
-    grader = Says()
-    assert grade(LLMJudgeReward(grader), "").rewards.tolist() == [0.0]
-    assert not grader.prompts
+def test_the_score_is_a_share_of_the_highest_and_no_program_has_none() -> None:
+    output = grade(LLMJudgeReward(Says("Score: 7", "I think.\n Score: 2.5 \n")), "a = 1", "b = 1")
+    assert output.rewards.tolist() == pytest.approx([0.7, 0.25])
+    unasked = Says()
+    assert grade(LLMJudgeReward(unasked), "").rewards.tolist() == [0.0]
+    assert not unasked.prompts
 
 
-def test_equal_content_is_asked_once_and_failures_again() -> None:
-    grader = Says("Score: 5", "what?", "Score: 6")
+def test_equal_content_is_asked_once_and_failures_and_other_graders_again() -> None:
+    grader = Says("Score: 5", "what?", "Score: 6", "Score: 1")
     term = LLMJudgeReward(grader)
     assert grade(term, "a = 1", "a = 1", "b = 1").valid.tolist() == [True, True, False]
     assert grade(term, "a = 1", "b = 1").rewards.tolist() == pytest.approx([0.5, 0.6])
     assert len(grader.prompts) == 3
+    grader.identity = "another"
+    assert grade(term, "a = 1").rewards.item() == pytest.approx(0.1)
 
 
 def test_the_cache_file_serves_later_runs_and_survives_a_cut_line(tmp_path: Path) -> None:
@@ -76,13 +75,6 @@ def test_the_cache_file_serves_later_runs_and_survives_a_cut_line(tmp_path: Path
     silent = Says()
     assert grade(LLMJudgeReward(silent, cache_file=str(file)), "a = 1").rewards.item() == 0.5
     assert not silent.prompts
-
-
-def test_another_grader_or_template_is_asked_anew() -> None:
-    term = LLMJudgeReward(Says("Score: 5", "Score: 1"))
-    grade(term, "a = 1")
-    term.grader.identity = "another"
-    assert grade(term, "a = 1").rewards.item() == pytest.approx(0.1)
 
 
 def test_the_template_is_filled_and_braces_of_programs_stay() -> None:
@@ -112,6 +104,10 @@ def test_a_reference_is_needed_only_where_the_template_shows_it() -> None:
 def test_wrong_arguments_are_named(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LLMJudgeReward(Says(), **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"ServerGrader\.url must begin with http"):
+        ServerGrader("m", "localhost:8000")
+    with pytest.raises(ValueError, match=r"LocalGrader\.dtype must name a torch dtype, got 'half precision'"):
+        LocalGrader("m", dtype="half precision")
 
 
 class Server(BaseHTTPRequestHandler):
@@ -174,13 +170,9 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not(url: str, monkeypatch
     assert answers[2].reason.startswith("the grader's server gave no answer: JSONDecodeError")
     asked = [body["messages"][0]["content"] for _, body, _ in Server.requests]  # type: ignore[index]
     assert asked == ["busy", "busy", "refused", "broken", "broken"]
-
-
-def test_a_server_that_is_not_there_gives_no_zero() -> None:
-    grader = ServerGrader("small", "http://127.0.0.1:9/v1", retries=0)
-    output = grade(LLMJudgeReward(grader), "a = 1")
-    assert output.valid.tolist() == [False]
-    assert output.reasons[0].startswith("judge: the grader's server gave no answer: URLError")
+    gone = grade(LLMJudgeReward(ServerGrader("small", "http://127.0.0.1:9/v1", retries=0)), "a = 1")
+    assert gone.valid.tolist() == [False], "no zero"
+    assert gone.reasons[0].startswith("judge: the grader's server gave no answer: URLError")
 
 
 def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
@@ -189,12 +181,6 @@ def test_a_local_model_answers_each_prompt_as_alone(real_data: Path) -> None:
     together = grader.answer(prompts)
     assert together == [grader.answer([prompt])[0] for prompt in prompts]
     assert all(answer.text for answer in together)
-
-
-def test_a_local_model_that_is_not_there_is_missed_before_the_first_rollout(tmp_path: Path) -> None:
-    term = LLMJudgeReward(LocalGrader(str(tmp_path / "nowhere")))
-    with pytest.raises(FileNotFoundError, match=r"model folder not found: .*nowhere"):
-        Composite([term]).setup()
 
 
 def test_a_local_model_is_found_by_a_variable_and_its_score_is_cached_in_a_new_folder(
@@ -206,10 +192,6 @@ def test_a_local_model_is_found_by_a_variable_and_its_score_is_cached_in_a_new_f
     term.setup()
     assert grade(term, "a = 1", "b = é").rewards.tolist() == pytest.approx([0.7, 0.7])
     assert len((tmp_path / "made" / "scores.jsonl").read_text().splitlines()) == 2
-
-
-def test_wrong_grader_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match=r"ServerGrader\.url must begin with http"):
-        ServerGrader("m", "localhost:8000")
-    with pytest.raises(ValueError, match=r"LocalGrader\.dtype must name a torch dtype, got 'half precision'"):
-        LocalGrader("m", dtype="half precision")
+    missing = LLMJudgeReward(LocalGrader(str(tmp_path / "nowhere")))
+    with pytest.raises(FileNotFoundError, match=r"model folder not found: .*nowhere"):
+        Composite([missing]).setup()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support.completions import problem, reward_of
+from support.completions import batch, judged, problem, reward_of
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import SyntaxReward
 from lit_rl.rewards.macros import without_macros
 
+pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
 BRANCHES = """\
 int f(int a) {
 #ifdef FAST
@@ -64,32 +65,22 @@ def value(text: str, language: str) -> float:
     return reward_of(SyntaxReward(), text, check=StdioTests((("", ""),), language)).rewards.item()  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
 @pytest.mark.parametrize("language", ["c", "cpp"])
-def test_macros_are_no_fault(text: str, language: str) -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
-    assert value(text, language) == 0.0
+def test_macros_are_no_fault(language: str) -> None:
+    assert {name: value(text, language) for name, text in RIGHT.items()} == dict.fromkeys(RIGHT, 0.0)
 
 
-@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
-def test_faults_beside_macros_stay_faults(text: str) -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
-    assert value(text, "c") == -1.0
+def test_faults_beside_macros_stay_faults() -> None:
+    assert {name: value(text, "c") for name, text in WRONG.items()} == dict.fromkeys(WRONG, -1.0)
 
 
 def test_the_fault_that_macros_do_not_explain_is_the_place() -> None:
-    pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     text = "void f(void)\n{\n  DECLARE_ARGUMENTS\n  int é = 0;\n  int y = @ 1;\n}\n"
-    (score,) = SyntaxReward().score(*one_row(text))
+    row = judged(text, problem=problem(StdioTests((("", ""),), "c")))
+    (score,) = SyntaxReward().score(batch([text]), [row])
     assert score.value == -1.0
     (span,) = score.spans
     assert text.encode()[span.start : span.end].decode().strip().startswith("@")
-
-
-def one_row(text: str):  # type: ignore[no-untyped-def]
-    from support.completions import batch, judged
-
-    return batch([text]), [judged(text, problem=problem(StdioTests((("", ""),), "c")))]
 
 
 def test_what_is_taken_out_leaves_all_other_bytes_where_they_are() -> None:

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from support.completions import problem, reward_of
 
-from lit_rl.execution.checks import RobotTest, RobotWorlds
+from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards import SimulatorReward
 
@@ -19,17 +19,12 @@ def test_grades_rise_along_the_taxonomy() -> None:
     verdicts = ["python_error", "robot_execution_error", "completion_error", "success"]
     values = [reward_of(SimulatorReward(), PROGRAM, ended(verdict)).rewards.item() for verdict in verdicts]
     assert values == pytest.approx([0.0, 0.3, 0.6, 1.0])
-
-
-def test_no_program_counts_as_a_python_error() -> None:
-    term = SimulatorReward(grades={"python_error": -1.0})
-    assert reward_of(term, "", Outcome(Verdict.NO_PROGRAM)).rewards.tolist() == [-1.0]
-
-
-def test_conjuncts_give_the_share_of_conditions_met() -> None:
-    term = SimulatorReward(mode="conjuncts")
-    assert reward_of(term, PROGRAM, ended("completion_error")).rewards.tolist() == [0.75]
-    assert reward_of(term, PROGRAM, Outcome(Verdict.SYNTAX_ERROR)).rewards.tolist() == [0.0]
+    no_program = SimulatorReward(grades={"python_error": -1.0})
+    assert reward_of(no_program, "", Outcome(Verdict.NO_PROGRAM)).rewards.tolist() == [-1.0]
+    conjuncts = SimulatorReward(mode="conjuncts")
+    assert reward_of(conjuncts, PROGRAM, ended("completion_error")).rewards.tolist() == [0.75]
+    assert reward_of(conjuncts, PROGRAM, Outcome(Verdict.SYNTAX_ERROR)).rewards.tolist() == [0.0]
+    assert not reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.INFRASTRUCTURE_FAILURE)).valid.item(), "no zero"
 
 
 def test_the_refused_call_is_flagged(flagged: Callable[..., list[str]]) -> None:
@@ -37,16 +32,9 @@ def test_the_refused_call_is_flagged(flagged: Callable[..., list[str]]) -> None:
     refused = ended("robot_execution_error", line=2)
     assert flagged(SimulatorReward(), fenced, refused) == [" go", "_to", "('", "kü", "che", "')\n"]
     assert flagged(SimulatorReward(), PROGRAM, ended("completion_error", Verdict.WRONG_ANSWER)) == []
-
-
-def test_the_refused_call_carries_what_was_lost() -> None:
     output = reward_of(SimulatorReward(), "a\nb", ended("robot_execution_error", line=2))
     # 1 spread over three letters, and -0.7 on b
     assert output.credit[0].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3 - 0.7, 0.0])
-
-
-def test_an_infrastructure_failure_is_no_zero() -> None:
-    assert not reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.INFRASTRUCTURE_FAILURE)).valid.item()
 
 
 def test_wrong_arguments_and_tasks_are_named() -> None:

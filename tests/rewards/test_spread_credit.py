@@ -58,28 +58,6 @@ NO_PROGRAMS = {
 COMPLETIONS = PROGRAMS | NO_PROGRAMS
 
 
-@pytest.mark.parametrize("source", COMPLETIONS.values(), ids=COMPLETIONS)
-def test_length_is_paid_by_the_program_or_by_all(qwen: Any, source: str) -> None:
-    marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(ReferenceText(REFERENCE)))
-    check_credit(LengthPenalty(alpha=2.0), marked, judgement, -2.0 * marked.num_tokens / 100)
-    # With a buffer as long as the limit each of the 40 tokens costs 1/40.
-    overlong = OverlongPenalty(max_tokens=40, buffer_tokens=40)
-    check_credit(overlong, marked, judgement, -min(1.0, marked.num_tokens / 40))
-
-
-@pytest.mark.parametrize("source", COMPLETIONS.values(), ids=COMPLETIONS)
-def test_likeness_is_earned_by_the_program(qwen: Any, source: str) -> None:
-    marked = read_marked(qwen, source)
-    judgement = judge_marked(marked, problem(ReferenceText(REFERENCE)))
-    value = 0.0
-    if source in PROGRAMS.values():
-        options = {"tokenize": "char", "use_effective_order": True}
-        value = sacrebleu.sentence_bleu(marked.inside, [REFERENCE], **options).score / 100
-        assert value > 0
-    check_credit(BleuReward(tokenize="char"), marked, judgement, value)
-
-
 class Seven(Grader):
     identity = "seven"
 
@@ -88,10 +66,19 @@ class Seven(Grader):
 
 
 @pytest.mark.parametrize("source", COMPLETIONS.values(), ids=COMPLETIONS)
-def test_a_judges_score_is_earned_by_the_program(qwen: Any, source: str) -> None:
+def test_length_likeness_and_a_judges_score_are_those_of_the_program_or_of_all(qwen: Any, source: str) -> None:
     marked = read_marked(qwen, source)
     judgement = judge_marked(marked, problem(ReferenceText(REFERENCE)))
-    check_credit(LLMJudgeReward(Seven()), marked, judgement, 0.7 if source in PROGRAMS.values() else 0.0)
+    check_credit(LengthPenalty(alpha=2.0), marked, judgement, -2.0 * marked.num_tokens / 100)
+    # With a buffer as long as the limit each of the 40 tokens costs 1/40.
+    overlong = OverlongPenalty(max_tokens=40, buffer_tokens=40)
+    check_credit(overlong, marked, judgement, -min(1.0, marked.num_tokens / 40))
+    has_program = source in PROGRAMS.values()
+    options = {"tokenize": "char", "use_effective_order": True}
+    likeness = sacrebleu.sentence_bleu(marked.inside, [REFERENCE], **options).score / 100 if has_program else 0.0
+    assert (likeness > 0) is has_program
+    check_credit(BleuReward(tokenize="char"), marked, judgement, likeness)
+    check_credit(LLMJudgeReward(Seven()), marked, judgement, 0.7 if has_program else 0.0)
 
 
 FORMAT = {
@@ -157,16 +144,12 @@ DATA_FLOW_CPP = {
 }
 
 
-@pytest.mark.parametrize(("source", "value"), DATA_FLOW.values(), ids=DATA_FLOW)
-def test_data_flow_is_earned_by_the_program(qwen: Any, source: str, value: float) -> None:
+@pytest.mark.parametrize("name", DATA_FLOW | DATA_FLOW_CPP)
+def test_data_flow_is_earned_by_the_program(qwen: Any, name: str) -> None:
+    source, value = (DATA_FLOW | DATA_FLOW_CPP)[name]
+    reference = ReferenceText(ADD_CPP, "cpp") if name in DATA_FLOW_CPP else ReferenceText(ADD, "python")
     marked = read_marked(qwen, source)
-    check_credit(DataflowReward(), marked, judge_marked(marked, problem(ReferenceText(ADD, "python"))), value)
-
-
-@pytest.mark.parametrize(("source", "value"), DATA_FLOW_CPP.values(), ids=DATA_FLOW_CPP)
-def test_data_flow_of_cpp_is_earned_by_the_program(qwen: Any, source: str, value: float) -> None:
-    marked = read_marked(qwen, source)
-    check_credit(DataflowReward(), marked, judge_marked(marked, problem(ReferenceText(ADD_CPP, "cpp"))), value)
+    check_credit(DataflowReward(), marked, judge_marked(marked, problem(reference)), value)
 
 
 def test_what_goes_on_from_a_prefix_is_paid_without_it(qwen: Any) -> None:

@@ -19,31 +19,24 @@ def test_all_or_nothing() -> None:
     assert reward_of(TestsReward(), DIVISION, failed()).rewards.tolist() == [0.0]
 
 
-@pytest.mark.parametrize("passed", [0, 1, 2])
-def test_fraction_counts_tests_that_were_never_started(passed: int) -> None:
-    calls = CallTests(cases=(((1,), 1),) * 4, entry_point="f")
-    outcome = failed(None, Verdict.WRONG_ANSWER, *[Verdict.PASSED] * passed, Verdict.WRONG_ANSWER)
-    assert reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=calls).rewards.item() == passed / 4
+CALLS = CallTests(cases=(((1,), 1),) * 4, entry_point="f")
+BARE = AssertTests("x = f(1)\nassert x\nassert f(2)\nassert f(3)\nassert f(4)")
+INSIDE = AssertTests("def check(f):\n    assert f(1)\n    assert f(2)\n    assert f(3)\n", "f")
+HELD, WRONG = Verdict.PASSED, Verdict.WRONG_ANSWER
 
 
-def test_fraction_counts_the_bare_asserts_of_a_check() -> None:
-    check = AssertTests("x = f(1)\nassert x\nassert f(2)\nassert f(3)\nassert f(4)")
-    outcome = failed(None, Verdict.WRONG_ANSWER, Verdict.PASSED, Verdict.WRONG_ANSWER)
-    assert reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=check).rewards.item() == 1 / 4
-
-
-def test_fraction_counts_the_asserts_of_a_check_function() -> None:
-    check = AssertTests("def check(f):\n    assert f(1)\n    assert f(2)\n    assert f(3)\n", "f")
-    outcome = failed(None, Verdict.WRONG_ANSWER, Verdict.PASSED, Verdict.WRONG_ANSWER)
-    value = reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=check).rewards.item()
-    assert value == pytest.approx(1 / 3)
-
-
-def test_fraction_of_a_program_that_died_after_its_last_test_is_not_one() -> None:
-    check = StdioTests(cases=(("", ""),) * 2)
-    outcome = failed(None, Verdict.OUT_OF_MEMORY, Verdict.PASSED, Verdict.PASSED)
-    value = reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=check).rewards.item()
-    assert value == pytest.approx(2 / 3)
+def test_fraction_counts_tests_that_were_never_started() -> None:
+    """A program that died after its last test has not passed it."""
+    for check, verdict, cases, expected in (
+        (CALLS, WRONG, [WRONG], 0.0),
+        (CALLS, WRONG, [HELD, WRONG], 1 / 4),
+        (CALLS, WRONG, [HELD, HELD, WRONG], 2 / 4),
+        (BARE, WRONG, [HELD, WRONG], 1 / 4),
+        (INSIDE, WRONG, [HELD, WRONG], 1 / 3),
+        (StdioTests(cases=(("", ""),) * 2), Verdict.OUT_OF_MEMORY, [HELD, HELD], 2 / 3),
+    ):
+        output = reward_of(TestsReward(mode="fraction"), DIVISION, failed(None, verdict, *cases), check=check)
+        assert output.rewards.item() == pytest.approx(expected), (check, cases)
 
 
 def test_grades_follow_the_verdict() -> None:

@@ -11,8 +11,9 @@ import torch
 from support.small_runs import fit
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
+from lit_rl.advantages import GroupMean
 from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.rewards import Composite, RewardTerm, TermScore, TurnPenalty
 from lit_rl.types import Completions, Judgement
@@ -53,9 +54,9 @@ def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any],
     module = make_module(
         PlaysPPO,
         rewards=[LastTurn(), TurnPenalty(weight=0.2)],
-        critic=OwnTrunk(),
+        critic=SeparateCritic(),
         gae_lambda=1.0,
-        whiten_advantages=False,
+        whiten=False,
         max_rollouts=1,
     )
     fit(module, tmp_path)
@@ -71,7 +72,7 @@ def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any],
 
 def test_grpo_compares_rewards_with_the_penalty(make_module: Callable[..., Any], tmp_path: Path) -> None:
     module = make_module(
-        PlaysGRPO, rewards=[LastTurn(), TurnPenalty(weight=0.2)], baseline="group_mean", scale_by="none", max_rollouts=1
+        PlaysGRPO, rewards=[LastTurn(), TurnPenalty(weight=0.2)], baseline=GroupMean(normalize="none"), max_rollouts=1
     )
     fit(module, tmp_path)
     experience, output = module.seen

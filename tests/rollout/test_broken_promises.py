@@ -17,7 +17,7 @@ from lit_rl.engines import Engine, Generation, Request
 from lit_rl.engines.checked import CheckedSession
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM
-from lit_rl.models.streams import StreamKey
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.rollout import Attempt, Environment, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 

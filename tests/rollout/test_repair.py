@@ -2,7 +2,7 @@
 
 import pytest
 
-from lit_rl.data.basics import Basics
+from lit_rl.data.basics.basics_task import Basics
 from lit_rl.execution import AssertTests, CallTests, Outcome, ReferenceText, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
 from lit_rl.rollout.environment import Attempt

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.small_runs import SaveAt, fit, weights
 
-from lit_rl.models import OwnTrunk
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.rollout import Attempt, Environment
 from lit_rl.types import Problem
@@ -25,7 +25,7 @@ class Counts(Environment):
 
 @pytest.mark.parametrize("cls", [GRPO, PPO])
 def test_a_resumed_run_is_the_same(make_module: Callable[..., RolloutModule], tmp_path: Path, cls: Any) -> None:
-    options: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
     options |= {"environment": Counts(max_turns=3), "max_rollouts": 4, "seed": 3}
     turns: list[int] = []
 

@@ -11,8 +11,8 @@ from rollout.scripted import Again, Passing, Scripted
 from support.small_runs import build_module, fit
 
 from lit_rl.execution import AssertTests
-from lit_rl.models import CausalLM, OwnTrunk
-from lit_rl.models.streams import StreamKey
+from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.rollout import FinishedRollout, write_rows
 from lit_rl.training.progress import Progress
@@ -24,7 +24,7 @@ class Watcher(pl.Callback):
         self.seen: list[tuple[int, FinishedRollout]] = []
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
-        self.seen.append((module.rollout_step, finished))
+        self.seen.append((module.clock.count, finished))
 
 
 @pytest.mark.parametrize("cls", [GRPO, REINFORCE, PPO])
@@ -32,7 +32,7 @@ def test_a_callback_sees_each_rollout_once_with_what_was_computed(
     byte_tokenizer: str, tmp_path: Path, cls: type[RolloutModule]
 ) -> None:
     watcher = Watcher()
-    more: dict[str, Any] = {"critic": OwnTrunk()} if cls is PPO else {}
+    more: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
     module = build_module(byte_tokenizer, cls, max_rollouts=3, **more)
     fit(module, tmp_path, callbacks=[pl.Callback(), watcher])
     assert [number for number, *_ in watcher.seen] == [1, 2, 3]
@@ -57,8 +57,8 @@ class Peek(Progress):
 
 
 def test_a_training_step_goes_through_its_phases(byte_tokenizer: str, tmp_path: Path) -> None:
-    module = build_module(byte_tokenizer, max_rollouts=1, num_epochs=2, num_minibatches=3, microbatch_size=2)
-    progress = module.progress = Peek()
+    module = build_module(byte_tokenizer, max_rollouts=1, epochs=2, minibatches=3, microbatch_size=2)
+    progress = module.sampler.progress = Peek()
     fit(module, tmp_path)
     assert progress.log == [
         ("sampling", 0, 0, 0),

@@ -6,38 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lit_rl.simulators.robot_program import explore_memberships, lower_double_quoted, prepare
+from lit_rl.data.robots.robot_program import explore_memberships, lower_double_quoted, prepare
 
 BODY = "def task_program():\n    go_to(\"Hall\")\n    say('Hi')"
 
 
-def test_the_inside_of_a_python_fence_is_kept():
-    prepared = prepare(f"Sure, here it is:\n```python\n{BODY}\n```\nIt goes to the hall.")
-    assert prepared.source == BODY.replace("Hall", "hall") + "\n"
-    assert prepared.line_offset == 2
+LOWERED = BODY.replace("Hall", "hall")
+# What is written, the program that is made of it, and by how many lines that begins later.
+PREPARED = {
+    "inside of a fence": (f"Sure, here it is:\n```python\n{BODY}\n```\nIt goes to the hall.", LOWERED + "\n", 2),
+    "cut at a later line in column zero": (BODY + "\n\n# Next: go to the kitchen\n", LOWERED + "\n", 0),
+    "what is before the definition": ("import time\n\n" + BODY, "import time\n\n" + LOWERED, 0),
+    "a closing fence alone": (BODY + "\n```\nmore words", LOWERED, 0),
+    "a bare fence": (f"```\n{BODY}\n```", LOWERED + "\n", 1),
+}
+
+
+def test_the_program_is_what_is_meant():
+    found = {name: prepare(text) for name, (text, _, _) in PREPARED.items()}
+    assert {name: (p.source, p.line_offset) for name, p in found.items()} == {n: row[1:] for n, row in PREPARED.items()}
 
 
 def test_a_missing_definition_is_put_in_front_and_shifts_the_lines():
     prepared = prepare('    go_to("hall")\n    say("x")\n')
     assert prepared.source.splitlines()[:2] == ["def task_program():", '    go_to("hall")']
     assert prepared.line_offset == -1
-
-
-def test_the_program_is_cut_at_the_first_later_line_in_column_zero():
-    assert prepare(BODY + "\n\n# Next: go to the kitchen\n").source == BODY.replace("Hall", "hall") + "\n"
-
-
-def test_what_stands_before_the_definition_is_kept():
-    text = "import time\n\n" + BODY
-    assert prepare(text).source == text.replace("Hall", "hall")
-
-
-def test_a_closing_fence_without_an_opening_one_ends_the_program():
-    assert prepare(BODY + "\n```\nmore words").source == BODY.replace("Hall", "hall")
-
-
-def test_a_bare_fence_before_the_definition_opens_a_block():
-    assert prepare(f"```\n{BODY}\n```").source == BODY.replace("Hall", "hall") + "\n"
 
 
 def test_only_double_quoted_strings_on_one_line_are_lowered():
@@ -85,8 +78,8 @@ ODD_SOURCES = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("line", ODD_SOURCES.values(), ids=ODD_SOURCES)
-def test_no_program_is_too_odd_to_be_read(line):
-    source = f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n"
-    for seed in range(5):
-        assert explore_memberships(prepare(source).source, random.Random(seed)).startswith("def task_program")
+def test_no_program_is_too_odd_to_be_read():
+    for name, line in ODD_SOURCES.items():
+        source = prepare(f"rooms = get_all_rooms()\nif 'a' in rooms:\n    pass\n{line}\n").source
+        for seed in range(5):
+            assert explore_memberships(source, random.Random(seed)).startswith("def task_program"), name

@@ -25,12 +25,12 @@ BASE: dict[str, Any] = {
         "init_args": {
             "policy": {
                 "class_path": "lit_rl.models.CausalLM",
-                "init_args": {"config": TINY, "tokenizer": "package:lit_rl/data/basics_tokenizer"},
+                "init_args": {"config": TINY, "tokenizer": "package:lit_rl/data/basics/tokenizer"},
             },
             "max_rollouts": 1,
             "sampling": {"num_samples": 2, "max_tokens": 4},
             "rewards": [{"class_path": "lit_rl.rewards.TestsReward"}],
-            "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.001}},
+            "update": {"optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 0.001}}},
             "sandbox": "lit_rl.execution.Sandbox",
         },
     },

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.token_bytes import token_byte_spans
+from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
 from lit_rl.rollout.judge import find_program

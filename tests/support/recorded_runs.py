@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line
-from lit_rl.run_files.lines import to_json
+from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line
+from lit_rl.reports.run_files.lines import to_json
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lit_rl.simulators.robot_program import prepare
-from lit_rl.simulators.service_robot import FUNCTIONS, RobotError, ServiceRobot
-from lit_rl.simulators.trace_checks import holds
+from lit_rl.data.robots.robot_program import prepare
+from lit_rl.data.robots.service_robot import FUNCTIONS, RobotError, ServiceRobot
+from lit_rl.data.robots.trace_checks import holds
 
 
 def trace_of(program: str, state: dict) -> list:

@@ -37,7 +37,7 @@ class CrashAt(pl.Callback):
         self.rollout = rollout
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-        if pl_module.rollout_step == self.rollout:
+        if pl_module.clock.count == self.rollout:
             raise InterruptedError("crash")
 
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 
+from lit_rl.advantages import GAE
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO, RolloutModule
+from lit_rl.modules import (
+    GRPO,
+    PPO,
+    Collect,
+    CriticUpdate,
+    Evaluate,
+    Optimization,
+    PolicyModule,
+    RolloutModule,
+    Update,
+)
+from lit_rl.renamed import arguments_of
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 from support.tiny_models import TINY_QWEN2
@@ -37,10 +50,33 @@ class Words(TaskDataModule):
         return [Problem(f"{split}{i}", "w" * (1 + i % 5), TokenTarget()) for i in range(12)]
 
 
+GROUPS: dict[str, type] = {"update": Update, "collect": Collect, "critic_update": CriticUpdate}
+SHORT = {"validation_sampling": ("evaluate", "sampling"), "predict_sampling": ("evaluate", "predict")}
+
+
+def grouped(cls: type[PolicyModule], **options: Any) -> dict[str, Any]:
+    """Arguments of an algorithm from settings without their groups, so that a test names only what it is about."""
+    kinds = GROUPS | {"evaluate": Evaluate, "update": Update if issubclass(cls, RolloutModule) else Optimization}
+    kinds |= {"estimator": GAE} if issubclass(cls, PPO) else {}
+    places = {one.name: (group, one.name) for group, kind in kinds.items() for one in reversed(fields(kind))}
+    places |= {f"critic_{one.name}": ("critic_update", one.name) for one in fields(CriticUpdate)} | SHORT
+    places |= {one.name: ("update", one.name) for one in fields(kinds["update"])}
+    found: dict[str, Any] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    own = arguments_of(cls)
+    for name, value in options.items():
+        if name in own or name not in places:
+            found[name] = value
+        else:
+            group, key = places[name]
+            settings.setdefault(group, {})[key] = value
+    return found | {group: kinds[group](**values) for group, values in settings.items()}
+
+
 def build_module(
     tokenizer: str, cls: type[RolloutModule] = GRPO, model: dict[str, Any] | None = None, **kwargs: Any
 ) -> RolloutModule:
-    """A module on a tiny policy in double precision, with plain SGD."""
+    """A module on a tiny policy in double precision, with plain SGD; settings as :func:`grouped` takes them."""
     policy = CausalLM(config=TINY_QWEN2 | (model or {}), tokenizer=tokenizer, dtype="float64")
     defaults: dict[str, Any] = {
         "sampling": Sampling(num_samples=4, max_tokens=6),
@@ -48,7 +84,7 @@ def build_module(
         "optimizer": lambda params: torch.optim.SGD(params, lr=0.5),
         "gradient_clip_norm": None,
     }
-    return cls(policy, **(defaults | kwargs))
+    return cls(policy, **grouped(cls, **(defaults | kwargs)))
 
 
 def fit(
@@ -85,7 +121,7 @@ class SaveAt(pl.Callback):
         self.rollout, self.path = rollout, path
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
-        if pl_module.rollout_step == self.rollout:
+        if pl_module.clock.count == self.rollout:
             trainer.save_checkpoint(self.path)
 
 

@@ -15,7 +15,7 @@ from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PPO
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
-from lit_rl.types import Completions, Experience, Judgement, Problem, StopReason, Turn
+from lit_rl.types import Completions, Experience, Judgement, Problem, Sampling, StopReason, Turn
 
 Said = Sequence[Sequence[int]]
 """What was said in a row: a turn, a message, a turn, and so on; ids of one byte each."""
@@ -83,8 +83,10 @@ class Plays:
 
     seen: tuple[Experience, RewardOutput]
 
-    def collect(self, problems: Sequence[Problem], sampling: Any, key: Any) -> Rollout:
-        group = sampling.num_samples
+    sampling: Sampling
+
+    def collect(self, problems: Sequence[Problem]) -> Rollout:
+        group = self.sampling.num_samples
         names = [f"{problem.task_id}/{g}" for problem in problems for g in range(group)]
         prompts = [list(problem.prompt.encode()) for problem in problems for _ in range(group)]  # type: ignore[union-attr]
         rows = rows_of(prompts, [drawn(name) for name in names], group)

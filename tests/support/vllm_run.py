@@ -23,8 +23,8 @@ from distributed.runs import adam, trainer_of, whole_weights
 from lit_rl.callbacks import Checkpointing
 from lit_rl.engines import VLLM, VLLMServer
 from lit_rl.models import CausalLM
-from lit_rl.modules import GRPO
-from lit_rl.modules.mismatch import SamplerCheck
+from lit_rl.modules import GRPO, Collect, Update
+from lit_rl.rollout.sampler_check import SamplerCheck
 from lit_rl.types import Sampling
 from support.small_runs import EvenBytes, Words
 from support.tiny_models import TINY_QWEN2
@@ -86,12 +86,11 @@ def run_with(engine: Any, policy: CausalLM, folder: Path, rollouts: int, ranks: 
     """Start the run in ``folder`` or go on with it; the module and what each rollout logged."""
     module = GRPO(
         policy,
-        engine=engine,
         sampling=Sampling(num_samples=4, max_tokens=8),
         rewards=[EvenBytes()],
-        optimizer=adam,
         max_rollouts=rollouts,
-        sampler_check=SamplerCheck(largest_gap=1e-4, stop=True),
+        collect=Collect(engine=engine, sampler_check=SamplerCheck(largest_gap=1e-4, stop=True)),
+        update=Update(optimizer=adam),
     )
     logged: list[dict[str, float]] = []
     log = module.log_rollout

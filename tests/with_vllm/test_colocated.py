@@ -14,11 +14,11 @@ from support.tiny_models import TINY_QWEN2
 from support.vllm_run import run_with
 
 from lit_rl.engines import VLLM, EngineError, vllm
+from lit_rl.engines.whole_weights import whole_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.sampling import keep_likely
-from lit_rl.models.whole_weights import whole_weights
-from lit_rl.modules.mismatch import SamplerMismatchError
+from lit_rl.models.decoding.sampling import keep_likely
+from lit_rl.rollout.sampler_check import SamplerMismatchError
 from lit_rl.types import Problem, Request, Sampling, StopReason
 
 FAMILIES = {"llama": {"tie_word_embeddings": False}, "qwen2": {}, "qwen3": {"head_dim": 32}}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.vllm_real import Server
 
-import lit_rl.commands  # noqa: F401  # short class names
+import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.cli import Cli
+from lit_rl.cli.main import Cli
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 GREEDY, SAMPLED = "val/basics/greedy/pass@1", "val/basics/sampled/pass@1"
@@ -39,7 +39,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[
 def learn(model: Path, *engine: str) -> tuple[dict[str, float], Any]:
     """Forty rollouts, none of which may be off by more than rounding."""
     short = ["--model.max_rollouts=40", "--trainer.val_check_interval=40", "--trainer.logger=false"]
-    check = ["--model.sampler_check.stop=true", "--model.sampler_check.largest_gap=0.0001"]
+    check = ["--model.collect.sampler_check.stop=true", "--model.collect.sampler_check.largest_gap=0.0001"]
     start = ["--config", str(CONFIGS / "basics_grpo.yaml"), f"--model.policy.model={model}"]
     cli = Cli(["fit", *start, *short, *check, *engine])
     return shares(cli), cli.model
@@ -50,11 +50,14 @@ def test_a_run_learns_through_the_colocated_engine(warm: Any, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     model, before = warm
     after, module = learn(
-        model, "--model.engine=lit_rl.engines.VLLM", "--model.engine.cache_gigabytes=0.2", "--model.engine.eager=true"
+        model,
+        "--model.collect.engine=lit_rl.engines.VLLM",
+        "--model.collect.engine.cache_gigabytes=0.2",
+        "--model.collect.engine.eager=true",
     )
     print(f"pass@1 {before} -> {after}")
     assert after[GREEDY] - before[GREEDY] >= 0.2 and after[SAMPLED] - before[SAMPLED] >= 0.2
-    assert module.engine.arrivals == 41  # one before each rollout, one before the last validation
+    assert module.sampler.engine.arrivals == 41  # one before each rollout, one before the last validation
 
 
 @pytest.mark.slow
@@ -63,10 +66,10 @@ def test_a_run_learns_through_a_server(warm: Any, tmp_path: Path, monkeypatch: p
     model, before = warm
     server = Server(model, most_tokens=256)
     try:
-        where = [f"--model.engine.url={server.url}", "--model.engine.folder=handed_over"]
-        after, module = learn(model, "--model.engine=lit_rl.engines.VLLMServer", *where)
+        where = [f"--model.collect.engine.url={server.url}", "--model.collect.engine.folder=handed_over"]
+        after, module = learn(model, "--model.collect.engine=lit_rl.engines.VLLMServer", *where)
     finally:
         server.kill()
     print(f"pass@1 {before} -> {after}")
     assert after[GREEDY] - before[GREEDY] >= 0.2 and after[SAMPLED] - before[SAMPLED] >= 0.2
-    assert module.engine.arrivals == 41
+    assert module.sampler.engine.arrivals == 41

@@ -15,7 +15,7 @@ from typing import Any
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
-from lit_rl.execution.judging.assert_plan import AssertPlan, Call
+from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, calls_of_asserts, plan_of
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
 from lit_rl.execution.judging.verdicts import with_cause

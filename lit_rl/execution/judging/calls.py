@@ -11,10 +11,10 @@ from typing import Any
 
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, CallTests
-from lit_rl.execution.judging.assert_plan import AssertPlan, Call, Expectation, plan_asserts
-from lit_rl.execution.judging.child_files import Child, read_whole
+from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call, Expectation, plan_asserts
 from lit_rl.execution.judging.graded import judge_graded
-from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
+from lit_rl.execution.judging.supervising.child_files import Child, read_whole
+from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
@@ -326,7 +326,7 @@ def failed_call(
     index = answers.first_failed(cases)
     if index is None:
         return None
-    return FailedCase(index + 1, _shown(calls[index]), value_text(check.cases[index][1]), answers.text(index))
+    return FailedCase(index + 1, _call_text(calls[index]), value_text(check.cases[index][1]), answers.text(index))
 
 
 def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, test: str) -> FailedCase | None:
@@ -336,10 +336,10 @@ def failed_assert(answers: Answers, cases: Sequence[Verdict], plan: AssertPlan, 
         return None
     assertion = plan.assertions[failed]
     made = assertion.calls[:_MOST_CALLS]
-    call = "; ".join(_shown(plan.calls[index]) for index in made)
+    call = "; ".join(_call_text(plan.calls[index]) for index in made)
     actual = "; ".join(filter(None, map(answers.text, made)))
     return FailedCase(failed + 1, shortened(call), assertion.wanted(test), shortened(actual))
 
 
-def _shown(call: Call) -> str:
+def _call_text(call: Call) -> str:
     return call_text(call.name, call.args, dict(call.kwargs))

@@ -15,10 +15,10 @@ from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.grading.names import REHEARSED
-from lit_rl.execution.judging.child_files import Child, read_whole
-from lit_rl.execution.judging.evidence import statements
-from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.prepared_tests import PreparedTests, prepare_tests
+from lit_rl.execution.judging.asserts.evidence import statements
+from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
+from lit_rl.execution.judging.supervising.child_files import Child, read_whole
+from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
@@ -148,7 +148,7 @@ def _outcome(
     elif result is None:  # the tests' process ended in the middle, whatever the tests did with the program's values
         verdict, error = Verdict.EXCEPTION, ended_early(report.children[0].status)
     elif result["kind"] == "passed":
-        verdict = Verdict.PASSED if num_passed > 0 else Verdict.WRONG_ANSWER
+        verdict = Verdict.PASSED
     elif result["kind"] in ("failed", "error"):  # of the tests
         name, _, text = str(result["message"]).partition(": ")
         error = {"types": [name], "message": text, "line": None}

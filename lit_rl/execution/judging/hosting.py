@@ -29,9 +29,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from lit_rl.execution.judging.child_files import Child
-from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
-from lit_rl.execution.judging.own_limits import ReadsTooLong, cpu_limit
+from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
+from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain

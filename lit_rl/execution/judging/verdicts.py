@@ -6,8 +6,8 @@ import os
 import signal
 from dataclasses import replace
 
-from lit_rl.execution.judging.child_files import Child, read_tail
-from lit_rl.execution.judging.jobs import JobReport, ZygoteClient
+from lit_rl.execution.judging.supervising.child_files import Child, read_tail
+from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain

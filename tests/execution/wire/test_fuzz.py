@@ -1,22 +1,23 @@
 """A short run of the fuzzing benchmark, which checks that a program's garbage hurts no other program."""
 
-import importlib.util
+import sys
 from pathlib import Path
 
 from lit_rl.execution import Outcome, Sandbox, Verdict
 
-PATH = Path(__file__).parents[3] / "benchmarks" / "sandbox_fuzz.py"
-SPEC = importlib.util.spec_from_file_location("sandbox_fuzz", PATH)
-fuzz = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(fuzz)
+FOLDER = str(Path(__file__).parents[3] / "benchmarks")
+sys.path.insert(0, FOLDER)
+import sandbox_fuzz as fuzz  # noqa: E402
+
+sys.path.remove(FOLDER)
 
 
 def test_a_few_rounds_find_no_fault():
     faults = []
-    rounds, peak, seen = fuzz.run(0, 10.0, 1, faults.append, most_rounds=3)
-    assert (rounds, faults) == (3, [])
+    rounds, peak, seen = fuzz.run(0, 10.0, 1, faults.append, most_rounds=2)
+    assert (rounds, faults) == (2, [])
     assert 0 < peak < fuzz.MOST_MEGABYTES
-    assert sum(seen.values()) == 3 * 40 and seen["honest: passed"] > 0
+    assert sum(seen.values()) == 2 * 40 and seen["honest: passed"] > 0
     assert not any(name.startswith("garbage: passed") for name in seen)
 
 
@@ -39,12 +40,6 @@ def test_a_supervisor_stays_small_whatever_a_program_writes_where_its_values_go(
     assert all(outcome.passed for outcome in outcomes[1::2])
     assert not {outcome.verdict for outcome in outcomes[::2]} & {Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE}
     assert peak < fuzz.MOST_MEGABYTES
-
-
-def test_a_round_is_made_of_its_seed_alone():
-    one, other = fuzz.random.Random("0/1"), fuzz.random.Random("0/1")
-    programs = [fuzz.garbage_program(rng, fuzz.CALLS) for rng in (one, other) for _ in range(20)]
-    assert programs[:20] == programs[20:] and len(set(programs)) == 20
 
 
 def test_what_must_not_happen_is_called_a_fault():

@@ -1,0 +1,495 @@
+"""Advantages: what a completion, or a token, was worth beyond what was expected of it.
+
+A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
+of its group, of the whole rollout or of rollouts before; token advantages come from rewards and a critic's values.
+
+Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns of the row with the
+most. A row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and
+gets advantage 0, and what stands in its score never matters, not even NaN.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from lit_rl.arguments import require_at_least, require_share
+from lit_rl.functional.groups import group_sizes, lay_out, pick_up
+from lit_rl.functional.masking import SumOverRanks, masked_moments, turn_starts
+from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape, shape_of, statistics_dtype
+
+__all__ = [
+    "GAE",
+    "Baseline",
+    "BatchMean",
+    "GroupMean",
+    "LeaveOneOut",
+    "MaxRewards",
+    "NoBaseline",
+    "RowAdvantages",
+    "RunningMean",
+    "TokenAdvantages",
+    "TurnGAE",
+]
+
+Normalize = Literal["std", "none"]
+"""What centred scores are divided by: their standard deviation (n - 1), or nothing."""
+
+
+class RowAdvantages(ABC):
+    """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
+
+    Constructor arguments are what YAML gives under ``init_args``.
+    """
+
+    smallest_group: ClassVar[int] = 1
+    """Completions of one problem that it takes to compare. Rows of smaller groups get advantage 0."""
+
+    sum_over_ranks: SumOverRanks | None = None
+    """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
+    often. The module that uses the object sets it. None: the rows given are all there are."""
+
+    @abstractmethod
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """Advantages of a rollout. Called once per rollout, by all ranks together.
+
+        Args:
+            scores: [N] reward units, minus the KL if that is subtracted from the reward.
+            valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
+            group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
+                groups have the same size; :func:`lit_rl.functional.groups.lay_out` makes a table of them.
+
+        Returns:
+            [N].
+        """
+
+    def __call__(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """:meth:`advantages`, checked, with 0 for rows of groups that are too small.
+
+        Raises:
+            ValueError: a valid score is not finite, or the result is not one number per row.
+        """
+        num_bad = int((valid & ~torch.isfinite(scores)).sum())
+        if num_bad:
+            raise ValueError(
+                f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
+                "a completion without a score belongs in valid as False"
+            )
+        result = self.advantages(scores, valid, group_ids)
+        if result.shape != scores.shape:
+            raise ValueError(
+                f"{type(self).__name__} must return one number per row, {tuple(scores.shape)}, "
+                f"got {tuple(result.shape)}"
+            )
+        too_small = group_sizes(group_ids) < self.smallest_group
+        return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
+
+    def require_samples(self, num_samples: int, argument: str) -> None:
+        """Check whether a problem has enough completions to compare.
+
+        Args:
+            num_samples: completions of each problem in training.
+            argument: what the user calls this object.
+
+        Raises:
+            ValueError: it has fewer.
+        """
+        if num_samples < self.smallest_group:
+            raise ValueError(
+                f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "
+                f"{self.smallest_group} or more, got {num_samples}"
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps: plain data."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have no state
+        """Restore what a checkpoint kept."""
+
+
+class Baseline(RowAdvantages):
+    """The expected score of each completion; one of your own implements :meth:`expected`.
+
+    ``GRPO`` subtracts it from a completion's score, ``REINFORCE`` from each token's reward-to-go.
+    """
+
+    normalize: Normalize = "none"
+    """What advantages are divided by after the baseline was subtracted."""
+
+    @abstractmethod
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] what the scores are compared with, reward units; arguments as of :meth:`advantages`."""
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] scores minus what was expected, 0 for rows that are not valid."""
+        advantages = scores - self.expected(scores, valid, group_ids).to(scores.dtype)
+        return torch.where(valid, advantages, torch.zeros_like(advantages))
+
+
+class NoBaseline(Baseline):
+    """Nothing is expected: the bare score (``rewards`` in the lecture)."""
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] zeros."""
+        return torch.zeros_like(scores)
+
+
+@dataclass(eq=False)
+class GroupMean(Baseline):
+    """Mean of the completions of the same problem (GRPO), so that no critic is needed.
+
+        A_i = (r_i - mean r) / (std r + eps)        over the valid rows of the group, std with n - 1
+
+    A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
+    magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
+
+    The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
+
+    Args:
+        normalize: divide by the standard deviation of the group (``std``) or not (``none``, Dr. GRPO).
+        eps: added to the standard deviation, reward units.
+
+    Raises:
+        ValueError: ``eps`` is negative.
+
+    Source:
+        Shao et al. 2024, section 4.1.2, https://arxiv.org/abs/2402.03300
+        not normalized: Liu et al. 2025, section 3.2, https://arxiv.org/abs/2503.20783
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([7, 7, 7, 7])
+        >>> GroupMean(normalize="none")(scores, torch.ones(4).bool(), ids)
+        tensor([ 0.5000, -0.5000, -0.5000,  0.5000])
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    normalize: Normalize = "std"
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        require_at_least(0, eps=self.eps)
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] scores over their group's mean; unitless if normalized."""
+        return self._over_group(scores, valid, group_ids, self.normalize)
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] mean of the group, the score itself where there is no other."""
+        centred = self._over_group(scores, valid, group_ids, "none")
+        return torch.where(valid, scores - centred, torch.zeros_like(centred))
+
+    def _over_group(self, scores: Tensor, valid: Tensor, group_ids: Tensor, normalize: Normalize) -> Tensor:
+        rewards = lay_out(scores.to(statistics_dtype(scores)), group_ids, columns=2)  # [B, G]
+        counted = lay_out(valid, group_ids, fill=False, columns=2)
+        count = counted.sum(-1, keepdim=True)
+        kept = torch.where(counted, rewards, torch.zeros_like(rewards))
+        mean = kept.sum(-1, keepdim=True) / count.clamp(min=1)
+        centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
+        std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
+        advantages = self._over_baseline(centred, count)
+        if normalize == "std":
+            advantages = advantages / (std + self.eps)
+        highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
+        lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
+        says_nothing = highest <= lowest  # also -inf <= inf, where no row is valid
+        return pick_up(advantages.masked_fill(says_nothing, 0.0).to(_result_dtype(scores)), group_ids)
+
+    def _over_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+        """Scores minus their baseline [B, G], from scores minus the mean and the number of valid rows [B, 1]."""
+        return centred
+
+
+@dataclass(eq=False)
+class LeaveOneOut(GroupMean):
+    """Mean of the other completions of the same problem (RLOO with ``normalize: none``).
+
+        A_i = r_i - mean of the others = n / (n - 1) * (r_i - mean r)
+
+    The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
+
+    Args:
+        normalize: divide by the standard deviation of the group (``std``) or not (``none``).
+        eps: added to the standard deviation, reward units.
+
+    Source:
+        Ahmadian et al. 2024, https://arxiv.org/abs/2402.14740
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 2.0, 6.0]), torch.tensor([7, 7, 7])
+        >>> LeaveOneOut(normalize="none")(scores, torch.ones(3).bool(), ids)
+        tensor([-3.0000, -1.5000,  4.5000])
+    """
+
+    def _over_baseline(self, centred: Tensor, count: Tensor) -> Tensor:
+        # Without subtracting two sums that almost cancel.
+        return centred * count / (count - 1).clamp(min=1)
+
+
+class MaxRewards(RowAdvantages):
+    """The scores that are the largest of their group, 0 for all others: a filter, not a baseline.
+
+        A_i = r_i if r_i = max r else 0        max over the valid rows of the group; ties all stay
+
+    Source:
+        Stanford CS336 2025, lecture 17, ``compute_deltas``
+
+    Example:
+        >>> scores, ids = torch.tensor([3.0, 5.0, 5.0, 1.0]), torch.tensor([7, 7, 7, 7])
+        >>> MaxRewards()(scores, torch.ones(4).bool(), ids)
+        tensor([0., 5., 5., 0.])
+    """
+
+    smallest_group: ClassVar[int] = 2
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] scores of the best."""
+        table = lay_out(scores.to(_result_dtype(scores)).masked_fill(~valid, -torch.inf), group_ids, fill=-torch.inf)
+        is_best = table == table.amax(-1, keepdim=True)
+        best = torch.where(is_best & table.isfinite(), table, torch.zeros_like(table))
+        return pick_up(best, group_ids)
+
+
+@dataclass(eq=False)
+class BatchMean(Baseline):
+    """Mean of all completions of all prompts and ranks.
+
+        A_i = (r_i - mean r) / (std r + 1e-6)
+
+    Simple, and blind to how hard a prompt is: an easy prompt's failure can stand above the baseline.
+
+    Args:
+        normalize: divide by the standard deviation of them all (``std``) or not (``none``).
+
+    Example:
+        >>> scores, ids = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7])
+        >>> BatchMean(normalize="none")(scores, torch.ones(3).bool(), ids)
+        tensor([-1.,  0.,  1.])
+    """
+
+    normalize: Normalize = "std"
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] scores over the mean of all; unitless if normalized."""
+        mean, variance, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
+        advantages = scores.to(mean.dtype) - mean
+        if self.normalize == "std":
+            advantages = advantages / (variance.sqrt() + 1e-6)
+        return torch.where(valid, advantages, torch.zeros_like(advantages)).to(_result_dtype(scores))
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] the mean of all, the same everywhere."""
+        mean, _, _ = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)
+        return mean.expand_as(scores)
+
+
+@dataclass(eq=False)
+class RunningMean(Baseline):
+    """Exponential mean of the scores of earlier rollouts; the first rollout has none.
+
+        b' = decay * b + (1 - decay) * mean r        b: baseline of this rollout, b': of the next
+
+    Over a baseline that already held its scores the advantages of a rollout would be biased.
+
+    Args:
+        decay: weight of the old mean, in [0, 1).
+
+    Raises:
+        ValueError: ``decay`` is out of range.
+
+    Source:
+        reinforcement comparison in Williams 1992, https://doi.org/10.1007/BF00992696
+
+    Example:
+        >>> baseline, valid, ids = RunningMean(decay=0.75), torch.ones(2).bool(), torch.tensor([7, 7])
+        >>> baseline(torch.tensor([4.0, 4.0]), valid, ids), baseline(torch.tensor([7.0, 9.0]), valid, ids)
+        (tensor([4., 4.]), tensor([3., 5.]))
+    """
+
+    decay: float = 0.9
+    mean: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        require_share(decay=self.decay)
+        if self.decay == 1:
+            raise ValueError("decay must be below 1, got 1: the baseline would stay that of the first rollout")
+
+    def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N] the mean before this rollout, which is then counted."""
+        before = self.mean
+        now = float(masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[0])
+        self.mean = now if before is None else self.decay * before + (1 - self.decay) * now
+        return torch.full_like(scores, 0.0 if before is None else before, dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The mean so far."""
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self.mean = state.get("mean")
+
+
+def _result_dtype(scores: Tensor) -> torch.dtype:
+    """Never narrower than float32: scores may come as counts or half precision."""
+    return torch.float64 if scores.dtype == torch.float64 else torch.float32
+
+
+class TokenAdvantages(ABC):
+    """Advantages and the critic's targets; one of your own implements :meth:`estimate`.
+
+    Constructor arguments are what YAML gives under ``init_args``.
+    """
+
+    whiten: bool = True
+    """Whether the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
+
+    @abstractmethod
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """From rewards to advantages; the module whitens them afterwards, for the returns belong to the unwhitened.
+
+        Args:
+            token_rewards: [N, T] reward units, minus the KL if that is subtracted from the reward. No gradient.
+            values: [N, T] the critic's value before each token, reward units. No gradient.
+            mask: [N, T] bool, tokens of the policy; it has gaps between the policy's turns.
+            bootstrap_values: [N] value after the last token, 0 where nothing follows; see
+                :func:`lit_rl.functional.returns.treat_truncation`.
+
+        Returns:
+            Advantages [N, T] and the critic's targets [N, T], reward units, 0 outside the mask.
+        """
+
+    def targets(self, mask: Tensor) -> Tensor:
+        """[N, T] bool: tokens before which the critic has a target; by default all that the policy chose."""
+        return mask
+
+
+@dataclass(eq=False)
+class GAE(TokenAdvantages):
+    """Generalised advantage estimation over the policy's tokens.
+
+        delta_t  = r_t + gamma * V_{next t} - V_t
+        A_t      = delta_t + gamma * gae_lambda * A_{next t}
+        return_t = A_t + V_t
+
+    After a completion's last token V is its bootstrap value. Tokens that the mask leaves out are stepped over.
+
+    Args:
+        gamma: discount per token; 1 for rewards that judge the whole program.
+        gae_lambda: 1 trusts the rewards alone, 0 the next value.
+        whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
+
+    Raises:
+        ValueError: a number is not from 0 to 1.
+
+    Source:
+        Schulman et al. 2016, eq. 16, https://arxiv.org/abs/1506.02438
+
+    Example:
+        >>> rewards, values = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.5, 0.5]])
+        >>> GAE(gae_lambda=1.0).estimate(rewards, values, torch.tensor([[True, True]]), torch.zeros(1))
+        (tensor([[0.5000, 0.5000]]), tensor([[1., 1.]]))
+    """
+
+    gamma: float = 1.0
+    gae_lambda: float = 0.95
+    whiten: bool = True
+
+    def __post_init__(self) -> None:
+        require_share(gamma=self.gamma, gae_lambda=self.gae_lambda)
+
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Advantages and returns [N, T].
+
+        Raises:
+            ValueError: shapes differ, ``mask`` is not bool, or an input requires grad.
+        """
+        require_mask(mask, token_rewards)
+        require_same_shape(token_rewards=token_rewards, values=values)
+        require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)
+        if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
+            raise ValueError(
+                f"token_rewards must be [N, T] and bootstrap_values [N], got {shape_of(mask)} and "
+                f"{shape_of(bootstrap_values)}"
+            )
+        rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
+        kept_values = torch.where(mask, values, torch.zeros_like(values))
+        next_value = bootstrap_values.to(rewards.dtype)
+        next_advantage = torch.zeros_like(next_value)
+        # Rewards are float32 whatever the policy's dtype: the wider of the two, or values would lose digits.
+        advantages = torch.zeros_like(rewards, dtype=torch.promote_types(rewards.dtype, values.dtype))
+        for t in reversed(range(rewards.shape[1])):
+            here = mask[:, t]
+            delta = rewards[:, t] + self.gamma * next_value - kept_values[:, t]
+            next_advantage = torch.where(here, delta + self.gamma * self.gae_lambda * next_advantage, next_advantage)
+            next_value = torch.where(here, kept_values[:, t], next_value)
+            advantages[:, t] = next_advantage
+        advantages = torch.where(mask, advantages, torch.zeros_like(advantages))
+        return advantages, advantages + kept_values
+
+
+@dataclass(eq=False)
+class TurnGAE(GAE):
+    """Generalised advantage estimation over whole turns: a turn is one action, and the critic values prompts.
+
+        delta_k  = R_k + gamma * V_{k+1} - V_k         R_k: all rewards of turn k; V_k: value before its first token
+        A_k      = delta_k + gamma * gae_lambda * A_{k+1}
+        return_k = A_k + V_k
+
+    A turn is a run of tokens in the mask. All of them have its advantage, and the critic learns only where it begins.
+    With gamma and lambda 1 A_k is the sum of R from k on, less V_k. The KL of a turn, if it is subtracted from the
+    reward, is the sum over its tokens (the paper takes their mean).
+
+    Args:
+        gamma: discount per turn.
+        gae_lambda: 1, as in the paper, trusts the rewards alone, 0 the next turn's value.
+        whiten: scale advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout.
+
+    Source:
+        Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089
+
+    Example:
+        >>> rewards, values = torch.tensor([[0.0, -0.5, 0.0, 1.0]]), torch.tensor([[0.25, 7.0, 7.0, 0.75]])
+        >>> TurnGAE().estimate(rewards, values, torch.tensor([[True, True, False, True]]), torch.zeros(1))
+        (tensor([[0.2500, 0.2500, 0.0000, 0.2500]]), tensor([[0.5000, 0.0000, 0.0000, 1.0000]]))
+    """
+
+    gae_lambda: float = 1.0
+
+    def estimate(
+        self, token_rewards: Tensor, values: Tensor, mask: Tensor, bootstrap_values: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Advantages [N, T], the same at every token of a turn; returns [N, T], 0 except where a turn begins."""
+        require_same_shape(token_rewards=token_rewards, values=values, mask=mask)
+        starts = self.targets(mask)
+        turn = (starts.cumsum(-1) - 1).clamp(min=0)  # [N, T], the turn of each token; read only under the mask
+        counts = starts.sum(-1)
+        turns = torch.arange(int(counts.max()) if mask.numel() else 0, device=mask.device) < counts[:, None]  # [N, K]
+
+        def of_turns(per_token: Tensor, where: Tensor) -> Tensor:
+            """[N, K] sums over the marked tokens of each turn."""
+            kept = torch.where(where, per_token, torch.zeros_like(per_token))
+            return kept.new_zeros(turns.shape).scatter_add(1, turn, kept) if turns.shape[1] else kept[:, :0]
+
+        def on_tokens(per_turn: Tensor, where: Tensor) -> Tensor:
+            """[N, T] each turn's number on its marked tokens."""
+            spread = per_turn.gather(1, turn) if per_turn.shape[1] else torch.zeros_like(values)
+            return torch.where(where, spread, torch.zeros_like(spread))
+
+        advantages, returns = super().estimate(
+            of_turns(token_rewards, mask), of_turns(values, starts), turns, bootstrap_values
+        )
+        return on_tokens(advantages, mask), on_tokens(returns, starts)
+
+    def targets(self, mask: Tensor) -> Tensor:
+        """[N, T] bool: where turns begin."""
+        return turn_starts(mask)

@@ -1,0 +1,62 @@
+"""``lit-rl check-contamination``: whether the training data holds problems of the evaluation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from lit_rl.cli.check_data import named, problems_of, with_data_of_config
+from lit_rl.data.contamination import Overlap, find_overlaps
+from lit_rl.data.task import TaskDataModule
+
+MOST_SHOWN = 20
+
+
+def check_contamination(arguments: Sequence[str]) -> None:
+    """Look for held-out problems among a task's training problems, by runs of words that both statements have.
+
+    Exits with status 1 if there are any.
+    """
+    parser = ArgumentParser(
+        prog="lit-rl check-contamination", description=check_contamination.__doc__, exit_on_error=False
+    )
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
+    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task that is trained on")
+    parser.add_subclass_arguments(
+        TaskDataModule,
+        "held_out",
+        required=False,
+        help="the task that is measured on; by default the validation and test problems of the first",
+    )
+    parser.add_argument("--ngram_words", type=int, default=10, help="words in a run")
+    parser.add_argument(
+        "--min_share", type=float, default=0.5, help="report a pair from this share of the held-out runs, in (0, 1]"
+    )
+    parser.add_argument("--output", type=str, help="write one JSON line per pair")
+    parsed = parser.parse_args(with_data_of_config("check-contamination", arguments))
+    tasks = parser.instantiate_classes(parsed)
+    if tasks.data is None:
+        parser.error("give --config FILE or --data TASK: nothing says which task to check")
+    print(f"task {named(parsed.data)}" + (f", held out {named(parsed.held_out)}" if tasks.held_out else ""), flush=True)
+    train = problems_of(tasks.data, ["train"])
+    held_out = problems_of(tasks.held_out or tasks.data, ["validation", "test"])
+    overlaps = find_overlaps(train, held_out, ngram_words=parsed.ngram_words, min_share=parsed.min_share)
+    print(report_of_overlaps(overlaps, len(train), len(held_out)))
+    if parsed.output:
+        Path(parsed.output).write_text("".join(json.dumps(asdict(one)) + "\n" for one in overlaps))
+    if overlaps:
+        raise SystemExit(1)
+
+
+def report_of_overlaps(overlaps: Sequence[Overlap], num_train: int, num_held_out: int) -> str:
+    """The report, as text: how many held-out problems occur in training, and the closest pairs."""
+    met = len({overlap.held_out_id for overlap in overlaps})
+    lines = [f"{met} of {num_held_out} held-out problems occur among {num_train} training problems"]
+    lines += [f"  {one.held_out_id}: {one.share:.0%} of it in {one.train_id}" for one in overlaps[:MOST_SHOWN]]
+    if len(overlaps) > MOST_SHOWN:
+        lines.append(f"  and {len(overlaps) - MOST_SHOWN} more pairs: --output FILE writes all")
+    return "\n".join(lines)

@@ -1,0 +1,152 @@
+"""``lit-rl check-data``: run every reference solution, before a run spends hours on rows that cannot pass."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from lit_rl.arguments import require_at_least
+from lit_rl.cli.config_files import with_parts
+from lit_rl.cli.data_check.checked import run_references, suggest_rules
+from lit_rl.cli.data_check.findings import Findings
+from lit_rl.cli.data_check.stop_strings import find_cuts
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.execution.sandbox import Sandbox
+from lit_rl.types import Problem
+
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+
+
+def check_data(arguments: Sequence[str]) -> None:
+    """Say whether a task can be learned from: run every reference, compare tests with prompts, try stop strings.
+
+    Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
+    a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
+    """
+    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
+    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task to check")
+    parser.add_argument("--splits", type=list[Split], default=list(SPLITS))
+    parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
+    parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
+    parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")
+    parser.add_argument("--output", type=str, help="write one JSON line per problem with a fault")
+    parsed = parser.parse_args(with_data_of_config("check-data", arguments))
+    require_at_least(0, examples=parsed.examples)
+    task = parser.instantiate_classes(parsed).data
+    if task is None:
+        parser.error("give --config FILE or --data TASK: nothing says which task to check")
+    print(f"task {named(parsed.data)}", flush=True)
+    with Sandbox(num_workers=parsed.num_workers, packages=tuple(parsed.packages)) as sandbox:
+        findings = check_task(task, sandbox, parsed.splits)
+    print(findings.report(parsed.examples))
+    if parsed.output:
+        Path(parsed.output).write_text("".join(json.dumps(row) + "\n" for row in findings.rows()))
+    if not findings.fine:
+        raise SystemExit(1)
+
+
+def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> Findings:
+    """Check the problems of a task and of its validation tasks.
+
+    References run under the check and the public check. Where a stop string occurs in a right answer, what it leaves
+    runs too. The function that tests call is compared with the one that the prompt asks for.
+
+    Args:
+        task: the task.
+        sandbox: what runs the references.
+        splits: the splits to check.
+
+    Returns:
+        the findings: ``fine``, ``report()``, ``groups``, ``rows()``.
+
+    Example:
+        >>> from lit_rl.data import Sorting
+        >>> with Sandbox(num_workers=1) as sandbox:
+        ...     check_task(Sorting(), sandbox).fine
+        True
+    """
+    problems = problems_by_split(task, splits)
+    each_once = _each_once(problems.values())
+    checked = find_cuts(sandbox, suggest_rules(sandbox, run_references(sandbox, each_once)))
+    found = {id(problem): one for problem, one in zip(each_once, checked, strict=True)}
+    return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()})
+
+
+def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
+    """The problems of several splits and of the validation tasks, each once."""
+    return _each_once(problems_by_split(task, splits).values())
+
+
+def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str, list[Problem]]:
+    """The problems of several splits and of the validation tasks; equal problems of one task are one object.
+
+    A split of a validation task is named after the task, and left out where it is empty.
+    """
+    known: dict[tuple[str, str], list[Problem]] = {}
+    found: dict[str, list[Problem]] = {}
+    names = ["", *task.validation_task_names] if task.validation_tasks else [""]
+    for name, one in zip(names, (task, *(task.validation_tasks or ())), strict=True):
+        for split in splits:
+            problems = [
+                _known(problem, known.setdefault((one.name, problem.task_id), [])) for problem in one.problems(split)
+            ]
+            if problems or not name:
+                found[f"{name} {split}".strip()] = problems
+    return found
+
+
+def _known(problem: Problem, of_name: list[Problem]) -> Problem:
+    """The same problem as it was met before; else it, from now on.
+
+    Splits may share problems, or only names: rows of two files are often counted from 0 in both.
+    """
+    if problem not in of_name:
+        of_name.append(problem)
+    return of_name[of_name.index(problem)]
+
+
+def _each_once(splits: Iterable[Sequence[Problem]]) -> list[Problem]:
+    return list({id(problem): problem for split in splits for problem in split}.values())
+
+
+def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
+    """Leave of each ``--config FILE`` its data section; the rest of it is not needed.
+
+    Raises:
+        ValueError: there are files, and none has a data section.
+    """
+    given, parts = with_parts(arguments, _data_of)
+    if parts and not any(parts.values()):
+        have = "have" if len(parts) > 1 else "has"
+        raise ValueError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
+    return given
+
+
+def _data_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key.partition(".")[0] == "data" and value is not None}
+
+
+def named(chosen: Namespace) -> str:
+    """A task as it was chosen: its class, the files and folders among its arguments, the tasks it is validated on.
+
+    Args:
+        chosen: ``class_path`` and ``init_args``, parsed.
+    """
+    arguments = vars(chosen.get("init_args") or Namespace())
+    files = [file for name, value in arguments.items() for file in _files_in(name, value)]
+    told = str(chosen.class_path).rpartition(".")[2] + (f" from {' and '.join(files)}" if files else "")
+    others = [named(one) for one in arguments.get("validation_tasks") or ()]
+    return told + (f", validated on {' and '.join(others)}" if others else "")
+
+
+def _files_in(name: str, value: Any) -> list[str]:
+    """What an argument names of this machine's files; a word such as ``train`` is none, even beside such a folder."""
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
+    paths = [os.path.expanduser(os.path.expandvars(text)) for text in texts]
+    return [path for path in paths if (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path)]

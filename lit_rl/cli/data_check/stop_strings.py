@@ -1,0 +1,67 @@
+"""Stop strings that end a right answer too early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lit_rl.cli.data_check.checked import Checked
+from lit_rl.data.prompts import fenced
+from lit_rl.execution.checks import Check
+from lit_rl.execution.sandbox import Sandbox
+from lit_rl.rollout.judge import find_program
+from lit_rl.types import Problem
+
+
+def find_cuts(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
+    """Name the stop string of each problem after which an answer that passes would no longer pass.
+
+    Answers are the reference, as the prompt asks for it, and the demonstration. A stop string after which the program
+    is complete, such as a closing fence, is right where it is.
+    """
+    # A demonstration may be wrong on purpose, so that it counts only if it passes as a whole.
+    tried = [(index, *answer) for index, one in enumerate(checked) for answer in _cut_answers(one.problem)]
+    to_run: list[tuple[str, Check]] = []
+    for index, whole, left, _ in tried:
+        to_run += [(whole, checked[index].problem.check), (left, checked[index].problem.check)]
+    outcomes = iter(sandbox.judge_many(to_run))
+    found = list(checked)
+    for index, _, _, string in tried:
+        whole_outcome, left_outcome = next(outcomes), next(outcomes)
+        if whole_outcome.passed and not left_outcome.passed:
+            found[index] = replace(found[index], cut_by=string)
+    return found
+
+
+def answers(problem: Problem) -> list[str]:
+    """Completions that answer a problem: its reference in the form of the prompt, its demonstration."""
+    found = []
+    if problem.reference is not None:
+        if problem.continues_program and problem.reference.startswith(problem.program_prefix):
+            found.append(problem.reference.removeprefix(problem.program_prefix))
+        else:
+            found.append(problem.reference if isinstance(problem.prompt, str) else fenced(problem.reference))
+    if "demonstration" in problem.fields:
+        found.append(str(problem.fields["demonstration"]))
+    return found
+
+
+def _cut_answers(problem: Problem) -> list[tuple[str, str, str]]:
+    """(program of an answer, program of what a stop string leaves of it, stop string) where the two differ."""
+    if not problem.check.runs_program or not problem.stop_strings:
+        return []
+    found = []
+    for text in answers(problem):
+        places = [(text.find(string), string) for string in problem.stop_strings if string in text]
+        if not places:
+            continue
+        at, string = min(places)
+        whole, left = (_source(problem, one) for one in (text, text[:at]))
+        if whole.strip() != left.strip():
+            found.append((whole, left, string))
+    return found
+
+
+def _source(problem: Problem, text: str) -> str:
+    program = find_program(problem, text)
+    return program.source if program else ""

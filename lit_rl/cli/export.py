@@ -1,0 +1,223 @@
+"""``lit-rl export``: a checkpoint as a folder that other programs load, with a card that says what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from jsonargparse import ArgumentParser
+
+from lit_rl import __version__
+from lit_rl.callbacks.named_checkpoint import described, take_of_folder
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.loading.model_folders import load_weights, read_checkpoint, write_model
+from lit_rl.models.policy import Policy
+from lit_rl.renamed import migrate
+from lit_rl.signatures import arguments_of
+from lit_rl.training.dtypes import torch_dtype
+
+_USE = {
+    "model": """\
+from transformers import pipeline
+
+write = pipeline("text-generation", model="FOLDER_OR_HUB_ID")
+print(write("def add(a, b):", max_new_tokens=64)[0]["generated_text"])
+""",
+    "adapter": """\
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("FOLDER_OR_HUB_ID")
+tokenizer = AutoTokenizer.from_pretrained("FOLDER_OR_HUB_ID")
+ids = tokenizer("def add(a, b):", return_tensors="pt")
+print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
+""",
+}
+
+_HOMES = ("lit_rl.modules", "lit_rl.models")
+"""Where the classes are that a configuration of a policy calls by their short names."""
+
+_SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
+
+
+def export(arguments: Sequence[str]) -> None:
+    """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
+    parser = ArgumentParser(prog="lit-rl export", description=export.__doc__, exit_on_error=False)
+    parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
+    parser.add_argument(
+        "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
+    )
+    parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
+    parser.add_argument(
+        "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
+    )
+    parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
+    parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
+    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
+    parsed = parser.parse_args(list(arguments))
+    wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
+    dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
+    path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
+    checkpoint = read_checkpoint(path)
+    config = config_of(checkpoint, parsed.config or ())
+    policy = policy_of(config)
+    policy.load()
+    load_weights(policy, checkpoint["state_dict"])
+    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype)
+    (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
+    what = described(path, best=wants_best)
+    print(f"{kind} of {what} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")
+
+
+def checkpoint_to_export(path: Path, name: str) -> Path:
+    """The checkpoint itself, links followed, of a path and, for a run's folder, a name.
+
+    Raises:
+        FileNotFoundError: the run has no such checkpoint.
+    """
+    if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+        return take_of_folder("best", path.parent)
+    if name == "best":
+        return take_of_folder(name, path)
+    return resolve(path).resolve()
+
+
+def resolve(path: Path) -> Path:
+    """The checkpoint that a path means: itself, or the last one of a run's folder."""
+    last = path / "last.ckpt"
+    return last if last.exists() else path
+
+
+def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """The configuration of the run: from files, later ones over earlier ones, else from the checkpoint.
+
+    Of a run that was made in Python it is the policy alone, with the name of the module.
+
+    Raises:
+        ValueError: neither has one.
+    """
+    if not files and not checkpoint.get("config") and checkpoint.get("made_of"):
+        made_of: dict[str, Any] = json.loads(checkpoint["made_of"])
+        return made_of
+    texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
+    if not all(texts):
+        raise ValueError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
+    config: Any = {}
+    for text in texts:
+        config = _laid_over(config, _of_this_version(yaml.safe_load(text)))
+    if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
+        where = " with ".join(files) or "the checkpoint"
+        raise ValueError(f"{where} holds no configuration of a run: it has no model.policy")
+    return config
+
+
+def _of_this_version(config: Any) -> Any:
+    if isinstance(config, dict):
+        migrate(config)
+    return config
+
+
+def _laid_over(under: Any, over: Any) -> Any:
+    if not isinstance(under, Mapping) or not isinstance(over, Mapping):
+        return over
+    if under.get("init_args") and "class_path" in over:
+        under = {**under, "init_args": _taken(str(over["class_path"]), under["init_args"])}
+    return {**under, **{key: _laid_over(under.get(key), value) for key, value in over.items()}}
+
+
+def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
+    paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
+    known = next(filter(None, map(arguments_of, paths)), {})
+    takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
+    return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
+
+
+def policy_of(config: Mapping[str, Any]) -> CausalLM:
+    """Build the policy that a configuration describes, and nothing else of it.
+
+    Raises:
+        ValueError: the policy is not a language model.
+    """
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(Policy, "policy")
+    described = config["model"]["init_args"]["policy"]
+    policy = parser.instantiate_classes(parser.parse_object({"policy": described})).policy
+    if not isinstance(policy, CausalLM):
+        raise ValueError(f"only language models can be exported, the policy is a {type(policy).__name__}")
+    return policy
+
+
+def card(checkpoint: Mapping[str, Any], config: Mapping[str, Any], name: str, kind: str, license: str | None) -> str:
+    """A model card: what it is, how to load it, how it was measured, how it was trained.
+
+    Args:
+        checkpoint: what was exported; its metrics and counts are shown.
+        config: the run's configuration.
+        name: name of the checkpoint's file.
+        kind: ``model`` or ``adapter``.
+        license: licence of the weights; ``None`` takes over what the base's own card says, if anything.
+    """
+    model = config["model"]
+    arguments = model.get("init_args", {})
+    base = arguments["policy"].get("init_args", {}).get("model")
+    metrics = checkpoint.get("metrics") or {}
+    passes = {metric: value for metric, value in sorted(metrics.items()) if "pass@" in metric}
+    header: dict[str, Any] = {
+        "library_name": "peft" if kind == "adapter" else "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["lit-rl", "code", "reinforcement-learning"],
+    }
+    if base and not Path(base).is_absolute():
+        header["base_model"] = base
+    if license or (license := license_of(base)):
+        header["license"] = license
+    if passes:
+        header["model-index"] = [_as_index(passes, config)]
+    counted = {"rollouts": checkpoint.get("rollout_step"), "updates": checkpoint.get("global_step")}
+    counts = ", ".join(f"{count} {word}" for word, count in counted.items() if count)
+    rewards = {metric: value for metric, value in sorted(metrics.items()) if metric.endswith("reward/mean")}
+    # A task that runs no programs has no pass@k.
+    rows = [f"| {metric} | {value:.4f} |" for metric, value in (passes or rewards).items()]
+    table = ["| metric | value |", "| --- | --- |", *rows] if rows else ["No validation ran before this checkpoint."]
+    shown = {"model": {"class_path": model["class_path"], **{k: arguments[k] for k in _SHOWN if arguments.get(k)}}}
+    shown |= {"data": config["data"]} if config.get("data") else {}
+    parts = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False).strip()}\n---\n",
+        f"Trained by {model['class_path']} of lit-rl {__version__}: {counts}. Exported from `{name}`.\n",
+        f"## Use\n\n```python\n{_USE[kind]}```\n",
+        "## Measured by execution\n\n" + "\n".join(table) + "\n",
+        f"## Configuration\n\n```yaml\n{yaml.safe_dump(shown, sort_keys=False).strip()}\n```\n",
+    ]
+    return "\n".join(parts)
+
+
+def license_of(base: str | None) -> str | None:
+    """The licence that the card in a base model's folder states, if there is one."""
+    file = Path(base or "") / "README.md"
+    if not base or not file.is_file():
+        return None
+    text = file.read_text(encoding="utf-8", errors="replace")
+    header = text.split("---")[1] if text.startswith("---") and text.count("---") > 1 else ""
+    try:
+        stated = yaml.safe_load(header)
+    except yaml.YAMLError:
+        return None
+    return str(stated["license"]) if isinstance(stated, dict) and stated.get("license") else None
+
+
+def _as_index(passes: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The pass rates in the form in which a hub shows them beside a model."""
+    data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
+    results = [
+        {
+            "task": {"type": "text-generation"},
+            "dataset": {"name": data, "type": data.lower()},
+            "metrics": [{"type": "pass@k", "name": metric, "value": round(value, 4)}],
+        }
+        for metric, value in passes.items()
+    ]
+    return {"name": "policy", "results": results}

@@ -1,0 +1,273 @@
+"""The command line: ``lit-rl fit | validate | test | predict --config FILE``, and the verbs around a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import yaml
+from jsonargparse import ArgumentError
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning_utilities.core.enums import StrEnum
+
+import lit_rl.advantages
+import lit_rl.callbacks
+import lit_rl.data
+import lit_rl.losses
+import lit_rl.models
+import lit_rl.modules
+import lit_rl.rewards
+from lit_rl.callbacks.board import board_by_default
+from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.preemption import INTERRUPT_STATUS
+from lit_rl.callbacks.run_record import record_by_default
+from lit_rl.cli.check_contamination import check_contamination
+from lit_rl.cli.check_data import check_data
+from lit_rl.cli.config_files import check_file, check_groups, files_of
+from lit_rl.cli.export import export
+from lit_rl.cli.messages import explain, fail
+from lit_rl.cli.migrate import migrate
+from lit_rl.cli.plan import plan
+from lit_rl.cli.replay import replay
+from lit_rl.cli.report import report
+from lit_rl.cli.run_config import (
+    callbacks_of,
+    checkpoint_of,
+    follow_length,
+    follow_seed,
+    require_writer,
+    settle_run_dir,
+    with_nulls,
+)
+from lit_rl.cli.shipped_configs import configs, with_paths
+from lit_rl.cli.shipped_docs import docs
+from lit_rl.cli.show import show
+from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
+from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
+from lit_rl.data.task import TaskDataModule
+from lit_rl.execution import SandboxError
+from lit_rl.modules.policy_module import PolicyModule
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, say_where, screen_settings
+from lit_rl.training.phases import where
+from lit_rl.training.quiet import quiet
+
+DEBUG_VARIABLE = "LIT_RL_DEBUG"
+
+# The parser knows classes by their short names once they are loaded.
+for _package in (
+    lit_rl.advantages,
+    lit_rl.callbacks,
+    lit_rl.data,
+    lit_rl.losses,
+    lit_rl.models,
+    lit_rl.modules,
+    lit_rl.rewards,
+):
+    for _name in _package.__all__:
+        getattr(_package, _name)
+
+# A default of Lightning's Timer is a member of an enumeration, which a configuration can name but YAML cannot write.
+yaml.SafeDumper.add_multi_representer(StrEnum, lambda dumper, member: dumper.represent_str(str(member.value)))
+
+VERBS: dict[str, Callable[[Sequence[str]], None]] = {
+    "check-contamination": check_contamination,
+    "check-data": check_data,
+    "configs": configs,
+    "docs": docs,
+    "export": export,
+    "migrate": migrate,
+    "replay": replay,
+    "report": report,
+    "show": show,
+}
+"""Verb to function of the remaining arguments; ``plan`` needs the parser, and all other verbs are LightningCLI's."""
+
+_INTERRUPTED = (
+    "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
+)
+
+
+class OneLineParser(LightningArgumentParser):
+    """Errors in one line: what is wrong, what came, what to do; no usage dump before it."""
+
+    files: Sequence[str] = ()
+    """Configurations that are read, so that an error can name its own."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Print the error and exit with status 2; where the parser only tries something, raise as it expects."""
+        if not self.exit_on_error:
+            super().error(message, ex)
+        fail(explain(message, [action.dest for action in self._actions], self.files), status=2)
+
+
+class Cli(LightningCLI):
+    """LightningCLI with modules and tasks chosen by ``class_path`` and errors in one line."""
+
+    def __init__(self, args: Sequence[str], run: bool = True, smoke: SmokeTest | None = None) -> None:
+        quiet()
+        self._files = files_of(args)
+        self._smoke = smoke
+        super().__init__(
+            PolicyModule,
+            TaskDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            trainer_defaults=TRAINER_DEFAULTS,
+            # Modules build their own optimizer; a top-level --optimizer would silently replace it.
+            auto_configure_optimizers=False,
+            save_config_kwargs={"overwrite": True},
+            seed_everything_default=0,
+            args=list(args),
+            run=run,
+        )
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser whose errors are one line, and whose help knows the verbs that are not Lightning's."""
+        about = {
+            "description": ABOUT,
+            "epilog": f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}.",
+        }
+        parser = OneLineParser(**{**kwargs, **about})
+        parser.files = self._files
+        parser.add_argument(
+            "-c", "--config", action="config", help="Path to a configuration file in json or yaml format."
+        )
+        return parser
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Arguments of every verb, so that each reads what another saved."""
+        parser.add_argument(
+            "--run_dir",
+            type=str | None,
+            default=None,
+            help="Folder of the run: instead of the logger's save_dir and name, and of Checkpointing's folder.",
+        )
+        parser.add_argument(
+            "--validate_first",
+            type=bool,
+            default=False,
+            help="Validate before fit begins to train, unless it resumes.",
+        )
+
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
+        """Lightning's table of all numbers, one for each task and all of them alike, only on request."""
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand in ("validate", "test"):
+            parser.set_defaults(verbose=False)
+        return parser
+
+    def instantiate_trainer(self, **kwargs: Any) -> Any:
+        """Check the settings first: Lightning's own messages do not say what to use instead. Add the defaults."""
+        settings = self._get(self.config_init, "trainer", default={})
+        check_settings(settings)
+        trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
+        if self._smoke is not None:
+            self._smoke.watch(trainer)
+        record_by_default(trainer)
+        board_by_default(trainer)
+        return trainer
+
+    def before_instantiate_classes(self) -> None:
+        """Check whether groups of keys got keys; fill in what the configuration leaves to the run's seed and length."""
+        config = self.config.get(str(self.subcommand), self.config)
+        for section in ("model", "data"):
+            given = config.get(section)
+            if given is not None and "class_path" in given:
+                check_groups(section, given["class_path"], given.get("init_args") or {})
+        settle_run_dir(config)
+        if self._smoke is not None:
+            shrink(config, self._smoke.rollouts, self._smoke.folder)
+        follow_seed(config)
+        follow_length(config)
+
+    def _parse_ckpt_path(self) -> None:
+        """Leave the file alone: Lightning reads all of it to look for arguments, which ours do not hold."""
+
+    def find_checkpoint(self) -> None:
+        """Turn the name of a checkpoint into its path."""
+        options = self.config_init[self.subcommand]
+        options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), callbacks_of(self.trainer))
+
+    def before_validate(self) -> None:
+        """Find the checkpoint that is meant."""
+        self.find_checkpoint()
+
+    def before_test(self) -> None:
+        """Find the checkpoint that is meant."""
+        self.find_checkpoint()
+
+    def before_fit(self) -> None:
+        """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
+        say_where(self.trainer)
+        options = self.config_init["fit"]
+        given = options.get("ckpt_path")
+        savers = [one for one in self.trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+        if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
+            self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
+        for callback in savers:
+            callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
+            options["ckpt_path"] = callback.prepare(self.trainer, given)
+        if options.get("ckpt_path") == given:
+            self.find_checkpoint()
+
+    def before_predict(self) -> None:
+        """Keep no predictions in memory: callbacks write them, and nobody reads the copy."""
+        self.config_init["predict"]["return_predictions"] = False
+        self.find_checkpoint()
+        require_writer(callbacks_of(self.trainer))
+
+    def after_fit(self) -> None:
+        """A run that was told to stop says by its exit status that it can be resumed."""
+        for callback in self.trainer.checkpoint_callbacks:
+            if isinstance(callback, Checkpointing) and callback.exit_status:
+                print(callback.how_to_go_on(), file=sys.stderr)
+                raise SystemExit(callback.exit_status)
+        if self._smoke is not None:
+            self._smoke.finish(self.trainer, self.model, self.datamodule)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of ``lit-rl``."""
+    arguments = list(sys.argv[1:] if args is None else args)
+    # A task or reward in a file beside the configuration is found; last, so that it hides no package.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    verb = VERBS.get(arguments[0]) if arguments else None
+    if arguments[:1] == ["plan"]:
+        verb = partial(plan, build=partial(Cli, run=False))
+    try:
+        arguments = with_nulls(with_paths(arguments))
+        for file in files_of(arguments):
+            check_file(file)
+        smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
+    except (OSError, ValueError) as error:
+        fail(str(error), status=2)
+    try:
+        if verb is not None:
+            verb(arguments[1:])
+        else:
+            Cli(without_flag(arguments), smoke=smoke)
+    except KeyboardInterrupt:
+        fail(_INTERRUPTED, status=INTERRUPT_STATUS)
+    except SystemExit as left:
+        # Lightning ends an interrupted trainer with status 1, as if it had failed.
+        if isinstance(left.__context__, KeyboardInterrupt):
+            fail(_INTERRUPTED, status=INTERRUPT_STATUS)
+        raise
+    except ArgumentError as error:
+        name = arguments[0] if verb is not None else ""
+        fail(explain(str(error), files=files_of(arguments), verb=name), status=2)
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        rank = where()
+        message = str(error).strip()
+        if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
+            message = explain(message)
+        # Our own errors say what to do; for others it matters where they came from.
+        says_enough = isinstance(error, ValueError | OSError | ImportError | SandboxError) and "\n" not in message
+        what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
+        fail(f"{rank}: {what}" if rank else what, status=1)

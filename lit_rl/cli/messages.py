@@ -1,0 +1,276 @@
+"""Errors as the command line shows them: one line with what is wrong, what came, what to do."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
+from typing import NamedTuple, NoReturn
+
+from lit_rl.renamed import hint_of_key, value_now
+from lit_rl.signatures import arguments_of
+
+_MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
+_LONGEST_LINE = 400
+
+_KEY = re.compile(r'(?:Type .* expects a function or a callable class: )?Parser key "(?P<key>[^"]*)":$')
+_CLASS = re.compile(r"Problem with given class_path '(?P<path>[^']*)':$")
+_SAYS_NOTHING = re.compile(
+    r"usage:|Given value|Does not validate against any of the|Subtypes:|Errors:|Subclass types expect one of:"
+    r"|Not a valid subclass of|a class path \(str\)|a dict |Expected a <class 'NoneType'>$|Expected a path but|$"
+)
+"""Lines about other types that the parser tried, or about what surrounds the error."""
+
+_IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
+"""Files in the trace of a failed import that only do the importing."""
+
+_BASES = {
+    "loss": "Loss",
+    "correction": "Correction",
+    "baseline": "RowAdvantages",
+    "deltas": "RowAdvantages",
+    "estimator": "TokenAdvantages",
+    "environment": "Environment",
+    "engine": "Engine",
+}
+"""Arguments that take classes of one kind where their home has several."""
+_NO_CLASS = "Expected a dot import path string: "
+
+
+class Cause(NamedTuple):
+    """One thing that the parser rejected.
+
+    Args:
+        keys: where: ``("model", "policy", "lora")``.
+        class_path: the class whose arguments these are, if the parser got that far.
+        text: what the parser says.
+    """
+
+    keys: tuple[str, ...]
+    class_path: str | None
+    text: str
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """Print one clear error and exit."""
+    print(f"lit-rl: error: {shorten(message)}", file=sys.stderr)
+    raise SystemExit(status)
+
+
+def shorten(message: str) -> str:
+    """At most twelve lines of a message, none of them long."""
+    lines = [line.strip() for line in message.strip().splitlines()]
+    return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
+
+
+def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] = (), verb: str = "") -> str:
+    """A parser's message as one line: the key, what is wrong with it, and what may have been meant.
+
+    Args:
+        message: of jsonargparse, which lists every type that it tried.
+        known_keys: dotted keys that the parser knows, for suggestions.
+        files: configurations that were read; the one that holds the mistake is named.
+        verb: whose arguments these are, if it is one of those around a run.
+    """
+    if verb and (missing := re.search("the following arguments are required: (.*)", message)):
+        return f"missing: {missing[1]}; lit-rl {verb} --help says what it takes"
+    causes = causes_of(message)
+    if not causes:
+        return message
+    told = [(cause, _tell(cause, tuple(known_keys), _file_of(cause, files))) for cause in causes]
+    cause, line = max(told, key=lambda pair: (pair[1] is not None, len(pair[0].keys)))
+    if cause.text.startswith(_NO_CLASS):
+        line = _no_number(cause, causes, message) or line
+    if line is None or "there is no module" in line:
+        line = _failed_import(cause, message) or line or _expected(cause, causes, message)
+    file = _file_of(cause, files)
+    return f"{file}: {line}" if file else line
+
+
+def causes_of(message: str) -> list[Cause]:
+    """What the parser rejected, each with its keys, from the indentation of its message."""
+    open_keys: list[tuple[int, str]] = []
+    open_classes: list[tuple[int, str]] = []
+    causes = []
+    for raw in message.splitlines():
+        line = raw.strip().removeprefix("- ")
+        indent = len(raw) - len(raw.lstrip(" "))
+        key, of_class = _KEY.match(line), _CLASS.match(line)
+        if key or of_class:
+            open_keys = [item for item in open_keys if item[0] < indent]
+            open_classes = [item for item in open_classes if item[0] < indent]
+        if key:
+            open_keys.append((indent, key["key"]))
+        elif of_class:
+            open_classes.append((indent, of_class["path"]))
+        elif line and not _SAYS_NOTHING.match(line):
+            keys = tuple(name for at, name in open_keys if at <= indent)
+            owner = next((path for at, path in reversed(open_classes) if at < indent), None)
+            causes.append(Cause(keys, owner, line))
+    return causes
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``did you mean a?`` where a known name is near, and the names there are."""
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(name, names, n=2, cutoff=0.6)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    most = _MOST_NAMES_BESIDE_A_NEAR_ONE if near else _MOST_NAMES
+    return meant + (f" ({', '.join(names)})" if 0 < len(names) <= most else "")
+
+
+def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
+    """The line for a cause of a kind that is known to be the one that matters; ``None`` for types that were tried."""
+    where = ".".join(cause.keys)
+    text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
+    if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
+        return _unknown_key(cause, where, found[1] or found[2], known_keys, file)
+    if found := re.match(r"module '([^']+)' has no attribute '([^']+)'", text):
+        known, path = _classes_of(found[1]), cause.class_path or ""
+        name = path.removeprefix(f"{found[1]}.{found[2]}.")
+        if name in known:  # a file was renamed or moved; the package above it still has the class
+            return f"{where}: there is no {path}; did you mean {found[1]}.{name}?"
+        return f"{where}: {found[1]} has no {found[2]}{suggestion(found[2], known)}"
+    if found := re.match(r"No module named '([^']+)'", text):
+        return f"{where}: there is no module {found[1]}: install it, or correct the class path"
+    if found := re.match(r"Import path (?:(\S+) )?does not correspond to a subclass of (\S+)", text):
+        return f"{where}: {found[1] or 'this class'} is not derived from {found[2]}: give a class that is"
+    if found := re.match(r"Expected an instantiatable class, but (?:(\S+) )?is abstract", text):
+        names = ", ".join(_our_classes(cause.keys))
+        return f"{where}: {found[1] or 'this class'} is abstract: give a class derived from it ({names})"
+    if found := re.match(r"Expected a dot import path string: (.+)", text):
+        now = value_now(where.rpartition(".")[2], found[1])
+        return f"{where}: there is no class {found[1]}{now or suggestion(found[1], _our_classes(cause.keys))}"
+    if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
+        return f"there is no verb {found[1]}{suggestion(found[1], re.findall(r'[a-z-]+', found[2]))}"
+    if found := re.match(r"the following arguments are required: (.*)", text):
+        if cause.class_path is not None:
+            return f"{where}: {cause.class_path.rpartition('.')[2]} needs {found[1]}: give them under init_args"
+        missing = ", ".join(name.partition(".")[2] or name for name in found[1].split(", "))
+        return f"missing: {missing}; give them in a --config FILE (lit-rl configs lists some) or one by one"
+    return None
+
+
+def _failed_import(cause: Cause, message: str) -> str | None:
+    """File and line of a module that is there but cannot be imported, which the parser's message lacks."""
+    paths = re.findall(r"class_path'?[:=]? '([\w.]+)'|^ *Given value: ([\w.]+)$", message, flags=re.MULTILINE)
+    for module in dict.fromkeys("".join(path).rpartition(".")[0] for path in paths):
+        if not module or module in sys.modules:
+            continue
+        try:
+            import_module(module)
+        except Exception as error:
+            inside = [frame for frame in extract_tb(error.__traceback__) if not _IMPORT_FILE.search(frame.filename)]
+            if len(inside) < 2:  # only this file's own: the module itself is missing, or its syntax is wrong
+                continue
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            what = f"{type(error).__name__}: {error}"
+            what = f"there is no module {missing}: install it, or correct the import" if missing else what
+            return f"{'.'.join(cause.keys)}: {_short_path(inside[-1].filename)}, line {inside[-1].lineno}: {what}"
+    return None
+
+
+def _short_path(file: str) -> str:
+    """A path as seen from the working directory, if it lies below."""
+    path, here = Path(file).resolve(), Path.cwd().resolve()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...], file: str) -> str:
+    inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
+    owner = inner[1] if inner else cause.class_path
+    if owner is not None:
+        known = arguments_of(owner)
+        group, _, inside = name.partition(".")
+        former = inside if group == "objective" else group
+        if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
+            return f"model.{name if group == 'objective' else group} is unknown to {owner.rpartition('.')[2]}{now}"
+        of_group = getattr(known[group].default, "__dataclass_fields__", {}) if group in known else {}
+        meant = suggestion(inside, of_group) if inside and of_group else suggestion(group, known)
+        takers = _algorithms_with(group) if where == "model" and group not in known else ""
+        meant = "" if takers and "did you mean" in meant else meant
+        return f"{where}.{name} is unknown to {owner.rpartition('.')[2]}{takers}{meant}"
+    near = get_close_matches(name, known_keys, n=2, cutoff=0.7)
+    near = near or get_close_matches(name.partition(".")[0], {key.partition(".")[0] for key in known_keys}, n=1)
+    return f"{name} is unknown" + (f"; did you mean {' or '.join(near)}?" if near else "; --help lists what there is")
+
+
+def _no_number(cause: Cause, causes: Sequence[Cause], message: str) -> str | None:
+    """``model.optimizer.lr: expected float, got x``, where a class would be possible too."""
+    same = [other.text for other in causes if other.keys == cause.keys]
+    is_number = any(re.fullmatch(r"Expected a <class '(?:int|float|bool)'>", text) for text in same)
+    return _expected(cause, causes, message) if is_number else None
+
+
+def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
+    """``model.rank: expected int, got x``: the types that were tried, put together."""
+    same = [other.text for other in causes if other.keys == cause.keys]
+    kinds: list[str] = []
+    for text in same:
+        for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
+            kinds.append(kind[0] or f"one of {kind[1]}")
+    got = (
+        re.search(r"Got value: (.+)", "\n".join(same))
+        or re.findall(r"Given value: (.+?)(?:\. Got value: .*)?$", message, re.MULTILINE)[:1]
+    )
+    value = got[1] if isinstance(got, re.Match) else got[0] if got else None
+    where = ".".join(cause.keys)
+    start = f"{where}: " if where else ""
+    if not kinds:
+        return start + cause.text
+    return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + (f", got {value}" if value else "")
+
+
+def _file_of(cause: Cause, files: Sequence[str]) -> str:
+    """The configuration that holds the key or class that is wrong, if exactly one does."""
+    patterns = (
+        r"Option '([^'.]+)[^']*' is not",
+        r"has no attribute '([^']+)'",
+        r"Import path (\S+) does",
+        r"module named '(.+)'",
+    )
+    wrong = next((found[1] for pattern in patterns if (found := re.search(pattern, cause.text))), None)
+    if wrong is None:
+        return ""
+    word = re.compile(rf"\b{re.escape(wrong)}\b")
+    holding = [name for name in files if word.search(Path(name).read_text(encoding="utf-8", errors="replace"))]
+    return holding[0] if len(holding) == 1 else ""
+
+
+def _algorithms_with(argument: str) -> str:
+    """``; it is an argument of PPO and REINFORCE`` where other algorithms have it."""
+    home = import_module("lit_rl.modules")
+    modules = [name for name in home.__all__ if issubclass(getattr(home, name), home.PolicyModule)]
+    bases = {base for name in modules for base in getattr(home, name).__mro__[1:]}
+    own = [name for name in modules if getattr(home, name) not in bases]
+    takers = [name for name in own if argument in arguments_of(f"{home.__name__}.{name}")]
+    return f"; it is an argument of {' and '.join(takers)}" if takers else ""
+
+
+def _classes_of(module: str) -> list[str]:
+    found = import_module(module)
+    return [name for name in dir(found) if inspect.isclass(getattr(found, name)) and not name.startswith("_")]
+
+
+def _our_classes(keys: tuple[str, ...]) -> list[str]:
+    """Short names of classes that may stand at a key."""
+    homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
+    homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
+        ("baseline", "deltas", "estimator"), "lit_rl.advantages"
+    )
+    homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines"}
+    homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
+    words = [word for key in keys for word in key.split(".")]
+    home = next((import_module(homes[word]) for word in reversed(words) if word in homes), None)
+    base = getattr(home, _BASES[words[-1]]) if home and words[-1] in _BASES else object
+    classes = [kind for name in getattr(home, "__all__", ()) if inspect.isclass(kind := getattr(home, name))]
+    return [
+        kind.__name__
+        for kind in classes
+        if issubclass(kind, base) and not (base is not object and inspect.isabstract(kind))
+    ]

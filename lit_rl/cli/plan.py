@@ -1,0 +1,224 @@
+"""``lit-rl plan``: what a configuration needs on some accelerators, before anything is rented."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, get_args
+
+import torch
+from torch import nn
+
+from lit_rl.functional.logprobs import tokens_per_chunk
+from lit_rl.models.adapters import POLICY
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.critic import SeparateCritic, SharedCritic
+from lit_rl.models.family import text_config
+from lit_rl.models.loading.weights import load_model
+from lit_rl.modules.ppo import PPO
+from lit_rl.modules.rollout_module import RolloutModule
+from lit_rl.planning.advice import advice, fits, usable
+from lit_rl.planning.devices import DEVICES, Device
+from lit_rl.planning.job import EnginePlace, Job, Shape
+from lit_rl.planning.memory import Memory, sampling, updating
+from lit_rl.planning.seconds import Rates, sandbox_cores, seconds
+from lit_rl.planning.traffic import of_updates, of_weights
+from lit_rl.training.dtypes import torch_dtype
+from lit_rl.training.sharding import layers_of
+from lit_rl.training.strategy import FSDP2Strategy
+
+_HERE = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.num_nodes=1", "--trainer.precision=32-true")
+_GIGA = 1e9
+_PLACES = {"VLLM": "colocated", "VLLMServer": "elsewhere"}
+
+
+def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
+    """Print memory, traffic and seconds of a run on some accelerators, and what would make it fit.
+
+    Nothing is loaded: the model is built without memory. Seconds are those of a roofline with stated assumptions.
+
+    Args:
+        arguments: of the command line.
+        build: from the arguments of ``lit-rl fit`` to an object with ``model``, ``trainer`` and ``datamodule``.
+    """
+    parser = ArgumentParser(
+        prog="lit-rl plan",
+        description=str(plan.__doc__).partition("Args:")[0],
+        epilog="All arguments of lit-rl fit are taken too, such as --config FILE.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--gpus", type=int, default=1, help="accelerators of all nodes together")
+    parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
+    parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
+    parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
+    parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
+    parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")
+    parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
+    given, rest = parser.parse_known_args(list(arguments))
+    if given.gpus < 1 or given.gpus_per_node < 1:
+        raise ValueError(f"--gpus and --gpus_per_node must be 1 or more, got {given.gpus} and {given.gpus_per_node}")
+    run, device = build([*rest, *_HERE]), DEVICES[given.gpu]
+    job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, given.gpus, given.gpus_per_node)
+    job = replace(
+        job,
+        prompt_tokens=given.prompt_tokens,
+        completion_tokens=given.completion_tokens or job.completion_tokens,
+        engine=given.engine or job.engine,
+        engine_bytes=claimed_by(run.model.sampler.engine, device),
+    )
+    print(report(job, device, given.gpu, Rates(program_seconds=given.program_seconds)))
+
+
+def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
+    """The numbers of a run.
+
+    Args:
+        module: an algorithm that samples, not yet loaded or loaded.
+        strategy: of its trainer.
+        batch_size: problems of a rollout on each rank.
+        gpus: ranks of the planned run.
+        gpus_per_node: ranks of a node, at most.
+
+    Raises:
+        ValueError: a module, a policy or a number of ranks that the formulas do not cover.
+    """
+    if not isinstance(module, RolloutModule) or not isinstance(module.policy, CausalLM):
+        raise ValueError(
+            f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__} on a "
+            f"{type(module.policy).__name__}: give such a configuration"
+        )
+    policy, sharded = module.policy, isinstance(strategy, FSDP2Strategy)
+    shape, adapters = shape_of(policy)
+    replicas = strategy.replicas if sharded else gpus
+    if gpus % replicas:
+        raise ValueError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
+    weight_bytes = torch_dtype(policy.dtype).itemsize
+    narrow = strategy.param_dtype if sharded else None
+    reduced = (strategy.reduce_dtype or narrow) if sharded else None
+    rows = batch_size * module.sampling.num_samples
+    critic = module.critic if isinstance(module, PPO) else None
+    kl, on_policy = bool(module.objective.kl_coef), module.update.steps == 1
+    return Job(
+        shape,
+        num_ranks=gpus,
+        ranks_per_node=min(gpus, gpus_per_node),
+        num_shards=gpus // replicas,
+        weight_bytes=weight_bytes,
+        gathered_bytes=narrow.itemsize if narrow else weight_bytes,
+        reduced_bytes=reduced.itemsize if reduced else weight_bytes,
+        adapter_parameters=adapters,
+        adapter_rank=policy.lora.rank if policy.lora else 0,
+        moments=moments_of(module.update.optimizer),
+        has_frozen_copy=kl and not adapters,
+        critic="shared_base" if isinstance(critic, SharedCritic) else "own_trunk" if critic is not None else "none",
+        critic_learns_all=not (isinstance(critic, SeparateCritic) and critic.lora is not None),
+        num_problems=batch_size,
+        group_size=module.sampling.num_samples,
+        completion_tokens=module.sampling.max_tokens,
+        microbatch_rows=module.update.microbatch_size or -(-rows // module.update.minibatches),
+        updates=module.update.steps,
+        passes=module.update.epochs,
+        forward_passes=kl + (critic is not None) + (not on_policy or module.objective.penalises_rewards),
+        shares_prompts=policy.share_prompts and policy.pack_tokens is None and not sharded,
+        computes_again=policy.gradient_checkpointing or (sharded and strategy.activation_checkpointing),
+        chunk_tokens=policy.chunk_tokens or tokens_per_chunk(shape.vocabulary),
+        engine=_PLACES.get(type(module.sampler.engine).__name__, "in_process"),  # type: ignore[arg-type]
+        max_rows=getattr(module.sampler.engine, "max_rows", None),
+    )
+
+
+def shape_of(policy: CausalLM) -> tuple[Shape, int]:
+    """The shape of a policy's model and the parameters of its adapters, from a model without memory.
+
+    Raises:
+        ValueError: a mixture of experts, or a base in 4 bits.
+    """
+    if policy.quantization is not None:
+        raise ValueError(f"plan does not cover quantization {policy.quantization}: leave it out for an upper bound")
+    if policy.config is not None:
+        policy.load_tokenizer()
+    with torch.device("meta"):
+        model = load_model(policy.model_spec(), policy.tokenizer)
+    config = text_config(model)
+    if any(getattr(config, name, None) for name in ("num_experts", "num_local_experts", "n_routed_experts")):
+        raise ValueError(f"plan covers dense models, got {config.model_type}, a mixture of experts: give a dense one")
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    sizes = {name: p.numel() for name, p in model.named_parameters()}
+    adapters = sum(size for name, size in sizes.items() if f".{POLICY}." in name)
+    first = sum(p.numel() for name, p in layers_of(model)[0].named_parameters() if f".{POLICY}." not in name)
+    shape = Shape(
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        query_size=config.num_attention_heads * head,
+        key_size=(getattr(config, "num_key_value_heads", None) or config.num_attention_heads) * head,
+        intermediate=config.intermediate_size,
+        vocabulary=config.vocab_size,
+        parameters=sum(sizes.values()) - adapters,
+        layer_parameters=first,
+        has_query_norms=any("q_norm" in name for name in sizes),
+    )
+    return shape, adapters
+
+
+def claimed_by(engine: Any, device: Device) -> float | None:
+    """Bytes that an engine with a fixed share of a device takes; ``None`` for engines that take what they need."""
+    share = getattr(engine, "memory_share", None)
+    if share is None or getattr(engine, "cache_gigabytes", None) is not None:
+        return None
+    return float(share) * device.memory_bytes
+
+
+def moments_of(make: Any) -> int:
+    """Numbers that an optimizer keeps for each parameter, found by a step of it."""
+    parameter = nn.Parameter(torch.zeros(2, 3))
+    optimizer = make([parameter])
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    kept = optimizer.state[parameter].values()
+    return sum(isinstance(value, torch.Tensor) and value.shape == parameter.shape for value in kept)
+
+
+def report(job: Job, device: Device, name: str, rates: Rates) -> str:
+    """The plan as text."""
+    shape, replicas = job.shape, f", {job.replicas} replicas" if job.is_sharded and job.replicas > 1 else ""
+    spread = f"weights spread over {job.num_shards} ranks{replicas}" if job.is_sharded else "whole weights on each rank"
+    lines = [
+        f"{shape.parameters / _GIGA:.2f}B parameters, {job.trained_parameters / 1e6:,.1f}M learn; {job.num_ranks} x "
+        f"{name}, {spread}",
+        f"each rank: {job.num_problems} problems x {job.group_size} completions, prompts of {job.prompt_tokens} and "
+        f"completions of {job.completion_tokens} tokens, micro-batches of "
+        f"{min(job.microbatch_rows, job.num_rows)} rows",
+        "",
+        *_memory_lines(updating(job), sampling(job), device),
+    ]
+    if not fits(job, device):
+        helps = advice(job, device)
+        what = " and ".join(helps) if helps else f"more than {job.num_ranks} GPUs, or shorter and fewer completions"
+        lines += ["", f"does not fit: it would with {what}"]
+    return "\n".join([*lines, "", *_time_lines(job, device, rates)])
+
+
+def _memory_lines(update: Memory, sample: Memory, device: Device) -> list[str]:
+    lines = [f"{'GB per rank':<14}{'updating':>10}{'sampling':>10}"]
+    for one in fields(Memory):
+        pair = getattr(update, one.name), getattr(sample, one.name)
+        if any(pair):
+            lines.append(f"{one.name:<14}{pair[0] / _GIGA:>10.2f}{pair[1] / _GIGA:>10.2f}")
+    lines.append(f"{'total':<14}{update.total / _GIGA:>10.2f}{sample.total / _GIGA:>10.2f}")
+    return [*lines, f"{'usable':<14}{usable(device) / _GIGA:>10.2f}{usable(device) / _GIGA:>10.2f}"]
+
+
+def _time_lines(job: Job, device: Device, rates: Rates) -> list[str]:
+    time, update, weights = seconds(job, device, rates), of_updates(job), of_weights(job)
+    cores = sandbox_cores(job, time, rates)
+    moved = [(update.inside + weights.inside) / _GIGA, (update.between + weights.between) / _GIGA]
+    return [
+        f"received by a rank in a rollout: {moved[0]:.1f} GB inside its node, {moved[1]:.1f} GB from other nodes",
+        f"seconds of a rollout, at {rates.arithmetic:.0%} of the arithmetic, {rates.memory:.0%} of the memory's and "
+        f"{rates.network:.0%} of the network's bandwidth:",
+        f"  prompts {time.prefill:.1f}, completions {time.decode:.1f}, weights to the engine {time.weights:.1f}, "
+        f"update {time.update:.1f} (bound by {time.update_is_bound_by}), all {time.total:.1f}",
+        f"sandbox: {cores:.1f} cores per GPU run {job.num_rows} programs of {rates.program_seconds:g} CPU s while the "
+        "completions are sampled",
+    ]

@@ -1,0 +1,179 @@
+"""``lit-rl replay RUN``: what recorded completions would come to now."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonargparse import ArgumentParser
+
+from lit_rl.cli.config_files import with_parts
+from lit_rl.data.task import TaskDataModule
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.reports.recorded_completions import Again, judge_again
+from lit_rl.reports.run_files import RecordedRow, newest_recorded, read_rollouts
+from lit_rl.reports.run_files.words import number_text, printable
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardTerm
+
+MOST_SHOWN = 10
+
+
+def replay(arguments: Sequence[str]) -> None:
+    """Judge a run's recorded completions again and say which verdicts and rewards would differ.
+
+    Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
+    runs below RUN it is the one recorded last.
+    """
+    parser = ArgumentParser(prog="lit-rl replay", description=replay.__doc__, exit_on_error=False)
+    parser.add_argument("run", type=str, help="folder of a run")
+    parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
+    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task")
+    parser.add_argument(
+        "--reward", type=str, help="a class, or {class_path: ..., init_args: {...}}; give it once for each term"
+    )
+    parser.add_argument(
+        "--rewards", type=list[RewardTerm] | Composite | None, default=None, help="as in a configuration"
+    )
+    parser.add_argument(
+        "--sandbox", type=Callable[[], ProgramRunner] | ProgramRunner | None, default=None, help="what runs programs"
+    )
+    parser.add_argument("--last", type=int, help="take only this many rollouts, from the end")
+    parsed = parser.parse_args(with_config(arguments))
+    objects = parser.instantiate_classes(parsed)
+    if objects.data is None:
+        raise ValueError(f"nothing says what the task of {parsed.run} was: give --config FILE")
+    folder = newest_recorded(parsed.run)
+    print(f"run {folder}")
+    rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
+    runner = objects.sandbox if isinstance(objects.sandbox, ProgramRunner) or not objects.sandbox else objects.sandbox()
+    print("\n".join(replayed(folder, objects.data, runner, rewards, parsed.last)))
+
+
+def with_config(arguments: Sequence[str]) -> list[str]:
+    """Arguments with what the configurations say of task, rewards and sandbox, unless --reward says otherwise.
+
+    Raises:
+        FileNotFoundError: no configuration is given, and the run has none.
+        ValueError: a flag without its value.
+    """
+    rest = list(arguments)
+    rewards = [yaml.safe_load(text) for text in _taken(rest, "--reward")]
+    given, _ = with_parts(rest, _part_of)
+    run = next((one for one in given if not one.startswith("-")), None)
+    if run is not None and not any(one.startswith("--config=") for one in given):
+        given = [*with_parts(["--config", str(_config_of(run))], _part_of)[0], *given]
+    if rewards:
+        terms = [{"class_path": one} if isinstance(one, str) else one for one in rewards]
+        given.append(f"--rewards={json.dumps(terms)}")
+    return given
+
+
+def _taken(arguments: list[str], flag: str) -> list[str]:
+    """The values of a flag, taken out of the arguments."""
+    values = []
+    while flag in arguments:
+        at = arguments.index(flag)
+        if at + 1 == len(arguments):
+            raise ValueError(f"{flag} needs a value: give what it should be after it")
+        values.append(arguments[at + 1])
+        del arguments[at : at + 2]
+    return values
+
+
+def _config_of(run: str) -> Path:
+    folder = newest_recorded(run)
+    found = [file for file in (folder / "config.yaml", Path(run) / "config.yaml") if file.is_file()]
+    if not found:
+        raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
+    return found[0]
+
+
+def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    model = (content.get("model") or {}).get("init_args") or {}
+    found = {"data": content.get("data"), "rewards": model.get("rewards"), "sandbox": model.get("sandbox")}
+    return {name: value for name, value in found.items() if value}
+
+
+def replayed(
+    folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
+) -> Iterator[str]:
+    """Judge what was recorded again; lines that say what differs.
+
+    Args:
+        folder: of the run.
+        task: whose training problems the run was trained on.
+        runner: what executes; closed at the end.
+        rewards: what rewards.
+        last: rollouts to take, from the end; all if not given.
+    """
+    if rewards is not None:
+        rewards.setup()
+    problems = {problem.task_id: problem for problem in task.problems("train")}
+    numbers = [rollout.number for rollout in read_rollouts(folder)]
+    first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
+    again: list[Again] = []
+    left_out: Counter[str] = Counter()
+    try:
+        for rollout in read_rollouts(folder):
+            if rollout.number < first:
+                continue
+            rows = [row for row in rollout.rows if _is_whole(row, problems, left_out)]
+            again += judge_again(rows, problems, runner, rewards) if rows else []
+    finally:
+        if runner is not None:
+            runner.close()
+    yield f"{len(again)} completions of {len(numbers) if not first else last} rollouts were judged again"
+    yield from (f"{count} left out: {why}" for why, count in left_out.items())
+    yield from differing_verdicts(again)
+    if rewards is not None:
+        yield from differing_rewards(again)
+
+
+def _is_whole(row: RecordedRow, problems: Any, left_out: Counter[str]) -> bool:
+    if row.task_id not in problems:
+        left_out["the task has no such training problem now"] += 1
+    elif not row.tokens:
+        left_out["they were too long to be recorded whole"] += 1
+    else:
+        return True
+    return False
+
+
+def differing_verdicts(again: Sequence[Again]) -> Iterator[str]:
+    """Which verdicts became which, and the first rows."""
+    other = [one for one in again if one.ends_otherwise]
+    yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
+    kinds = Counter((one.row.verdict, one.verdict) for one in other)
+    yield from (f"  {count:5}  {before} -> {now}" for (before, now), count in kinds.most_common())
+    yield from _rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
+
+
+def differing_rewards(again: Sequence[Again]) -> Iterator[str]:
+    """How many rewards differ, their means, and the first rows."""
+    other = [one for one in again if one.earns_otherwise()]
+    yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
+    before = _mean([one.row.reward for one in again])
+    yield f"  mean {before} -> {_mean([one.reward for one in again])}"
+    names = dict.fromkeys(name for one in again for name in (*one.row.terms, *one.terms))
+    for name in names:
+        was = _mean([one.row.terms.get(name) for one in again])
+        yield f"  {printable(name)} {was} -> {_mean([one.terms.get(name) for one in again])}"
+    yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
+
+
+def _rows(again: Sequence[Again], change: Callable[[Again], str]) -> Iterator[str]:
+    for one in again[:MOST_SHOWN]:
+        yield f"    rollout {one.row.rollout} row {one.row.row} {printable(one.row.task_id)}: {change(one)}"
+    if len(again) > MOST_SHOWN:
+        yield f"    and {len(again) - MOST_SHOWN} more"
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return number_text(math.fsum(known) / len(known) if known else None)

@@ -1,0 +1,177 @@
+"""Filling in what a configuration leaves open, before anything is built; and what its checkpoints' names mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import Namespace
+from lightning.pytorch.callbacks import Callback, ProgressBar
+from lightning_utilities.core.rank_zero import rank_zero_info
+
+from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
+from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.cli.export import resolve
+from lit_rl.models.loading.checkpoint_files import require_checkpoint
+
+_SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
+_KEY = re.compile(r"--(model|data)(\.\w+)+")
+_LENGTHS = ("max_rollouts", "max_updates")
+_BOARD = "lightning.pytorch.loggers.TensorBoardLogger"
+_FIRST_STEP = 1
+"""A cycle counts the rate of the beginning too: as many steps as updates, and one."""
+
+
+def with_nulls(arguments: Sequence[str]) -> list[str]:
+    """Command-line arguments with each ``--model.policy.KEY null`` written so that the parser understands it.
+
+    It takes the null of an argument two classes deep for the text ``None``, or rejects it.
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if argument == "null" and joined and _KEY.fullmatch(joined[-1]):
+            joined[-1] += "=null"
+        else:
+            joined.append(argument)
+    return [_with_null(argument) for argument in joined]
+
+
+def _with_null(argument: str) -> str:
+    key = argument.removesuffix("=null")
+    if key == argument or not _KEY.fullmatch(key):
+        return argument
+    parts = [part for part in key.removeprefix("--").split(".") if part != "init_args"]
+    return f'--{".".join(parts[:-1])}={{"{parts[-1]}": null}}' if len(parts) > 2 else argument
+
+
+def callbacks_of(trainer: Any) -> list[Callback]:
+    """The trainer's callbacks, its own among them."""
+    return list(trainer.callbacks)
+
+
+def follow_seed(config: Any) -> None:
+    """Give every seed that is not set the run's own, ``seed_everything``.
+
+    Args:
+        config: of a subcommand, parsed; changed in place.
+    """
+    seed = config.get("seed_everything")
+    if isinstance(seed, bool) or seed is None:
+        return
+    for key in _SEEDS:
+        if key in config and config[key] is None:
+            config[key] = seed
+
+
+def follow_length(config: Any) -> None:
+    """Spread a schedule whose length is not set over the run's rollouts, or updates.
+
+    The default of five iterations that some of torch's schedules have counts as not set.
+
+    Args:
+        config: of a subcommand, parsed; changed in place.
+
+    Raises:
+        ValueError: a cycle that is set to end before the run does: torch would stop the run there.
+    """
+    arguments = config.get("model.init_args") or {}
+    length = next((arguments[name] for name in _LENGTHS if arguments.get(name)), None)
+    schedule = arguments.get("update.lr_scheduler.init_args") if arguments.get("update.lr_scheduler") else None
+    if length is None or schedule is None:
+        return
+    if "total_iters" in schedule and schedule["total_iters"] == 5:
+        schedule["total_iters"] = length
+    if "total_steps" in schedule:
+        if schedule["total_steps"] is None and schedule.get("epochs") is None:
+            schedule["total_steps"] = length + _FIRST_STEP
+        steps = schedule["total_steps"]
+        if steps is not None and steps < length:
+            raise ValueError(
+                f"the schedule's total_steps is {steps}, and the run goes on to {length}: "
+                "leave total_steps out to have it follow, or set both alike"
+            )
+
+
+def settle_run_dir(config: Any) -> None:
+    """Send all that a run writes to ``run_dir``, if that is given: checkpoints into it, logs into a version below it.
+
+    Args:
+        config: of a subcommand, parsed; changed in place.
+    """
+    given, trainer = config.get("run_dir"), config.get("trainer")
+    if given is None:
+        return
+    path = Path(given)
+    trainer["default_root_dir"] = str(path)
+    if trainer.get("logger") in (None, True):
+        trainer["logger"] = Namespace(class_path=_BOARD, init_args=Namespace())
+    loggers = trainer["logger"] or []
+    for logger in loggers if isinstance(loggers, list) else [loggers]:
+        if _short_name(logger) in ("TensorBoardLogger", "CSVLogger"):  # these make a folder of the name they are given
+            logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
+        elif "save_dir" in logger.init_args:
+            logger.init_args["save_dir"] = str(path)
+    for callback in trainer.get("callbacks") or []:
+        if _short_name(callback) == "Checkpointing":
+            callback.init_args["folder"] = str(path)
+
+
+def _short_name(chosen: Any) -> str:
+    return str(chosen.class_path).rpartition(".")[2]
+
+
+def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None:
+    """The checkpoint that ``--ckpt_path`` means: a path, a run's folder (its last), ``last`` or ``best``.
+
+    Args:
+        name: as given.
+        callbacks: of the trainer; ``last`` and ``best`` are those of its :class:`Checkpointing`.
+
+    Raises:
+        ValueError: ``last`` or ``best`` without a folder of checkpoints to look into.
+        FileNotFoundError: there is no such checkpoint.
+        ValueError: there is a file of another kind.
+    """
+    found = _named_checkpoint(name, callbacks)
+    require_checkpoint(found)
+    return found
+
+
+def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | None:
+    if name is None or "://" in name:
+        return name
+    if name not in NAMES:
+        path = resolve(Path(name))
+        if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
+            take_of_folder("best", path.parent)
+        if not path.exists() or (path.is_dir() and not (path / ".metadata").exists()):
+            raise FileNotFoundError(f"--ckpt_path {name}: no checkpoint there; give a .ckpt or the folder of a run")
+        if path != Path(name) or path.is_symlink():
+            rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
+        return str(path)
+    found = take(name, callbacks)
+    if found is None:
+        raise ValueError(
+            f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does not "
+            "have: give a path or the folder of a run"
+        )
+    return str(found)
+
+
+def require_writer(callbacks: Iterable[Callback]) -> None:
+    """Check whether some callback uses the predictions.
+
+    Raises:
+        ValueError: none does; all that was sampled would be thrown away.
+    """
+    hooks = ("on_predict_batch_end", "on_predict_epoch_end", "on_predict_end")
+    for callback in callbacks:
+        if not isinstance(callback, ProgressBar | ProgressScreen) and any(
+            getattr(type(callback), hook) is not getattr(Callback, hook) for hook in hooks
+        ):
+            return
+    raise ValueError(
+        "predict samples and writes nothing: add a callback that does, such as lit_rl.callbacks.PreferenceWriter"
+    )

@@ -1,0 +1,111 @@
+"""The configurations that come with the package: found by name, listed, copied."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_FLAGS = ("--config", "-c")
+
+
+def folder() -> Path:
+    """The folder of the configurations: inside an installed package, beside it in a checkout."""
+    inside = _PACKAGE / "configs"
+    return inside if inside.is_dir() else _PACKAGE.parent / "configs"
+
+
+def files() -> dict[str, Path]:
+    """All configurations by name, such as ``basics_grpo`` and ``strategy/fsdp2``; job scripts keep their ending."""
+    here = folder()
+    found = sorted([*here.rglob("*.yaml"), *here.rglob("*.sbatch")])
+    return {file.relative_to(here).as_posix().removesuffix(".yaml"): file for file in found}
+
+
+def path_of(name: str) -> Path:
+    """The file that a name means.
+
+    Raises:
+        FileNotFoundError: neither a file nor a name of a configuration; the message names the nearest ones.
+    """
+    if Path(name).is_file():
+        return Path(name)
+    plain = name.removesuffix(".yaml").removeprefix("configs/")
+    known = files()
+    if plain in known:
+        return known[plain]
+    near = get_close_matches(plain, known, n=3)
+    advice = f"did you mean {' or '.join(near)}?" if near else "lit-rl configs lists the names that can be given"
+    raise FileNotFoundError(f"--config {name} is neither a file nor the name of a configuration: {advice}")
+
+
+def with_paths(arguments: Sequence[str]) -> list[str]:
+    """Arguments of the command line with each ``--config NAME`` replaced by the file that it means.
+
+    Text that is a configuration itself, as the parser allows it, stays as it is.
+    """
+    found: list[str] = []
+    follows = False
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        if follows and _is_name(argument):
+            argument = str(path_of(argument))
+        elif equals and flag in _FLAGS and _is_name(value):
+            argument = f"{flag}={path_of(value)}"
+        follows = argument in _FLAGS
+        found.append(argument)
+    return found
+
+
+def _is_name(value: str) -> bool:
+    """Whether this is a file's name: not another flag, and not a configuration written out."""
+    return bool(value) and value[0] not in "-{[" and not any(part in value for part in ("\n", ": "))
+
+
+def configs(arguments: Sequence[str]) -> None:
+    """List the configurations that come with the package, or copy one to change it."""
+    from jsonargparse import ArgumentParser
+
+    parser = ArgumentParser(prog="lit-rl configs", description=configs.__doc__, exit_on_error=False)
+    parser.add_argument("action", nargs="?", choices=["list", "copy"], default="list", help="what to do")
+    parser.add_argument("name", nargs="?", type=str, help="the configuration to copy, such as basics_grpo")
+    parser.add_argument("target", nargs="?", type=str, default=".", help="file or folder to copy it to")
+    parsed = parser.parse_args(list(arguments))
+    if parsed.action == "list":
+        print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
+        return
+    if parsed.name is None:
+        raise ValueError("lit-rl configs copy needs a NAME: lit-rl configs lists them")
+    print(f"copied to {copy(parsed.name, Path(parsed.target))}: change it, then lit-rl fit --config that file")
+
+
+def copy(name: str, target: Path) -> Path:
+    """Copy a configuration to a file or into a folder; returns the new file.
+
+    Raises:
+        FileExistsError: there is such a file already.
+    """
+    source = path_of(name)
+    file = target / source.name if target.is_dir() or not target.suffix else target
+    if file.exists():
+        raise FileExistsError(f"{file} is there already: give another target, or remove it first")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, file)
+    return file
+
+
+def summary(file: Path) -> str:
+    """The first sentence of the comment at the head of a configuration."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith(("#!", "#SBATCH")):
+            continue
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").strip())
+    sentence = re.split(r"(?<=\w\w\.) ", " ".join(lines))[0]  # two letters before the full stop: no initials
+    return textwrap.shorten(sentence, 120, placeholder=" ...")

@@ -1,0 +1,1 @@
+"""The embedded default task: small functions in families, drawn and rendered, and a tokenizer for them."""

@@ -1,0 +1,189 @@
+"""The embedded default task: small Python functions that a tiny policy can learn to write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, Literal, Unpack
+
+from lightning.pytorch.utilities import rank_zero_info
+
+from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
+from lit_rl.data.basics.families import HELD_OUT, TELLABLE, TRAINED
+from lit_rl.data.basics.problems import Rendering, problems_of
+from lit_rl.data.options import TaskOptions
+from lit_rl.data.prompts import Form, chat, fenced, finish_request
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.types import Problem
+
+_FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}
+
+SOLVED = (
+    ('def mean(xs):\n    """Mean of xs, or 5 if xs is empty."""\n', "    return sum(xs) / len(xs) if xs else 5"),
+    ('def shout(word):\n    """word in upper case, with 3 "?" at its end."""\n', '    return word.upper() + "?" * 3'),
+    ('def odd(n):\n    """Is n odd and not 7?"""\n', "    return n % 2 == 1 and n != 7"),
+)
+"""Examples for few-shot prompts, (beginning, body) of a function; no family has them."""
+
+ANSWER_STOPS = ("\n```\n\n",)
+"""What comes after the block is not needed; an opening fence is not followed by an empty line."""
+
+
+class Basics(TaskDataModule):
+    """Small functions in families: the prompt is signature and docstring, the completion is the body.
+
+    In instruct form a chat model is asked for the whole function and answers with one fenced block.
+    Needs no network and no file. Training and validation never share a reference program, whatever the seed
+    and however a docstring is worded. Each problem carries a demonstration in ``fields["demonstration"]``; in
+    a fixed share of them it is the family's bug, so that imitation alone stays mediocre, greedy or sampled.
+
+    Args:
+        families: ``trained`` for the families that training may see; ``held_out`` for the two that it never
+            sees, only for validation, as one of another task's ``validation_tasks``; ``tellable`` for the ten trained
+            families in which an answer can be a constant of the docstring.
+        num_train_problems: how many to train on, the same number from each family (give or take one).
+        num_validation_problems: how many to measure on, likewise.
+        bug_share: share of demonstrations that carry their family's systematic bug.
+        draw_seed: which problems are drawn; apart from ``seed``, so that runs of other seeds are measured on the same.
+        num_public_cases: how many of a problem's 8 cases go from ``check`` into ``public_check``, 0 to 4. The bug
+            always shows in those that stay hidden, and where possible in the public ones too.
+        show_public_cases: show the public cases in the docstring, as examples.
+        untold_constants: put a question mark for one constant into the docstrings of the families in which the
+            answer of a case is that constant (10 of 26). That case is the first public one, so the constant can be
+            learnt from feedback alone.
+        second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
+            imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
+            ``bug_share`` of them, as if nobody had read the feedback.
+        form: ``completion`` for base models, ``instruct`` for chat models.
+        few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
+        **options: as for every task, see :class:`TaskDataModule`.
+
+    Raises:
+        ValueError: a share outside [0, 1], more public cases than a problem can spare, or more problems than a
+            family has distinct programs.
+
+    Example:
+        >>> problem = Basics(num_train_problems=26).problems("train")[0]
+        >>> print(problem.reference, end="")
+        def adjust(y):
+            \"\"\"y times 35, plus 71.\"\"\"
+            return y * 35 + 71
+    """
+
+    name = "basics"
+
+    def __init__(
+        self,
+        *,
+        families: Literal["trained", "held_out", "tellable"] = "trained",
+        num_train_problems: int = 8192,
+        num_validation_problems: int = 520,
+        bug_share: float = 0.6,
+        draw_seed: int = 0,
+        num_public_cases: int = 0,
+        show_public_cases: bool = False,
+        untold_constants: bool = False,
+        second_turn_share: float = 0.0,
+        form: Form = "completion",
+        few_shot: int = 0,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        if not 0 <= bug_share <= 1:
+            raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
+        if families not in _FAMILIES:
+            raise ValueError(f"families must be trained, held_out or tellable, got {families!r}")
+        if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
+            raise ValueError(
+                f"num_public_cases must be 0 to {MAX_PUBLIC_CASES}, got {num_public_cases}: "
+                "at least half of the 8 cases stay hidden"
+            )
+        if show_public_cases and num_public_cases == 0:
+            raise ValueError("show_public_cases needs cases to show, got num_public_cases=0: set it to 1 or more")
+        if (untold_constants or second_turn_share) and num_public_cases == 0:
+            raise ValueError(
+                "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
+            )
+        if not 0 <= second_turn_share <= 1:
+            raise ValueError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
+        if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
+            raise ValueError(
+                f"few_shot must be 0 to {len(SOLVED)} in instruct form and 0 in completion form, got {few_shot} in "
+                f"{form} form"
+            )
+        if form == "instruct" and second_turn_share:
+            raise ValueError(
+                f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
+            )
+        self.form: Form = form
+        self.few_shot = few_shot
+        self.families = families
+        self.num_train_problems = num_train_problems
+        self.num_validation_problems = num_validation_problems
+        self.rendering = Rendering(bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share)
+        self.draw_seed = draw_seed
+        if families == "held_out":
+            self.name = "basics_held_out"
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """Distinct problems, the families taking turns; none to test on, nor to train held-out families on."""
+        if split == "test":
+            return []
+        if self.families == "held_out":
+            # No program of these is ever trained on, so there is nothing to keep apart.
+            return [] if split == "train" else self._draw(None, self.num_validation_problems)
+        if split == "validation":
+            return self._draw(split, self.num_validation_problems)
+        problems = self._draw(split, self.num_train_problems)
+        bugs = sum(problem.fields["demonstration_has_bug"] for problem in problems)
+        rank_zero_info(
+            f"{self.name}: {len(problems)} training problems of {len(_FAMILIES[self.families])} families; {bugs} "
+            f"demonstrations ({bugs / max(len(problems), 1):.1%}) carry their family's bug "
+            f"(bug_share {self.rendering.bug_share})"
+        )
+        return problems
+
+    def _draw(self, split: Split | None, total: int) -> list[Problem]:
+        families = _FAMILIES[self.families]
+        columns = [
+            problems_of(
+                family,
+                # The first families take the remainder.
+                total // len(families) + (index < total % len(families)),
+                seed=self.draw_seed,
+                split=split,
+                rendering=self.rendering if split == "train" else replace(self.rendering, second_turn_share=0.0),
+            )
+            for index, family in enumerate(families)
+        ]
+        turns = zip_longest(*columns)
+        problems = [problem for turn in turns for problem in turn if problem is not None]
+        return problems if self.form == "completion" else [as_chat(problem, self.few_shot) for problem in problems]
+
+
+def as_chat(problem: Problem, few_shot: int) -> Problem:
+    """A problem in completion form as one in instruct form: same cases, same task id.
+
+    Demonstration and bug become what a chat model should answer: the function without its docstring, in a block.
+
+    Args:
+        problem: of the embedded task, of one turn.
+        few_shot: how many of :data:`SOLVED` come first, as earlier turns.
+    """
+    beginning = str(problem.prompt)
+    turns: list[str] = []
+    for solved, body in SOLVED[:few_shot]:
+        turns += [finish_request(solved), _answer(solved, body)]
+    answers: dict[str, Any] = {name: _answer(beginning, problem.fields[name]) for name in ("demonstration", "bug")}
+    return replace(
+        problem,
+        prompt=chat(*turns, finish_request(beginning)),
+        program_prefix="",
+        stop_strings=ANSWER_STOPS,
+        fields={**problem.fields, **answers},
+    )
+
+
+def _answer(beginning: str, body: str) -> str:
+    signature = beginning.partition("\n")[0]
+    return fenced(f"{signature}\n{body}")

@@ -1,0 +1,313 @@
+"""From a family of small functions to problems: draw, render, split by reference program, make test cases.
+
+Everything about a problem follows from its reference program alone (wording, test cases, which split it
+belongs to, whether its demonstration carries the bug), by way of a stable hash. So two seeds choose different
+problems, but never put one program on both sides of the split.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from lit_rl.data.basics.cases import Arguments, answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.task import Split
+from lit_rl.execution.checks import CallTests
+from lit_rl.execution.outcome import FailedCase
+from lit_rl.execution.wire.value_text import call_text, value_text
+from lit_rl.types import Problem
+
+Slots = Mapping[str, Any]
+
+VALIDATION_SHARE = 0.2
+CASE_SECONDS = 2.0
+_MARK = 9_176_350_000  # and those after it stand for numbers; no program has them
+# After this many draws in a row without a new program, the family has no more.
+MAX_MISSES = 2000
+
+# Names that no body uses for its own variables, so a parameter is never shadowed.
+PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
+    "number": ("n", "x", "y", "a", "b", "m", "p", "z"),
+    "list": ("xs", "ys", "nums", "items", "values", "row"),
+    "text": ("s", "t", "text", "word", "line", "title"),
+    "table": ("d", "table", "stock", "prices", "ages", "bag"),
+}
+
+# The prompt of a problem's second turn is a whole first turn: signature and docstring, a wrong body, the public case
+# that it fails in one line, signature and docstring again. This is what ``Repair(template=REPAIR_TEMPLATE)`` makes of a
+# policy that wrote the wrong body, so imitation shows a policy what a second turn looks like.
+REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
+END_OF_TURN = "<|endoftext|>"
+"""What ends a completion in the task's own tokenizer."""
+
+
+def _always(slots: Slots) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Family:
+    """Functions that differ in constants, operators and parameter names only.
+
+    Templates are ``str.format`` strings over the parameters (``x``, then ``y``) and the slots.
+
+    Args:
+        name: name of the family.
+        functions: names that its functions may have.
+        parameters: kind of each parameter, keys of ``PARAMETER_NAMES``.
+        slots: what each slot is drawn from. Drawn whole numbers of one problem are distinct.
+        wordings: docstrings that all say the same.
+        body: the correct body, from the first indented line to the last character.
+        bug: the body with the family's systematic bug: valid syntax, wrong on some input.
+        inputs: eight or so argument tuples that tell right from nearly right; the edges first.
+        valid: which drawn slots make a problem.
+        tellable: slot whose value is the answer of one of the inputs; empty where there is none.
+    """
+
+    name: str
+    functions: tuple[str, ...]
+    parameters: tuple[str, ...]
+    slots: Mapping[str, Sequence[Any]]
+    wordings: tuple[str, ...]
+    body: str
+    bug: str
+    inputs: Callable[[Random, Slots], list[Arguments]]
+    valid: Callable[[Slots], bool] = _always
+    tellable: str = ""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One function of a family: the names of its parameters and the values of its slots."""
+
+    family: Family
+    names: tuple[str, ...]
+    slots: Slots
+
+    def render(self, template: str) -> str:
+        """A template of the family with this draw's names and slots."""
+        return template.format(**dict(zip("xy", self.names, strict=False)), **self.slots)
+
+    def without(self, slot: str) -> Draw:
+        """The same with a question mark for a slot."""
+        return replace(self, slots={**self.slots, slot: "?"})
+
+    def program(self, body: str) -> str:
+        """A whole function without docstring around a rendered body."""
+        return f"def f({', '.join(self.names)}):\n{body}\n"
+
+
+def draw(family: Family, rng: Random) -> Draw:
+    """A random function of the family."""
+    names: list[str] = []
+    for kind in family.parameters:
+        names.append(rng.choice([name for name in PARAMETER_NAMES[kind] if name not in names]))
+    while True:
+        slots = {slot: rng.choice(choices) for slot, choices in family.slots.items()}
+        numbers = [value for value in slots.values() if isinstance(value, int)]
+        if len(set(numbers)) == len(numbers) and family.valid(slots):
+            return Draw(family, tuple(names), slots)
+
+
+def normalised(source: str) -> str:
+    """The syntax tree of a one-function program as text, without what wording can change.
+
+    Names of the function and of its parameters are replaced by their positions; docstring, comments and
+    layout are gone. Two programs with the same text compute the same thing in the same way.
+
+    Raises:
+        SyntaxError: the source is not Python.
+    """
+    tree = ast.parse(source)
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    renamed = {argument.arg: f"_{index}" for index, argument in enumerate(function.args.args)}
+    function.name = "f"
+    if ast.get_docstring(function) is not None:
+        del function.body[0]
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            node.arg = renamed.get(node.arg, node.arg)
+        elif isinstance(node, ast.Name):
+            node.id = renamed.get(node.id, node.id)
+    return ast.dump(function)
+
+
+def unit_hash(*words: str) -> float:
+    """A number in [0, 1) that depends on the words only: the same in every process and Python version."""
+    digest = hashlib.sha256("\x00".join(words).encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def split_of(reference: str) -> Split:
+    """The split a reference program belongs to, by hash of its normalised syntax tree."""
+    return _split_by(normalised(reference))
+
+
+def _split_by(tree: str) -> Split:
+    return "validation" if unit_hash("split", tree) < VALIDATION_SHARE else "train"
+
+
+class Trees:
+    """Normalised syntax trees of a family's reference programs; programs that differ in numbers are parsed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[tuple[str, Any], ...], str] = {}
+
+    def of(self, drawn: Draw) -> str:
+        """What :func:`normalised` says of a draw's reference program."""
+        numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
+        marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
+        shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
+        if shape not in self._known:
+            marked = replace(drawn, slots={**drawn.slots, **marks})
+            self._known[shape] = normalised(marked.program(marked.render(drawn.family.body)))
+        tree = self._known[shape]
+        for slot, value in numbers.items():
+            tree = tree.replace(str(marks[slot]), str(value))
+        return tree
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """How draws become problems.
+
+    Args:
+        bug_share: share of problems whose demonstration carries the family's bug.
+        num_public_cases: cases that go into the public check, 0 to :data:`~lit_rl.data.basics.cases.MAX_PUBLIC_CASES`.
+        show_public_cases: whether the docstring shows them as examples.
+        untold_constants: whether the docstring leaves out what a public case can tell.
+        second_turn_share: share of problems that come after a failed first turn.
+    """
+
+    bug_share: float
+    num_public_cases: int = 0
+    show_public_cases: bool = False
+    untold_constants: bool = False
+    second_turn_share: float = 0.0
+
+
+def problems_of(
+    family: Family, count: int, *, seed: int, split: Split | None, rendering: Rendering
+) -> Iterator[Problem]:
+    """Distinct problems of one family.
+
+    Args:
+        family: whose problems.
+        count: how many.
+        seed: which of the family's functions come, and in which order.
+        split: only reference programs of this split; ``None`` takes both.
+        rendering: what a problem carries and shows.
+
+    Raises:
+        ValueError: the family has fewer distinct programs than asked for.
+    """
+    rng = Random(f"{seed}/{split}/{family.name}")
+    seen: set[str] = set()
+    trees = Trees()
+    misses = 0
+    while len(seen) < count and misses < MAX_MISSES:
+        drawn = draw(family, rng)
+        reference = drawn.program(drawn.render(family.body))
+        if reference in seen or (split is not None and _split_by(trees.of(drawn)) != split):
+            misses += 1
+            continue
+        misses = 0
+        seen.add(reference)
+        yield build_problem(drawn, rendering)
+    if len(seen) < count:
+        raise ValueError(
+            f"family {family.name} has only {len(seen)} distinct {split or 'reference'} programs, "
+            f"got a request for {count}: ask for fewer problems"
+        )
+
+
+def build_problem(drawn: Draw, rendering: Rendering) -> Problem:
+    """The problem of a draw: prompt, test cases, reference and demonstration.
+
+    ``fields`` holds ``family``, ``demonstration`` (a body for imitation), ``bug`` (the body with the bug),
+    ``demonstration_has_bug`` and, where a constant was left out, ``untold``: what it is.
+    """
+    family = drawn.family
+    body, bug = drawn.render(family.body), drawn.render(family.bug)
+    reference = drawn.program(body)
+    identity = hashlib.sha256(f"{family.name}\x00{reference}".encode()).hexdigest()[:12]
+    rng = Random(identity)
+    function, wording = rng.choice(family.functions), rng.choice(family.wordings)
+    has_bug = unit_hash("demonstration", identity) < rendering.bug_share
+    untold = family.tellable if rendering.untold_constants else ""
+    cases = divided_cases(
+        lambda: family.inputs(rng, drawn.slots),
+        reference,
+        drawn.program(bug),
+        rendering.num_public_cases,
+        told=repr(drawn.slots[untold]) if untold else None,
+    )
+    assert cases is not None, f"family {family.name}: no inputs tell the bug from the reference"
+    public, hidden = cases
+    examples = examples_text(function, public) if rendering.show_public_cases else ""
+    docstring = (drawn.without(untold) if untold else drawn).render(wording)
+    prompt = f'def {function}({", ".join(drawn.names)}):\n    """{docstring}{examples}"""\n'
+    problem = Problem(
+        task_id=f"basics/{family.name}/{identity}",
+        prompt=prompt,
+        check=CallTests(hidden, function, CASE_SECONDS),
+        public_check=CallTests(public, function, CASE_SECONDS) if public else None,
+        program_prefix=prompt,
+        reference=f"{prompt}{body}\n",
+        fields={
+            "family": family.name,
+            "demonstration": bug if has_bug else body,
+            "demonstration_has_bug": has_bug,
+            "bug": bug,
+            **({"untold": drawn.slots[untold]} if untold else {}),
+        },
+    )
+    if unit_hash("second turn", identity) >= rendering.second_turn_share:
+        return problem
+    return second_turn(problem, _wrong_body(drawn, untold, rng, rendering), drawn.program, repeats=has_bug) or problem
+
+
+def _wrong_body(drawn: Draw, untold: str, rng: Random, rendering: Rendering) -> str:
+    """A wrong first turn: the bug, or where a constant was left out either body with a guess for it."""
+    if not untold:
+        return drawn.render(drawn.family.bug)
+    true = drawn.slots[untold]
+    guess = rng.choice([value for value in drawn.family.slots[untold] if value != true])
+    template = drawn.family.bug if rng.random() < rendering.bug_share else drawn.family.body
+    return replace(drawn, slots={**drawn.slots, untold: guess}).render(template)
+
+
+def second_turn(problem: Problem, attempt: str, program: Callable[[str], str], *, repeats: bool) -> Problem | None:
+    """The problem after a failed first turn.
+
+    Args:
+        problem: the problem of the first turn, with public cases.
+        attempt: the body that was written.
+        program: makes the whole function ``f`` from a body.
+        repeats: whether the demonstration writes the same body again, feedback or not.
+
+    Returns:
+        ``None`` if the attempt passes the public cases.
+    """
+    public = problem.public_check
+    assert isinstance(public, CallTests)
+    body = str(problem.reference)[len(problem.program_prefix) : -1]
+    function = function_of(program(attempt))
+    for number, (arguments, expected) in enumerate(public.cases, 1):
+        value, raised = answer_of(function, arguments)
+        if raised or repr(value) != repr(expected):
+            actual = raised or value_text(value)
+            case = FailedCase(number, call_text(public.entry_point, arguments, {}), value_text(expected), actual)
+            said = REPAIR_TEMPLATE.format(case=case.line(), program_prefix=problem.program_prefix)
+            return replace(
+                problem,
+                task_id=f"{problem.task_id}/turn_2",
+                prompt=f"{problem.prompt}{attempt}{END_OF_TURN}{said}",
+                fields={**problem.fields, "demonstration": attempt if repeats else body},
+            )
+    return None

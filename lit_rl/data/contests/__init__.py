@@ -1,0 +1,1 @@
+"""Programming contests: DeepCoder and the tests of its sources."""

@@ -1,0 +1,309 @@
+"""DeepCoder: contest problems with tests on stdin or on a function, from four sources."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+from lit_rl.data.contests.contest_examples import parameters_of, shown_tests
+from lit_rl.data.contests.contest_tests import (
+    FLOAT_TOLERANCE,
+    ContestTest,
+    contest_check,
+    longest_tests,
+    needs_checker,
+    normalise_tests,
+    problem_timeout_seconds,
+    read_hidden_tests,
+)
+from lit_rl.data.local_files import local_path
+from lit_rl.data.options import TaskOptions
+from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.prompts import contest_prompt
+from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.execution.checks import Compare, StdioTests
+from lit_rl.execution.program import extract_program
+from lit_rl.types import Message, Problem
+
+CONFIGURATIONS: Mapping[str, tuple[str, ...]] = {
+    "primeintellect": ("train",),
+    "taco": ("train",),
+    "lcbv5": ("train", "test"),
+    "codeforces": ("test",),
+}
+"""Configurations of the data set and the splits each has."""
+
+QUESTION_FIELDS = ("problem", "question", "prompt", "question_content")
+TEST_FIELDS = ("tests", "input_output", "reward_model", "public_test_cases")
+
+CONTEST_IMPORTS = """\
+import bisect, collections, datetime, functools, heapq, itertools, math, operator, random, re, string
+from bisect import *
+from collections import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import *
+from operator import *
+from string import *
+from typing import *
+from builtins import *
+"""
+"""What judges such as LeetCode's import before a program; the last line restores ``pow`` and ``abs``."""
+
+
+CHECKER_FIELDS = ("checker", "generated_checker")
+
+
+class _Left(Enum):
+    """Why a row does not become a problem."""
+
+    EMPTY = "neither statement nor tests"
+    CHECKER = "a program would have to judge its output"
+
+
+class DeepCoder(TaskDataModule):
+    """DeepCoder-Preview, or rows of LiveCodeBench, APPS or TACO as published, or in the shape of the trainer verl.
+
+    Statement: the field ``problem``, ``question``, ``prompt`` or ``question_content``. Tests: ``tests`` or, in APPS and
+    TACO, ``input_output`` (JSON text, list or dictionary), ``public_test_cases`` with ``private_test_cases`` (read
+    without unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
+    starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
+    Solution`` where starter code or reference has that class; their programs begin with the usual imports
+    (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing but
+    such rows is refused), and so are rows whose field ``checker`` or ``generated_checker`` holds a program that would
+    have to judge the output: no such program is run. Problems on stdin whose statements ask for a dialogue or for any
+    of several answers stay, and are counted when loaded.
+
+    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output stand in
+    the statement as an example; a row without either has none.
+
+    The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and
+    ``tolerance`` do (in the row or its ``metadata``); see :class:`~lit_rl.execution.StdioTests`.
+
+    An epoch is one pass over the problems in a new order, in full batches; problems that do not fill one wait for
+    another epoch. With fewer problems than one batch takes, problems are repeated to fill it, under task ids of
+    their own (``...#2``), so that repeats are sampled from random streams of their own.
+
+    ``fields`` carry ``statement``, ``entry_point`` (or ``None``), ``needs_checker`` (whether the statement asks for
+    a dialogue or any of several answers) and ``problem_timeout_seconds``, which is (6 + 1) n + 5 for n tests of 6
+    seconds.
+
+    Args:
+        dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
+        train: configurations, or paths of files or folders, to train on.
+        validation: the same to validate on.
+        test: the same to test on; those of ``validation`` if not given.
+        test_timeout_seconds: CPU seconds for one test.
+        max_tests: tests per problem at most, those with the longest inputs; all if not given.
+        compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
+        tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
+        bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
+        name: in metric names when there are several validation tasks.
+        **options: of :class:`TaskDataModule`.
+
+    Source:
+        https://huggingface.co/datasets/agentica-org/DeepCoder-Preview-Dataset
+        LiveCodeBench: Jain et al. 2024, https://arxiv.org/abs/2403.07974
+    """
+
+    def __init__(
+        self,
+        dataset: str = "agentica-org/DeepCoder-Preview-Dataset",
+        *,
+        train: Sequence[str] = ("primeintellect", "taco", "lcbv5"),
+        validation: Sequence[str] = ("codeforces", "lcbv5"),
+        test: Sequence[str] | None = None,
+        test_timeout_seconds: float = 6.0,
+        max_tests: int | None = None,
+        compare: Compare = "decimals",
+        tolerance: float = FLOAT_TOLERANCE,
+        bad_rows: BadRows = "error",
+        name: str = "deepcoder",
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        self.dataset = dataset
+        self.sources: dict[Split, tuple[str, ...]] = {
+            "train": tuple(train),
+            "validation": tuple(validation),
+            "test": tuple(validation if test is None else test),
+        }
+        self.test_timeout_seconds = test_timeout_seconds
+        self.max_tests = max_tests
+        # A rule that makes no sense is refused now, not at the first row.
+        self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
+        self.bad_rows: BadRows = bad_rows
+        self.name = name
+        for split, sources in self.sources.items():
+            for source in sources:
+                _check_split(source, _stored_split(split))
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The problems of all sources of a split, one source after the other."""
+        problems = []
+        for source in self.sources[split]:
+            rows = self._rows(source, _stored_split(split))
+            found = list(parse_rows(rows, self._problem, self.bad_rows))
+            label = Path(source).name.split(".")[0]
+            kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
+            self._tell_about_empty(source, split, len(found), sum(p is _Left.EMPTY for p in found))
+            _tell_about_checkers(source, sum(p is _Left.CHECKER for p in found), kept)
+            problems += kept
+        return problems
+
+    def _tell_about_empty(self, source: str, split: Split, num_rows: int, num_empty: int) -> None:
+        """Say how many rows have no statement or no tests.
+
+        Raises:
+            ValueError: all rows lack one.
+        """
+        if num_empty == num_rows:
+            statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
+            raise ValueError(
+                f"{self.name}: none of the {num_rows} {split} rows of {source} has a statement ({statement}) and "
+                f"tests ({tests}): rename the fields, or take another source"
+            )
+        if num_empty:
+            warnings.warn(
+                f"{source}: left out {num_empty} of {num_rows} {split} rows without statement or tests", stacklevel=3
+            )
+
+    def train_dataloader(self) -> ProblemLoader:
+        """Shuffled batches; problems are repeated if they do not fill one batch on every rank."""
+        ranks = self.trainer.world_size if self.trainer else 1
+        filled = wrap_around(self.problems("train"), self.batch_size * ranks)
+        return self._training_loader(filled)
+
+    def _rows(self, source: str, split: str) -> Iterator[Row]:
+        if source not in CONFIGURATIONS:
+            yield from read_rows(source, split=split)
+        elif (folder := local_path(self.dataset) / source).is_dir():
+            yield from read_rows(str(folder), split=split)
+        else:
+            yield from read_rows(self.dataset, subset=source, split=split)
+
+    def _problem(self, row: Row) -> Problem | _Left:
+        question, messages = _question(row)
+        metadata = _metadata(row)
+        if any(row.values.get(field) or metadata.get(field) for field in CHECKER_FIELDS):
+            return _Left.CHECKER
+        stored, public = _tests(row, metadata.get("func_name"))
+        tests = longest_tests(stored, self.max_tests)
+        if not question or not tests:
+            return _Left.EMPTY
+        starter, solution = row.text("starter_code", default=""), _reference(row)
+        function = tests[0].function
+        public = public or shown_tests(question, stored, parameters_of(starter, function or ""))
+        in_class = any("class Solution" in source for source in (starter, solution or ""))
+        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
+        check_of = partial(
+            contest_check,
+            timeout_seconds=self.test_timeout_seconds,
+            in_class=in_class,
+            compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
+            tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
+        )
+        prefix = CONTEST_IMPORTS if function else ""
+        return Problem(
+            task_id="",
+            prompt=messages or contest_prompt(question, starter, function),
+            check=check_of(tests),
+            public_check=check_of(public) if public else None,
+            program_prefix=prefix,
+            starter_code=starter,
+            reference=solution and prefix + solution,
+            fields={
+                "statement": question,
+                "entry_point": function,
+                "needs_checker": function is None and needs_checker(question),
+                "problem_timeout_seconds": problem_timeout_seconds(len(tests), self.test_timeout_seconds),
+            },
+        )
+
+
+def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
+    """At least ``count`` problems: the given ones, then repeats of them in order under new task ids.
+
+    Example:
+        >>> from lit_rl.execution.checks import TokenTarget
+        >>> two = [Problem("a", "", TokenTarget()), Problem("b", "", TokenTarget())]
+        >>> [problem.task_id for problem in wrap_around(two, 5)]
+        ['a', 'b', 'a#2', 'b#2', 'a#3']
+    """
+    filled = list(problems)
+    for index in range(len(problems), count if problems else 0):
+        turn, original = index // len(problems) + 1, problems[index % len(problems)]
+        filled.append(replace(original, task_id=f"{original.task_id}#{turn}"))
+    return filled
+
+
+def _tell_about_checkers(source: str, num_left_out: int, kept: Sequence[Problem]) -> None:
+    """Warn of problems that only a checker program could judge."""
+    if num_left_out:
+        warnings.warn(
+            f"{source}: left out {num_left_out} of {num_left_out + len(kept)} problems, which need a checker program "
+            "to judge their output",
+            stacklevel=4,
+        )
+    if asking := sum(problem.fields["needs_checker"] for problem in kept):
+        warnings.warn(
+            f"{source}: {asking} of {len(kept)} problems ask for a dialogue or for any of several answers; without a "
+            "checker program an answer passes only if it is the one output listed",
+            stacklevel=4,
+        )
+
+
+def _stored_split(split: Split) -> str:
+    return "train" if split == "train" else "test"
+
+
+def _check_split(source: str, split: str) -> None:
+    splits = CONFIGURATIONS.get(source)
+    if splits is not None and split not in splits:
+        raise ValueError(f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no {split} rows")
+
+
+def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
+    """The statement, and the prompt's messages if the row has a whole chat."""
+    name = next((field for field in QUESTION_FIELDS if field in row), None)
+    if name is None:
+        return "", ()
+    if not isinstance(row.values[name], list):
+        return row.text(name).strip(), ()
+    messages = tuple({"role": str(m["role"]), "content": str(m["content"])} for m in row.values[name])
+    return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
+
+
+def _metadata(row: Row) -> Mapping[str, Any]:
+    metadata = row.json("metadata") if row.values.get("metadata") else {}
+    if not isinstance(metadata, Mapping):
+        raise row.error("metadata", f"needs a JSON object, got {type(metadata).__name__}")
+    return metadata
+
+
+def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
+    """All tests of a row, and those of them that the row itself calls public."""
+    for name in ("tests", "input_output"):
+        if row.values.get(name):  # APPS has empty texts where a problem has no tests
+            return normalise_tests(row.json(name), function), []
+    if "reward_model" in row:
+        truth = Row(row.source, row.number, row.json("reward_model")).json("ground_truth")
+        return normalise_tests(truth, function), []
+    public = normalise_tests(row.json("public_test_cases", default=[]), function)
+    hidden = row.text("private_test_cases", default="")
+    return public + (normalise_tests(read_hidden_tests(hidden), function) if hidden else []), public
+
+
+def _reference(row: Row) -> str | None:
+    solutions = row.json("solutions", default=[]) if row.values.get("solutions") else []
+    if not isinstance(solutions, list) or not all(isinstance(solution, str) for solution in solutions):
+        raise row.error("solutions", "needs a list of texts, or one as JSON")
+    program = extract_program(solutions[0]) if solutions else None
+    return program.source if program else None

@@ -1,0 +1,1 @@
+"""Numerical programs: completing code that is built and run, the EinsteinToolkit."""

@@ -1,0 +1,94 @@
+"""The check of lines of a larger program, which is built, run, and compared with its unchanged self."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lit_rl.arguments import require_count, require_seconds
+from lit_rl.execution.check_base import Check
+from lit_rl.execution.confinement.visible_files import is_inside
+
+_MOST_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
+
+
+@dataclass(frozen=True)
+class BuildAndRun(Check):
+    """Masked lines of a file in a source tree: completed, then judged by building, running and comparing.
+
+    Each stage has a score in [0, 1] and a weight; where one fails, those after it score 0. The reference
+    output is what the unchanged tree writes. The tree itself is never written to.
+
+    Args:
+        tree: folder of the source tree.
+        file: path in it of the file whose lines are masked.
+        first_line: first masked line, 1-based.
+        last_line: last masked line.
+        build: shell command, run in a copy of the tree; a good build prints ``success_text`` in its last line.
+        run: shell command, run after a good build.
+        outputs: plotfiles (folders) that a good run leaves, each with a ``Header``.
+        variable: the array in them that is compared.
+        success_text: see ``build``.
+        weights: of the stages ``compilation``, ``execution``, ``header_bleu``, ``density``; any scale.
+        build_seconds: wall seconds for one build.
+        run_seconds: wall seconds for one run.
+        compare_bytes: most bytes that are read of one plotfile, at most 96 MiB.
+        memory_bytes: address space of one process of build or run.
+        readable: folders besides the system's toolchain that build and run may read; the tree itself is hidden
+            wherever it lies, and so is the history of its version control.
+        environment: further variables for build and run.
+    """
+
+    tree: str
+    file: str
+    first_line: int
+    last_line: int
+    build: str = "make -j2"
+    run: str = "./blast"
+    outputs: tuple[str, ...] = ("plt00001", "plt00002", "plt00003", "plt00004", "plt00005")
+    variable: str = "density"
+    success_text: str = "SUCCESS"
+    weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25)
+    build_seconds: float = 120.0
+    run_seconds: float = 60.0
+    compare_bytes: int = 64 << 20
+    memory_bytes: int = 4 << 30
+    readable: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+    judged_by: ClassVar[str] = "lit_rl.data.numerical.build_judge:judge_build_and_run"
+
+    def __post_init__(self) -> None:
+        require_seconds(self, "build_seconds", "run_seconds")
+        require_count(self, "first_line", "compare_bytes", "memory_bytes")
+        if self.last_line < self.first_line - 1:
+            raise ValueError(f"BuildAndRun.last_line must not be before first_line, got {self.last_line}")
+        if self.compare_bytes > _MOST_COMPARED:
+            raise ValueError(f"BuildAndRun.compare_bytes must be at most {_MOST_COMPARED}, got {self.compare_bytes}")
+        tree = os.path.realpath(self.tree)
+        for path in self.readable:
+            if is_inside(os.path.realpath(path), tree):
+                raise ValueError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
+        if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
+            raise ValueError(
+                f"BuildAndRun.weights must be four numbers of at least 0 and not all 0, got {self.weights}"
+            )
+
+    @property
+    def language(self) -> str:
+        """Missing lines are not a program by themselves, whatever the file is written in."""
+        return f"lines of {self.file}"
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """A build and a run of the completion; the first time also of the unchanged tree, and a build of it
+        without the masked lines.
+        """
+        return 3 * self.build_seconds + 2 * self.run_seconds
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The weighted stages and their mean."""
+        return ("compilation", "execution", "header_bleu", "density", "total")

@@ -1,0 +1,347 @@
+"""Judging completions of source files in stages: build, run, compare.
+
+Once per worker, a copy of the original tree is built and run; what it writes is the reference. A second copy,
+without the masked lines, is built as far as it goes. Each completion gets a copy of the second, file times
+included, so that make compiles only what the completion changed and nothing built from the masked lines is within
+reach. No completion sees another's copy, and none can touch the original.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import math
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.data.numerical.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
+from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
+from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.printable import printable
+from lit_rl.execution.zygote.work_folder import empty_folder
+
+STAGES = ("compilation", "execution", "header_bleu", "density")
+
+_EXACT = 1 - 1e-12
+
+
+class BuildError(FaultyCheck):
+    """The tree does not build or run as it is: a fault of the task, not of a completion."""
+
+
+Output = tuple[str, Variable]  # what is compared of one plotfile: its header, and an array
+_references: dict[tuple[Any, ...], tuple[Output, ...]] = {}
+_masked: dict[tuple[Any, ...], Path] = {}
+_VERSIONS = (".git", ".hg", ".svn")
+
+
+def judge_build_and_run(client: ZygoteClient, completion: str, check: BuildAndRun) -> Outcome:
+    """Put the completion in place of the masked lines; build, run, compare.
+
+    Args:
+        client: its settings say where copies are made.
+        completion: source of the missing lines; may be empty.
+        check: tree, commands, limits.
+
+    Returns:
+        An outcome whose ``scores`` hold the four stages and ``total``, their weighted mean.
+
+    Raises:
+        BuildError: the unchanged tree does not build or run, the lines are not in it, or nothing can be confined here.
+    """
+    started = time.monotonic()
+    temporary_folder = client.settings.temporary_folder
+    try:
+        reference = _reference_of(check, temporary_folder)
+        masked = _masked_tree(check, temporary_folder)
+    except BoxError as error:
+        raise BuildError(str(error)) from error
+    for _ in range(2):
+        try:
+            outcome = _judge_copy(client, _copy(masked, temporary_folder), completion, check, reference)
+            break
+        except MemoryError:
+            raise  # of the supervisor, at its own limit
+        except Exception as error:
+            _run_reference(check, temporary_folder)  # raises where the machine is at fault
+            log = f"the completion could not be judged, the unchanged tree could: {error!r}"
+            outcome = _outcome(Verdict.EXCEPTION, dict.fromkeys(STAGES, 0.0), log, check)
+    return replace(outcome, wall_seconds=time.monotonic() - started)
+
+
+def _judge_copy(
+    client: ZygoteClient, folder: Path, completion: str, check: BuildAndRun, reference: tuple[Output, ...]
+) -> Outcome:
+    try:
+        # The masked tree lacks the lines: what is filled in goes before the line that followed them.
+        fill_lines(folder / check.file, check.first_line, check.first_line - 1, completion)
+        return _stages(client, folder, check, reference)
+    finally:
+        with contextlib.suppress(OSError):  # what stays is removed with the sandbox's own folder
+            _remove(folder)
+
+
+def fill_lines(path: Path, first: int, last: int, completion: str) -> None:
+    """Replace lines ``first`` to ``last`` of a file by the completion; ``last = first - 1`` inserts it.
+
+    Raises:
+        BuildError: the lines do not exist, or the path has a link in it, through which another tree could be written.
+    """
+    if path.resolve() != path or not path.is_file():
+        raise BuildError(f"{path} is not a file of the tree itself")
+    lines = path.read_bytes().split(b"\n")
+    if not 1 <= first <= last + 1 <= len(lines) + 1:
+        raise BuildError(f"{path.name} has {len(lines)} lines, masked are {first} to {last}")
+    written = completion.rstrip("\n").encode("utf-8", "surrogatepass")  # whatever a model samples
+    path.write_bytes(b"\n".join([*lines[: first - 1], *([written] if completion.strip() else []), *lines[last:]]))
+
+
+def _stages(client: ZygoteClient, folder: Path, check: BuildAndRun, references: tuple[Output, ...]) -> Outcome:
+    scores = dict.fromkeys(STAGES, 0.0)
+    report = _build(folder, check)
+    if not _is_built(report, check):
+        verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.SYNTAX_ERROR
+        return _outcome(verdict, scores, report.log, check)
+    scores["compilation"] = 1.0
+    report = _boxed(check.run, folder, check, check.run_seconds)
+    written = [folder / name for name in check.outputs]
+    if report.status != 0 or not all(os.path.isdir(path) and not os.path.islink(path) for path in written):
+        verdict = Verdict.TIMED_OUT if report.timed_out else Verdict.EXCEPTION
+        return _outcome(verdict, scores, report.log, check)
+    scores["execution"] = 1.0
+    for name, reference in zip(check.outputs, references, strict=True):
+        client.on_report()  # the supervisor's own limits begin anew
+        header, density = _compare(folder / name, reference, check)
+        scores["header_bleu"] += header / len(references)
+        scores["density"] += density / len(references)
+    good = min(scores.values()) >= _EXACT
+    return _outcome(Verdict.PASSED if good else Verdict.WRONG_ANSWER, scores, report.log, check)
+
+
+def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float, float]:
+    """BLEU of the header, and nearness of the array."""
+    header = _score(lambda: text_bleu(_header(folder), reference[0]))
+    return header, _score(lambda: similarity(_variable(folder, check), reference[1]))
+
+
+def _score(compare: Callable[[], float]) -> float:
+    """The score of a comparison; 0 where what the completion wrote cannot be read or compared, for any reason."""
+    try:
+        return compare()
+    except MemoryError:
+        raise  # the supervisor's own limit says more than 0
+    except Exception:
+        return 0.0
+
+
+def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: BuildAndRun) -> Outcome:
+    weight = sum(check.weights)
+    total = sum(w * scores[stage] for w, stage in zip(check.weights, STAGES, strict=True)) / weight
+    return Outcome(verdict, scores={**scores, "total": total}, stderr=printable(log[-4096:]))
+
+
+# --- the unchanged tree -----------------------------------------------------------------------------------
+
+
+def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
+    """What the unchanged tree writes; computed once per worker, whatever lines are masked."""
+    key = _what_is_built(check)
+    if key not in _references:
+        _references[key] = _run_reference(check, temporary_folder)
+    return _references[key]
+
+
+def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
+    """The part of a check that decides what is built and written: all but limits and weights."""
+    built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
+    return (*built, check.readable, check.environment)
+
+
+def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
+    tree = Path(check.tree)
+    if not tree.is_dir():
+        raise BuildError(f"no source tree at {tree}")
+    folder = _copy(tree, temporary_folder)
+    try:
+        report = _build(folder, check)
+        if not _is_built(report, check):
+            raise BuildError(f"{tree} does not build as it is ({check.build!r}): {report.log[-1000:]}")
+        report = _boxed(check.run, folder, check, check.run_seconds)
+        if report.status != 0:
+            raise BuildError(f"{tree} does not run as it is ({check.run!r}): {report.log[-1000:]}")
+        return tuple(_output(folder / name, check) for name in check.outputs)
+    except (OSError, PlotfileError) as error:
+        raise BuildError(f"{tree} does not write what is compared: {error}") from error
+    finally:
+        _remove(folder)
+
+
+def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
+    """A copy of the tree without the masked lines, built as far as that goes; kept until this worker ends."""
+    key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
+    if key not in _masked:
+        folder = _copy(Path(check.tree), temporary_folder)
+        try:
+            fill_lines(folder / check.file, check.first_line, check.last_line, "")
+            _build(folder, check, {"MAKEFLAGS": "k"})  # make goes on after the file that may not compile
+        except BaseException:
+            _remove(folder)  # the lines may still be there
+            raise
+        if not _masked:
+            atexit.register(_forget)
+        _masked[key] = folder
+    return _masked[key]
+
+
+def _output(folder: Path, check: BuildAndRun) -> Output:
+    variable = _variable(folder, check)
+    if similarity(variable, variable) != 1.0:
+        raise PlotfileError(f"{check.variable} in {folder.name} has values that are not finite")
+    return _header(folder), variable
+
+
+def _forget() -> None:
+    for folder in _masked.values():
+        _remove(folder)
+    _masked.clear()
+    _references.clear()
+
+
+# --- commands and files -----------------------------------------------------------------------------------
+
+
+def _build(folder: Path, check: BuildAndRun, environment: Mapping[str, str] | None = None) -> BoxReport:
+    return _boxed(check.build, folder, check, check.build_seconds, environment)
+
+
+def _boxed(
+    command: str, folder: Path, check: BuildAndRun, seconds: float, environment: Mapping[str, str] | None = None
+) -> BoxReport:
+    limits = BoxLimits(seconds, memory_bytes=check.memory_bytes)
+    variables = {**dict(check.environment), **(environment or {})}
+    os.chmod(folder, 0o700)  # the command before may have closed it
+    hidden = (*_originals(check.tree), str(folder.parent))
+    return run_boxed(command, folder, limits, readable=check.readable, hidden=hidden, environment=variables)
+
+
+def _originals(tree: str) -> list[str]:
+    """The tree, and the histories of version control in which its masked lines may be found."""
+    path = Path(tree).resolve()
+    return [str(path), *(str(folder / name) for folder in path.parents for name in _VERSIONS)]
+
+
+def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
+    """Whether exit status and last line of the log both say so: either alone can be wrong."""
+    lines = report.log.rstrip().splitlines()
+    return report.status == 0 and bool(lines) and check.success_text in lines[-1]
+
+
+def _copy(source: Path, temporary_folder: str) -> Path:
+    """A copy that the box's user owns, with file times but without version control; links stay links."""
+    target = Path(tempfile.mkdtemp(prefix="lit_rl-build-", dir=temporary_folder)).resolve()
+    shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_VERSIONS))
+    user = nobody()
+    for folder, folders, files in os.walk(target):
+        for name in (".", *folders, *files):
+            path = os.path.join(folder, name)
+            if os.geteuid() == 0:
+                os.chown(path, user, user, follow_symlinks=False)
+            if not os.path.islink(path):
+                os.chmod(path, os.stat(path).st_mode | stat.S_IRUSR | stat.S_IWUSR)
+    return target
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder whose content may be deep, unreadable and strangely named."""
+    empty_folder(str(folder))
+    os.rmdir(folder)
+
+
+def _header(folder: Path) -> str:
+    content = _read_regular(folder, "Header", 0, LONGEST_HEADER + 1)
+    if len(content) > LONGEST_HEADER:
+        raise PlotfileError(f"the header in {folder.name} is longer than {LONGEST_HEADER} bytes")
+    return content.decode("utf-8", "replace")
+
+
+def _variable(folder: Path, check: BuildAndRun) -> Variable:
+    return read_variable(partial(_read_regular, folder), check.variable, check.compare_bytes)
+
+
+def _read_regular(folder: Path, path: str, offset: int, num_bytes: int) -> bytes:
+    """At most so many bytes of a regular file beneath ``folder``, never through a link: anything may be there.
+
+    Raises:
+        OSError: there is none, or a link is on the way.
+    """
+    *parents, name = path.split("/")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for flags, part in (*((os.O_DIRECTORY, parent) for parent in parents), (os.O_NONBLOCK, name)):
+            below = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a file")
+        return os.pread(descriptor, num_bytes, offset)
+    finally:
+        os.close(descriptor)
+
+
+_ORDER = 4
+
+
+def text_bleu(text: str, reference: str) -> float:
+    """Sentence BLEU in [0, 1] of small files, where no package may be loaded; 1 for equal words or two empty texts.
+
+    Counts n-grams of words between white space, up to four, with the effective order and the exponential smoothing
+    of sacrebleu's sentence BLEU, so that both give the same number (see the tests). The reward term over
+    completions uses sacrebleu itself.
+
+    Source:
+        Papineni et al. 2002, https://aclanthology.org/P02-1040; smoothing: Chen and Cherry 2014, method 3,
+        https://aclanthology.org/W14-3346
+
+    Example:
+        >>> text_bleu("a b c d", "a b c d")
+        1.0
+    """
+    words, expected = text.split(), reference.split()
+    if not words or not expected:
+        return float(words == expected)
+    logs, halvings = [], 1.0
+    for order in range(1, min(_ORDER, len(words)) + 1):
+        total = len(words) - order + 1
+        matched = _count_matches(words, expected, order)
+        if not matched:
+            if order == 1:
+                return 0.0
+            halvings *= 2
+        logs.append(math.log((matched or 1 / halvings) / total))
+    brevity = min(0.0, 1 - len(expected) / len(words))
+    return math.exp(brevity + sum(logs) / len(logs))
+
+
+def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
+    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
+    matched = 0
+    for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):
+        if left.get(ngram, 0) > 0:
+            left[ngram] -= 1
+            matched += 1
+    return matched

@@ -1,0 +1,184 @@
+"""Missing lines of a file in a source tree: the policy writes them, the tree is built and run with them.
+
+Ships with a small finite-volume program (``finite_volume/``: a blast wave in a box, five plotfiles) that is built
+in seconds and has six masked places. Any other tree works that is built and run by a command and writes
+plotfiles as AMReX does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.data.options import TaskOptions
+from lit_rl.data.prompts import Form, chat
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.types import Message, Problem
+
+SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines that are masked.
+
+    Args:
+        file: path in the tree.
+        first_line: first masked line, 1-based.
+        last_line: last masked line.
+        name: for the task id; by default made of file and lines.
+    """
+
+    file: str
+    first_line: int
+    last_line: int
+    name: str = ""
+
+
+SHIPPED_PLACES = (
+    Place("euler.cpp", 9, 9, "velocity"),
+    Place("euler.cpp", 29, 30, "flux"),
+    Place("riemann.cpp", 9, 10, "wave_speeds"),
+    Place("reconstruct.cpp", 9, 11, "limiter"),
+    Place("step.cpp", 67, 68, "update"),
+    Place("step.cpp", 48, 53, "face_flux"),
+)
+"""From trivial (a line like the one before it) to hard (six lines that swap the axes and swap them back)."""
+
+_LANGUAGES = {".py": "python", ".c": "c", ".h": "cpp", ".f90": "fortran", ".F90": "fortran", ".f": "fortran"}
+
+
+class CodeCompletion(TaskDataModule):
+    """Complete masked lines; scored by compilation, execution, output headers and a field of the output.
+
+    Meant for evaluation: every split but ``train`` has all places; with ``train_on_places``, ``train`` has them too.
+
+    Args:
+        tree: folder of a source tree; by default the shipped program.
+        places: lines to mask, one problem each; by default the shipped program's six.
+        build: shell command that builds the tree; its last line of output must hold ``success_text``.
+        run: shell command that runs what was built.
+        outputs: plotfiles that a run leaves.
+        variable: the field in them that is compared.
+        success_text: what the last line of a good build's log holds.
+        weights: of compilation, execution, header BLEU and the field in the total score.
+        build_seconds: wall seconds for one build.
+        run_seconds: wall seconds for one run.
+        readable: folders besides the system's toolchain that build and run may read, such as a library's.
+        environment: further variables for build and run.
+        context_lines: lines shown before and after the masked ones; ``None`` shows the whole file.
+        form: ``instruct`` (chat messages) or ``completion`` (text that ends where the lines begin).
+        train_on_places: train on the same places, to see what can be learned from them.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
+
+    Source:
+        the staged scores: S. Xin, "Reinforcement Learning Exploration", section 4
+    """
+
+    name = "code_completion"
+
+    def __init__(
+        self,
+        tree: str | None = None,
+        places: list[Place] | None = None,
+        build: str = "make -j2",
+        run: str = "./blast",
+        outputs: list[str] | None = None,
+        variable: str = "density",
+        success_text: str = "SUCCESS",
+        weights: tuple[float, float, float, float] = (0.25, 0.25, 0.25, 0.25),
+        build_seconds: float = 120.0,
+        run_seconds: float = 20.0,
+        readable: list[str] | None = None,
+        environment: dict[str, str] | None = None,
+        context_lines: int | None = None,
+        form: Form = "instruct",
+        train_on_places: bool = False,
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        if (tree is None) != (places is None):
+            raise ValueError("code_completion needs tree and places together: lines of one tree fit no other")
+        if min(weights) < 0 or sum(weights) <= 0:
+            raise ValueError(f"weights must be at least 0 and not all 0, got {weights}")
+        self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
+        self.places = list(SHIPPED_PLACES if places is None else places)
+        self.context_lines = context_lines
+        self.form = form
+        self.train_on_places = train_on_places
+        self.shared: dict[str, Any] = {
+            "build": build,
+            "run": run,
+            "outputs": tuple(outputs or [f"plt{number:05}" for number in range(1, 6)]),
+            "variable": variable,
+            "success_text": success_text,
+            "weights": tuple(weights),
+            "build_seconds": build_seconds,
+            "run_seconds": run_seconds,
+            "readable": tuple(readable or ()),
+            "environment": tuple(sorted((environment or {}).items())),
+        }
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """One problem for each place."""
+        if split == "train" and not self.train_on_places:
+            return []
+        return [self._problem(place) for place in self.places]
+
+    def _problem(self, place: Place) -> Problem:
+        before, masked, after = split_lines(self.tree / place.file, place)
+        if self.context_lines is not None:
+            before, after = before[-self.context_lines :] if self.context_lines else [], after[: self.context_lines]
+        check = BuildAndRun(str(self.tree), place.file, place.first_line, place.last_line, **self.shared)
+        name = place.name or f"{place.file}:{place.first_line}-{place.last_line}"
+        return Problem(
+            task_id=f"code_completion/{name}",
+            prompt=completion_prompt(place.file, before, len(masked), after, self.form),
+            check=check,
+            reference="\n".join(masked) + "\n",
+            stop_strings=("```",) if self.form == "completion" else (),
+            fields={"file": place.file, "first_line": place.first_line, "last_line": place.last_line},
+        )
+
+
+def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[str]]:
+    """Lines of a file before, in and after a place.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: the file has no such lines.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"no source file {path}: correct tree or the place's file")
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not 1 <= place.first_line <= place.last_line <= len(lines):
+        raise ValueError(f"{path} has {len(lines)} lines, the place has {place.first_line} to {place.last_line}")
+    first, last = place.first_line - 1, place.last_line
+    return lines[:first], lines[first:last], lines[last:]
+
+
+def completion_prompt(
+    file: str, before: Sequence[str], num_missing: int, after: Sequence[str], form: Form
+) -> str | tuple[Message, ...]:
+    """The request for missing lines, with what stands before and after them."""
+    language = _LANGUAGES.get(Path(file).suffix, "cpp")
+    lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
+    request = (
+        f"{lines} of code are missing in the file '{file}'.\n\n"
+        f"The code before them:\n{_block(before, language)}\n\n"
+        f"The code after them:\n{_block(after, language)}\n\n"
+        f"Write the missing {lines} and nothing else, in the style of the file, so that the program builds and "
+        "computes the right result."
+    )
+    if form == "completion":
+        return f"{request}\n\nThe missing {lines}:\n```{language}\n"
+    system = "You are an expert in scientific computing who completes source code."
+    return chat(f"{request} Answer with one fenced block.", system=system)
+
+
+def _block(lines: Sequence[str], language: str) -> str:
+    return "\n".join([f"```{language}", *lines, "```"])

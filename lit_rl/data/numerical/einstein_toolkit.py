@@ -1,0 +1,152 @@
+"""EinsteinToolkit: write a source file of a thorn, given its declarations and the code around it.
+
+Nothing is run: building the toolkit takes hours. The completion is compared with the file that exists, by BLEU, by
+a grader, or both.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Unpack
+
+from lit_rl.data.local_files import local_path
+from lit_rl.data.numerical.cactus import ThornSource, read_thorns
+from lit_rl.data.options import TaskOptions
+from lit_rl.data.prompts import Form, chat
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.execution.checks import ReferenceText
+from lit_rl.types import Message, Problem
+
+MORE = "...more..."
+"""Stands where a text was cut."""
+
+_SYSTEM = "You are an expert C and C++ developer and work on the EinsteinToolkit, a code base for numerical relativity."
+_LANGUAGES = {
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".C", ".h", ".hh", ".hpp", ".hxx", ".H", ".cu", ".inc"), "cpp"),
+    **dict.fromkeys((".f", ".F", ".f77", ".F77", ".f90", ".F90"), "fortran"),
+    **{".c": "c", ".cl": "c", ".py": "python", ".pl": "perl", ".sh": "shell", ".m": "matlab"},
+}
+_BUILD_FILES = "makefile"
+_DOCUMENTS_SHARE = 4  # documents get a quarter of the room, and what the code leaves
+
+
+class EinsteinToolkit(TaskDataModule):
+    """One problem for each source file of a tree of Cactus thorns.
+
+    Args:
+        path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
+            ``$VARIABLES``.
+        context_chars: characters of the thorn's documents and other code that are shown, at most a quarter of them
+            documents where there is more code than fits.
+        ccl_chars: characters of each ccl file that are shown.
+        max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
+        validation_share: share of the thorns kept for validation; a thorn is on one side only.
+        split_seed: seed of that choice.
+        form: ``instruct`` (chat messages) or ``completion`` (text that ends where the code begins).
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
+
+    Source:
+        the task and its truncations: S. Xin, "Reinforcement Learning Exploration", section 2 and appendix A
+    """
+
+    name = "einstein_toolkit"
+
+    def __init__(
+        self,
+        path: str,
+        context_chars: int = 10_000,
+        ccl_chars: int = 1_000,
+        max_source_chars: int | None = None,
+        validation_share: float = 0.05,
+        split_seed: int = 0,
+        form: Form = "instruct",
+        **options: Unpack[TaskOptions],
+    ) -> None:
+        super().__init__(**options)
+        if not 0 <= validation_share < 1:
+            raise ValueError(f"validation_share must be in [0, 1), got {validation_share}")
+        self.path = path
+        self.context_chars = context_chars
+        self.ccl_chars = ccl_chars
+        self.max_source_chars = max_source_chars
+        self.validation_share = validation_share
+        self.split_seed = split_seed
+        self.form = form
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The files of the split's thorns; validation and test are the same."""
+        rows = [
+            row
+            for row in read_thorns(local_path(self.path))
+            if self.max_source_chars is None or len(row.src_code) <= self.max_source_chars
+        ]
+        thorns = sorted({row.thorn_name for row in rows})
+        random.Random(self.split_seed).shuffle(thorns)
+        held_out = set(thorns[: round(self.validation_share * len(thorns))])
+        return [self._problem(row) for row in rows if (row.thorn_name in held_out) is (split != "train")]
+
+    def _problem(self, row: ThornSource) -> Problem:
+        return Problem(
+            task_id=f"einstein_toolkit/{row.thorn_name}/{row.src_filename}",
+            prompt=thorn_prompt(row, self.context_chars, self.ccl_chars, self.form),
+            check=ReferenceText(row.src_code, language_of_file(row.src_filename)),
+            reference=row.src_code,
+            stop_strings=("\n```",) if self.form == "completion" else (),
+            fields={"thorn_name": row.thorn_name, "src_filename": row.src_filename},
+        )
+
+
+def language_of_file(name: str) -> str:
+    """The language of a thorn's source file, by its name; the case of a suffix matters (``.C`` is C++).
+
+    Example:
+        >>> language_of_file("src/Evolve.C"), language_of_file("src/make.code.defn")
+        ('cpp', 'makefile')
+    """
+    return _LANGUAGES.get(Path(name).suffix, _BUILD_FILES)
+
+
+def shown_context(row: ThornSource, most_chars: int) -> str:
+    """The thorn's documents and other code, cut to a length.
+
+    Code comes first where there is too much of both: documents of a thorn are often longer than what may be shown.
+    """
+    for_code = most_chars - min(len(row.documents), most_chars // _DOCUMENTS_SHARE)
+    code = cut(row.code, for_code)
+    documents = cut(row.documents, max(most_chars - min(len(row.code), for_code), 0))
+    return "\n".join(text for text in (documents, code) if text)
+
+
+def thorn_prompt(
+    row: ThornSource, context_chars: int = 10_000, ccl_chars: int = 1_000, form: Form = "instruct"
+) -> str | tuple[Message, ...]:
+    """The request for one source file, every part cut to its length."""
+    declared = (
+        ("Interface, interface.ccl", row.interface),
+        ("Schedule, schedule.ccl", row.schedule),
+        ("Parameters, param.ccl", row.param),
+        ("Configuration, configuration.ccl", row.configuration),
+    )
+    parts = [
+        f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
+        f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
+        *(f"## {title}\n```\n{cut(text, ccl_chars)}\n```" for title, text in declared),
+        f"## Code and documents of the thorn\n```\n{shown_context(row, context_chars)}\n```",
+        f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
+        "functions, by the conventions of the EinsteinToolkit.",
+    ]
+    request = "\n\n".join(parts)
+    if form == "completion":
+        return f"{_SYSTEM}\n\n{request}\n\nThe code of '{row.src_filename}':\n```\n"
+    return chat(f"{request} Answer with one fenced block.", system=_SYSTEM)
+
+
+def cut(text: str, most_chars: int) -> str:
+    """The first ``most_chars`` characters, and a mark where more was left out.
+
+    Example:
+        >>> cut("abcdef", 4)
+        'abcd...more...'
+    """
+    return text if len(text) <= most_chars else text[:most_chars] + MORE

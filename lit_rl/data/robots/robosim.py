@@ -1,0 +1,159 @@
+"""A world invented while the program runs: checks programs for which no world was given.
+
+What a program asks about is decided at random when it first matters and remembered, and every name keeps the
+type of its first use: what was picked up cannot be asked a question. A program that contradicts itself is
+refused; one that survives many invented worlds is taken to be sound.
+
+Source:
+    RoboSim: Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179
+"""
+
+from __future__ import annotations
+
+import random
+from enum import StrEnum
+from typing import Any
+
+from lit_rl.data.robots.service_robot import (
+    MAX_TRACE_BYTES,
+    Event,
+    RobotError,
+    event_bytes,
+    require_options,
+    require_text,
+)
+
+ROOMS = ("loc_a", "loc_b", "loc_c", "start_loc")
+PATIENCE = 15
+"""After this many looks around in one room, an answer is forgotten once given, so that waiting ends."""
+
+
+class EntityType(StrEnum):
+    """What a name stands for."""
+
+    OBJECT = "object"
+    PERSON = "person"
+    LOCATION = "location"
+    OBJECT_OR_PERSON = "object_or_person"
+
+
+# What a use as the key accepts besides itself. A person may be named by a location.
+_ACCEPTS = {
+    EntityType.OBJECT: {EntityType.OBJECT},
+    EntityType.PERSON: {EntityType.PERSON, EntityType.LOCATION},
+    EntityType.LOCATION: {EntityType.PERSON, EntityType.LOCATION},
+    EntityType.OBJECT_OR_PERSON: {EntityType.OBJECT, EntityType.PERSON, EntityType.OBJECT_OR_PERSON},
+}
+
+
+class InventedWorld:
+    """The robot in a world that is made up as it goes; the same eight functions as a given world.
+
+    Args:
+        seed: seed of the world; the same seed and program give the same run.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.location = "start_loc"
+        self.holding: str | None = None
+        self.types: dict[str, EntityType] = {}
+        self.present: dict[tuple[str, str], bool] = {}
+        self.trace: list[Event] = []
+        self._trace_bytes = 0
+        self._looks_at: str | None = None
+        self._looks = 0
+
+    def get_current_location(self) -> str:
+        """The room the robot is in."""
+        return self.location
+
+    def get_all_rooms(self) -> list[str]:
+        """Always the same four rooms."""
+        return list(ROOMS)
+
+    def is_in_room(self, entity: str) -> bool:
+        """Whether it is here: as decided before, else by a fair coin."""
+        name = _stripped("CheckEntity", "entity", entity)
+        self._record("CheckEntity", name)
+        self._use(name, EntityType.OBJECT_OR_PERSON)
+        self._looks = self._looks + 1 if self._looks_at == self.location else 1
+        self._looks_at = self.location
+        here = (self.location, name)
+        if here not in self.present:
+            self.present[here] = self.rng.random() < 0.5
+            return self.present[here]
+        if self._looks >= PATIENCE:
+            return self.present.pop(here)
+        return self.present[here]
+
+    def go_to(self, location: str) -> None:
+        """Go there, wherever that is."""
+        name = _stripped("GoTo", "location", location)
+        self.location = name
+        self._use(name, EntityType.LOCATION)
+        self._record("GoTo", name)
+
+    def ask(self, person: str, question: str, options: list[str]) -> str:
+        """One of the options at random; the person is then known to be here."""
+        require_text("Ask", person=person)
+        name, asked = person.strip(), _stripped("Ask", "question", question)
+        require_options(options)
+        if not options:
+            raise RobotError("RobotAskError: no options to choose from")
+        for option in options:
+            require_text("Ask", option=option)
+            if not option:
+                raise RobotError("RobotAskError: an option is empty")
+        self._use(name, EntityType.PERSON)
+        if not self.present.setdefault((self.location, name), True):
+            raise RobotError(f"RobotAskError: {name!r} is not at {self.location!r}")
+        self._record("Ask", asked, options)
+        return self.rng.choice(options)
+
+    def say(self, message: str) -> None:
+        """Say it out loud."""
+        require_text("Say", message=message)
+        self._record("Say", message)
+
+    def pick(self, obj: str) -> None:
+        """Take it, unless it is known not to be here; whether another is left is then unknown."""
+        name = _stripped("Pick", "obj", obj)
+        if self.holding is not None:
+            raise RobotError(f"RobotPickError: already holding {self.holding!r}")
+        self.holding = name
+        self._use(name, EntityType.OBJECT)
+        if not self.present.get((self.location, name), True):
+            raise RobotError(f"RobotPickError: no {name!r} at {self.location!r}")
+        self.present.pop((self.location, name), None)
+        self._record("Pick", name)
+
+    def place(self, obj: str) -> None:
+        """Put down what is held; it is then here."""
+        name = _stripped("Place", "obj", obj)
+        if self.holding != name:
+            raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")
+        self.holding = None
+        self._use(name, EntityType.OBJECT)
+        self.present[self.location, name] = True
+        self._record("Place", name)
+
+    def _use(self, name: str, used_as: EntityType) -> None:
+        """Note the type at first use; refuse a use that contradicts it."""
+        known = self.types.get(name, EntityType.OBJECT_OR_PERSON)
+        if known is EntityType.OBJECT_OR_PERSON:
+            known = self.types[name] = used_as
+        if known not in _ACCEPTS[used_as]:
+            raise RobotError(f"RobotTypeError: {name!r} is used as {used_as}, but it is {known}")
+
+    def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
+        self._trace_bytes += event_bytes(kind, value1, value2)
+        if self._trace_bytes <= MAX_TRACE_BYTES:
+            self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
+
+
+def _stripped(call: str, name: str, value: str) -> str:
+    require_text(call, **{name: value})
+    if not value.strip():
+        raise RobotError(f"Robot{call}Error: {name} is empty")
+    return value.strip()

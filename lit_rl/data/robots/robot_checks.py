@@ -1,0 +1,90 @@
+"""Checks of service-robot programs: worlds, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from lit_rl.arguments import require_count, require_items, require_seconds
+from lit_rl.data.robots.robot_program import code_span
+from lit_rl.execution.check_base import Check
+from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, program_at
+
+
+class RobotCheck(Check):
+    """A service robot's program, run in simulated worlds; outcomes carry a ``robot_verdict``."""
+
+    def extract(
+        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    ) -> ExtractedProgram | None:
+        """The first Python block, or the whole text, as RoboEval reads completions."""
+        start, end = code_span(text)
+        return program_at(text, start, end, fenced=start > 0)
+
+
+@dataclass(frozen=True)
+class RobotTest:
+    """One world and what must be true of the robot's trace in it (plain JSON data).
+
+    Args:
+        state: ``locations``, ``objects``, ``agents``, ``robot_location``.
+        should_timeout: a time-out is not a fault here; the check runs on the trace collected so far.
+        check: formula over the trace, as JSON lists.
+    """
+
+    state: dict[str, Any]
+    should_timeout: bool
+    check: Any
+
+
+@dataclass(frozen=True)
+class RobotWorlds(RobotCheck):
+    """Service-robot programs: ``task_program()`` is run in each world, its trace is checked.
+
+    Args:
+        tests: the worlds, run in order.
+        timeout_seconds: CPU seconds for one world.
+    """
+
+    tests: tuple[RobotTest, ...]
+    timeout_seconds: float = 1.0
+
+    judged_by: ClassVar[str] = "lit_rl.data.robots.robot_judge:judge_robot_worlds"
+
+    def __post_init__(self) -> None:
+        require_items(self, "tests")
+        require_seconds(self, "timeout_seconds")
+
+    @property
+    def num_tests(self) -> int:
+        """One per world."""
+        return len(self.tests)
+
+
+@dataclass(frozen=True)
+class InventedWorlds(RobotCheck):
+    """Service-robot programs without a given world: each run makes one up, and the program must not contradict it.
+
+    Args:
+        num_worlds: runs, each in a new world.
+        seed: seed of the worlds; the same seed and program give the same runs.
+        timeout_seconds: CPU seconds for one run.
+
+    Source:
+        RoboSim: Hu et al. 2024, "Robo-Instruct", https://arxiv.org/abs/2405.20179 (100 runs of 2 s)
+    """
+
+    num_worlds: int = 100
+    seed: int = 0
+    timeout_seconds: float = 2.0
+
+    judged_by: ClassVar[str] = "lit_rl.data.robots.robot_judge:judge_invented_worlds"
+
+    def __post_init__(self) -> None:
+        require_count(self, "num_worlds")
+        require_seconds(self, "timeout_seconds")
+
+    @property
+    def num_tests(self) -> int:
+        """One per run."""
+        return self.num_worlds

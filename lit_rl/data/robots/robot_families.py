@@ -1,0 +1,383 @@
+"""Families of service-robot tasks, of rooms, things and people that the RoboEval benchmark does not have.
+
+Each family writes an instruction, the worlds to test a program in, what must be true of the trace, and a
+program that does it. The check language is in ``trace_checks.py``, the world in ``service_robot.py``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lit_rl.data.robots.roboeval_files import contains_all, contains_all_and_none
+from lit_rl.data.robots.robot_checks import RobotTest
+
+ROOMS = (
+    "greenhouse",
+    "workshop",
+    "library",
+    "music room",
+    "laundry",
+    "garage",
+    "pantry",
+    "studio",
+    "gallery",
+    "archive",
+    "nursery",
+    "boiler room",
+)
+THINGS = (
+    "hammer",
+    "lantern",
+    "blanket",
+    "violin",
+    "globe",
+    "kettle",
+    "umbrella",
+    "ladder",
+    "helmet",
+    "camera",
+)
+PEOPLE = ("Nadia", "Omar", "Petra", "Quentin", "Rosa", "Sven", "Tariq", "Uma", "Viktor", "Wanda")
+CHOICES = (("soup", "salad"), ("pears", "plums"), ("waltz", "tango"), ("chess", "cards"), ("rye", "wheat"))
+MESSAGES = (
+    ("the parcel has arrived", ("parcel",)),
+    ("the concert begins at noon", ("concert", "noon")),
+    ("the heating is broken", ("heating", "broken")),
+    ("the bus leaves early", ("bus", "early")),
+)
+START = "start_loc"
+
+Formula = list[Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a task may be about. Tasks that share a world have different names."""
+
+    rooms: Sequence[str] = ROOMS
+    things: Sequence[str] = THINGS
+    people: Sequence[str] = PEOPLE
+
+
+ALL = Names()
+
+
+@dataclass(frozen=True)
+class RobotTask:
+    """An instruction, its tests, and a program that passes them.
+
+    Args:
+        instruction: what the robot should do.
+        tests: worlds and what must be true of the trace in each.
+        reference: a program that does it.
+        errands: the errands that a longer task consists of, see :mod:`lit_rl.data.robots.robot_errands`.
+    """
+
+    instruction: str
+    tests: tuple[RobotTest, ...]
+    reference: str
+    errands: tuple[Errand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A task that is part of a longer one, and the names that no other part uses."""
+
+    task: RobotTask
+    names: Names
+
+
+# --- families ---------------------------------------------------------------------------------------------
+
+
+def fetch(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Bring a thing from one room to another."""
+    source, target, other = rng.sample(names.rooms, 3)
+    thing, decoy = rng.sample(names.things, 2)
+    instruction = rng.choice(
+        (
+            f"Bring the {thing} from the {source} to the {target}.",
+            f"There is a {thing} in the {source}. Please take it to the {target}.",
+            f"The {target} needs the {thing} that is in the {source}; carry it there.",
+        )
+    )
+    check = _all(_at(source, ["Pick", thing]), _at(target, ["Place", thing]), _never(["Pick", decoy]), _avoids(other))
+    worlds = [
+        _world([source, target, other], things={source: [thing, decoy]}),
+        _world([other, target, source], things={source: [decoy, thing], target: [decoy]}),
+    ]
+    reference = _program(f'go_to("{source}")', f'pick("{thing}")', f'go_to("{target}")', f'place("{thing}")')
+    return RobotTask(instruction, _tests(worlds, check), reference)
+
+
+def search(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Find out in which of three rooms a thing is, and report."""
+    rooms, other = rng.sample(names.rooms, 3), "cellar"
+    thing = rng.choice(names.things)
+    listed = _listed(rooms)
+    instruction = rng.choice(
+        (
+            f"Look for the {thing} in the {listed}. Return and tell me where it is, or that it is missing.",
+            f"The {thing} should be in one of these rooms: {listed}. Find it, return and say which room it is"
+            " in; say that it is missing if it is in none.",
+        )
+    )
+    tests = []
+    for place in (*rooms, None):
+        world = _world([*rooms, other], things={place: [thing]} if place else {other: [thing]})
+        told = _reports([place] if place else ["missing"])
+        looked = [_at(room, ["CheckEntity", thing]) for room in (rooms if place is None else [place])]
+        others = [_not(_reports([room])) for room in rooms if room != place]
+        tests.append(_test(world, _all(told, *looked, *others, _avoids(other))))
+    reference = _program(
+        "start = get_current_location()",
+        'found = "missing"',
+        f"for room in {rooms!r}:",
+        "    go_to(room)",
+        f'    if is_in_room("{thing}"):',
+        "        found = room",
+        "        break",
+        "go_to(start)",
+        f'say("{thing}: " + found)',
+    )
+    return RobotTask(instruction, tuple(tests), reference)
+
+
+def tell(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Give a message to someone who may not be there."""
+    room, other = rng.sample(names.rooms, 2)
+    person = rng.choice(names.people)
+    message, words = rng.choice(MESSAGES)
+    instruction = rng.choice(
+        (
+            f"If {person} is in the {room}, tell them that {message}. If not, come back and say that {person} is away.",
+            f"Go to the {room} and let {person} know that {message}. Should {person} not be there, return and"
+            f" tell me that {person} is away.",
+        )
+    )
+    name = person.lower()
+    looked = _at(room, ["CheckEntity", name])
+    heard = _at(room, ["Say", contains_all(words)])
+    said = ["exists", "trace", ["Say", contains_all(words)]]
+    there = _world([room, other], people={room: [(name, ["yes"])]})
+    away = _world([room, other], people={other: [(name, ["yes"])]})
+    tests = (
+        _test(there, _all(looked, heard, _not(_reports(["away"])), _avoids(other))),
+        _test(away, _all(looked, _not(said), _reports([name, "away"]), _avoids(other))),
+    )
+    reference = _program(
+        "start = get_current_location()",
+        f'go_to("{room}")',
+        f'if is_in_room("{person}"):',
+        f'    say("{message}")',
+        "else:",
+        "    go_to(start)",
+        f'    say("{person} is away")',
+    )
+    return RobotTask(instruction, tests, reference)
+
+
+def relay(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Ask someone to choose, and report the choice."""
+    room, other = rng.sample(names.rooms, 2)
+    person = rng.choice(names.people)
+    first, second = rng.sample(rng.choice(CHOICES), 2)
+    instruction = rng.choice(
+        (
+            f"Ask {person} in the {room} whether they prefer {first} or {second}, and come back and tell me.",
+            f"I want to know if {person} would like {first} or {second}. You find {person} in the {room}; ask"
+            " and report to me here.",
+        )
+    )
+    name = person.lower()
+    tests = []
+    for chosen, refused in ((first, second), (second, first)):
+        world = _world([other, room], people={room: [(name, [chosen])], other: [(".*", [refused])]})
+        asked = _at(room, ["Ask", ".*", contains_all([chosen])])
+        told = _reports([chosen])
+        tests.append(_test(world, _all(asked, told, _not(_reports([refused])), _avoids(other))))
+    reference = _program(
+        "start = get_current_location()",
+        f'go_to("{room}")',
+        f'answer = ask("{person}", "What would you like?", ["{first}", "{second}"])',
+        "go_to(start)",
+        f'say("{person} prefers " + answer)',
+    )
+    return RobotTask(instruction, tuple(tests), reference)
+
+
+def patrol(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Say something in every room but one."""
+    rooms = rng.sample(names.rooms, 4)
+    skipped = rng.choice(rooms)
+    instruction = rng.choice(
+        (
+            f'Go to every room except the {skipped} and say "all clear" in each of them.',
+            f'Visit all rooms but not the {skipped}; announce "all clear" in each room you visit.',
+        )
+    )
+    tests = []
+    for count in (4, 3):
+        here = rooms[:count] if skipped in rooms[:count] else [skipped, *rooms[: count - 1]]
+        visits = [_at(room, ["Say", "all clear"]) for room in here if room != skipped]
+        tests.append(_test(_world(here), _all(*visits, _avoids(skipped))))
+    reference = _program(
+        "for room in get_all_rooms():",
+        f'    if room != "{skipped}":',
+        "        go_to(room)",
+        '        say("all clear")',
+    )
+    return RobotTask(instruction, tuple(tests), reference)
+
+
+def count(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Count the rooms that hold a thing."""
+    rooms = rng.sample(names.rooms, 3)
+    thing = rng.choice(names.things)
+    listed = _listed(rooms)
+    instruction = rng.choice(
+        (
+            f"In how many of these rooms is a {thing}: {listed}? Look, come back and tell me the number.",
+            f"Check the {listed} for a {thing} each. Return and say how many of the rooms have one.",
+        )
+    )
+    spelt = (("0", "zero", "none", "no"), ("1", "one"), ("2", "two"), ("3", "three"))
+    words = ["|.*".join(rf"\b{word}\b" for word in spelling) for spelling in spelt]
+    tests = []
+    for number in range(4):
+        having = rng.sample(rooms, number)
+        world = _world(rooms, things={room: [thing] for room in having})
+        looked = [_at(room, ["CheckEntity", thing]) for room in rooms]
+        # "2 of 3 rooms" is a good answer, so a 3 is never held against a program.
+        wrong = [_not(_reports([words[other]])) for other in range(3) if other != number]
+        tests.append(_test(world, _all(*looked, _reports([words[number]]), *wrong)))
+    reference = _program(
+        "start = get_current_location()",
+        "number = 0",
+        f"for room in {rooms!r}:",
+        "    go_to(room)",
+        f'    if is_in_room("{thing}"):',
+        "        number += 1",
+        "go_to(start)",
+        "say(str(number))",
+    )
+    return RobotTask(instruction, tuple(tests), reference)
+
+
+def deliver(rng: random.Random, names: Names = ALL) -> RobotTask:
+    """Ask whether someone needs a thing, and bring it only then."""
+    room, store = rng.sample(names.rooms, 2)
+    person, thing = rng.choice(names.people), rng.choice(names.things)
+    instruction = rng.choice(
+        (
+            f"Ask {person} in the {room} if they need the {thing}. If so, bring it to them from the {store};"
+            " otherwise come back and tell me that it is not needed.",
+            f"Go to the {room} and ask {person} whether they need the {thing}, which is in the {store}. On a"
+            " yes, fetch it for them; on a no, return and say that it is not needed.",
+        )
+    )
+    name = person.lower()
+    asked = _at(room, ["Ask", contains_all([thing]), ".*"])
+    carried = _all(_at(store, ["Pick", thing]), _at(room, ["Place", thing]))
+    tests = []
+    for answer in ("yes", "no"):
+        world = _world([store, room], things={store: [thing]}, people={room: [(name, [answer])]})
+        after = carried if answer == "yes" else _all(_never(["Pick", thing]), _reports(["not needed"]))
+        tests.append(_test(world, _all(asked, after)))
+    reference = _program(
+        "start = get_current_location()",
+        f'go_to("{room}")',
+        f'if ask("{person}", "Do you need the {thing}?", ["yes", "no"]) == "yes":',
+        f'    go_to("{store}")',
+        f'    pick("{thing}")',
+        f'    go_to("{room}")',
+        f'    place("{thing}")',
+        "else:",
+        "    go_to(start)",
+        f'    say("The {thing} is not needed")',
+    )
+    return RobotTask(instruction, tuple(tests), reference)
+
+
+class Family(Protocol):
+    """Makes tasks of one kind."""
+
+    def __call__(self, rng: random.Random, names: Names = ALL) -> RobotTask:
+        """A task about some of these names."""
+        ...
+
+
+FAMILIES: tuple[Family, ...] = (
+    fetch,
+    search,
+    tell,
+    relay,
+    patrol,
+    count,
+    deliver,
+)
+
+
+# --- worlds and formulas ----------------------------------------------------------------------------------
+
+
+def _world(
+    rooms: Sequence[str],
+    *,
+    things: dict[str, list[str]] | None = None,
+    people: dict[str, list[tuple[str, list[str]]]] | None = None,
+) -> dict[str, Any]:
+    agents = {
+        room: [{"name": name, "answers": answers} for name, answers in found] for room, found in (people or {}).items()
+    }
+    return {
+        "locations": [*rooms, START],
+        "objects": dict(things or {}),
+        "agents": agents,
+        "robot_location": START,
+    }
+
+
+def _program(*lines: str) -> str:
+    return "def task_program():\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _listed(rooms: Sequence[str]) -> str:
+    return f"{', the '.join(rooms[:-1])} and the {rooms[-1]}"
+
+
+def _test(world: dict[str, Any], check: Formula) -> RobotTest:
+    return RobotTest(state=world, should_timeout=False, check=check)
+
+
+def _tests(worlds: Sequence[dict[str, Any]], check: Formula) -> tuple[RobotTest, ...]:
+    return tuple(_test(world, check) for world in worlds)
+
+
+def _all(*parts: Formula) -> Formula:
+    return ["and", *parts]
+
+
+def _not(part: Formula) -> Formula:
+    return ["not", part]
+
+
+def _at(room: str, event: list[str]) -> Formula:
+    return ["act_at_any_visit", "trace", room, event]
+
+
+def _never(event: list[str]) -> Formula:
+    return _not(["exists", "trace", event])
+
+
+def _avoids(room: str) -> Formula:
+    return _never(["GoTo", room])
+
+
+def _reports(words: Sequence[str]) -> Formula:
+    """Something with these words is said at the start after the robot has been elsewhere."""
+    left = ["GoTo", contains_all_and_none([], [START])]
+    return ["act_at_any_visit", ["after_first", "trace", left], START, ["Say", contains_all(words)]]

@@ -1,0 +1,248 @@
+"""Judging service-robot programs. The world and its trace live here, in the supervisor, not with the program.
+
+Verdicts of a program, the tests run in order:
+
+1. the world refused a call, and an exception whose last line contains ``Robot`` ended the program:
+   ``robot_execution_error``, and no further test;
+2. any other exception, a time-out where none is expected, or a check that cannot be evaluated on the trace:
+   ``python_error``, and no further test;
+3. a check that is false is remembered, and the next test is run;
+4. in the end ``success`` if every check was true, else ``completion_error``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from lit_rl.data.robots.robosim import InventedWorld
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
+from lit_rl.data.robots.robot_program import RobotProgram, explore_memberships, prepare
+from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
+from lit_rl.data.robots.trace_checks import fraction_of_conjuncts, holds, validate
+from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
+from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.wire.printable import printable
+
+RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]
+
+ENTRY_POINT = "task_program"
+
+MAX_CALLS = 10_000
+"""A program that calls the robot more often than this is taken to wait for ever."""
+
+_CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever texts the program put there
+_PREAMBLE = "import sys, time\n"
+_SCALARS = frozenset((bool, float, int, str, type(None)))
+_BREAK_OFF = ("robot_execution_error", "python_error")
+_NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={"conjuncts": 0.0})
+
+
+class RobotHost:
+    """What a program's calls reach: the eight functions of a world, and nothing else of it.
+
+    Args:
+        world: the world; its trace is read afterwards.
+
+    Attributes:
+        refused: the first error of a call, whether or not the program caught it.
+    """
+
+    functions: tuple[str, ...] = FUNCTIONS
+
+    def __init__(self, world: ServiceRobot | InventedWorld) -> None:
+        self._calls = {name: getattr(world, name) for name in FUNCTIONS}
+        self.refused: RobotError | None = None
+        self._signatures = {name: inspect.signature(call) for name, call in self._calls.items()}
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Answer one call. A wrong number of arguments is an error of Python, not of the robot."""
+        try:
+            bound = self._signatures[name].bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
+        try:
+            return self._calls[name](*bound.args, **bound.kwargs)
+        except RobotError as error:
+            self.refused = self.refused or error
+            raise
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """The result of one test."""
+
+    verdict: Verdict
+    robot_verdict: RobotVerdict
+    run: HostedRun
+    trace: list[Event]
+    conjuncts: float
+
+
+def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -> Outcome:
+    """Run the program in each world and check what the robot did there.
+
+    Args:
+        client: the zygote that runs programs.
+        program: a completion or a program; :func:`prepare` makes it runnable.
+        check: the worlds.
+
+    Returns:
+        An outcome with ``robot_verdict``, one trace per test that was started, and ``scores["conjuncts"]``:
+        the mean over all tests of the share of conjuncts that hold, 0 for a test that ended in an error or
+        was not started.
+
+    Raises:
+        FaultyCheck: a world or a formula is malformed.
+    """
+    if not program.strip():
+        return _NO_PROGRAM
+    _require_sound(check)
+    prepared = prepare(program)
+    tested: list[_Tested] = []
+    for test in check.tests:
+        tested.append(_run_test(client, prepared.source, test, check.timeout_seconds))
+        if tested[-1].robot_verdict in _BREAK_OFF:
+            break
+    conjuncts = sum(one.conjuncts for one in tested) / max(1, len(check.tests))
+    return _outcome(tested, prepared, {"conjuncts": conjuncts})
+
+
+def _require_sound(check: RobotWorlds) -> None:
+    """Build each world and read each formula once before the program runs: no program has a say in that."""
+    for test in check.tests:
+        try:
+            ServiceRobot(test.state)
+            validate(test.check)
+        except ValueError as error:
+            raise FaultyCheck(str(error)) from error
+
+
+def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
+    """Run the program in worlds that are made up as it goes; the first contradiction fails it, even if it is caught.
+
+    One time-out is forgiven, since a loop may wait for something that chance withholds; the second one fails it.
+    """
+    if not program.strip():
+        return _NO_PROGRAM
+    prepared = prepare(program)
+    tested: list[_Tested] = []
+    num_timed_out = 0
+    for index in range(check.num_worlds):
+        rng = random.Random(f"{check.seed}/{index}")
+        source = explore_memberships(prepared.source, rng)
+        world = InventedWorld(rng.randrange(2**32))
+        run, refused = _run(client, source, world, check.timeout_seconds)
+        num_timed_out += run.verdict is Verdict.TIMED_OUT
+        if refused is not None:
+            run = _ended_by(refused, run)
+        elif run.verdict is Verdict.PASSED or (run.verdict is Verdict.TIMED_OUT and num_timed_out < 2):
+            tested.append(_Tested(Verdict.PASSED, "success", run, [], 0.0))
+            continue
+        tested.append(_Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0))
+        # The lines of a rewritten program are not those of the one that was given.
+        return _outcome(tested, prepared if source == prepared.source else None, {})
+    return _outcome(tested, prepared, {})
+
+
+def _run(
+    client: ZygoteClient, source: str, world: ServiceRobot | InventedWorld, seconds: float
+) -> tuple[HostedRun, RobotError | None]:
+    """A run, and the first call that the world refused."""
+    host = RobotHost(world)
+    run = run_hosted(
+        client,
+        _PREAMBLE + source,
+        host,
+        entry_point=ENTRY_POINT,
+        timeout_seconds=seconds,
+        max_calls=MAX_CALLS,
+        no_sleep=True,
+    )
+    return run, host.refused
+
+
+def _ended_by(refused: RobotError, run: HostedRun) -> HostedRun:
+    """The run as the world saw it: the refused call ended it, whatever the program made of that."""
+    message = message_of(refused)
+    line = run.outcome.line if run.message == message else None
+    outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)
+    return run._replace(verdict=Verdict.EXCEPTION, outcome=outcome, message=message)
+
+
+def _run_test(client: ZygoteClient, source: str, test: RobotTest, seconds: float) -> _Tested:
+    world = ServiceRobot(test.state)
+    run, refused = _run(client, source, world, seconds)
+    expected_timeout = run.verdict is Verdict.TIMED_OUT and test.should_timeout
+    if not (run.verdict is Verdict.PASSED or expected_timeout):
+        return _Tested(run.verdict, _kind_of_error(run, refused), run, world.trace, 0.0)
+    try:
+        with cpu_limit(_CHECK_SECONDS):
+            true = holds(test.check, world.trace)
+            share = 1.0 if true else fraction_of_conjuncts(test.check, world.trace)
+    except ReadsTooLong:
+        return _Tested(Verdict.TIMED_OUT, "python_error", run, world.trace, 0.0)
+    except TypeError:  # the program offered options that are not text, and the check reads options
+        return _Tested(Verdict.WRONG_ANSWER, "python_error", run, world.trace, 0.0)
+    if true:
+        return _Tested(Verdict.PASSED, "success", run, world.trace, share)
+    return _Tested(Verdict.WRONG_ANSWER, "completion_error", run, world.trace, share)
+
+
+def _kind_of_error(run: HostedRun, refused: RobotError | None) -> RobotVerdict:
+    """The kind of error, by the last line that the interpreter would print: ``<type>: <message>``.
+
+    That line is the program's own word, which counts only if the world did refuse a call.
+    """
+    if run.verdict is not Verdict.EXCEPTION or refused is None:
+        return "python_error"
+    lines = f"{run.outcome.exception_type}: {run.message}".strip().splitlines()
+    return "robot_execution_error" if "Robot" in lines[-1] else "python_error"
+
+
+def _outcome(tested: Sequence[_Tested], program: RobotProgram | None, scores: Mapping[str, float]) -> Outcome:
+    """All tests in one outcome: an error decides, else the first that did not pass."""
+    if not tested:
+        return Outcome(Verdict.PASSED, scores=scores, robot_verdict="success")
+    failed = [one for one in tested if one.robot_verdict != "success"]
+    decisive = next((one for one in failed if one.robot_verdict in _BREAK_OFF), (*failed, *tested)[0])
+    shown = decisive.run.outcome
+    if decisive.robot_verdict in _BREAK_OFF:
+        # As the interpreter would have printed it; the traceback itself stays in the program's process.
+        said = f"{shown.stderr}{shown.exception_type or ''}: {decisive.run.message}".strip(": ")
+        shown = replace(shown, line=_line_given(shown.line, program), stderr=said)
+    else:
+        shown = replace(shown, line=None, exception_type=None)
+    traces: tuple[Any, ...] = tuple(list(map(_shown_event, one.trace)) for one in tested)
+    return replace(
+        shown,
+        verdict=decisive.verdict,
+        cases=tuple(one.verdict for one in tested),
+        scores=scores,
+        cpu_seconds=sum(one.run.outcome.cpu_seconds for one in tested),
+        wall_seconds=sum(one.run.outcome.wall_seconds for one in tested),
+        robot_verdict=decisive.robot_verdict,
+        traces=traces,
+    )
+
+
+def _shown_event(event: Event) -> Event:
+    """An event for the outcome, with options that are not plain scalars (a program may offer any) as text."""
+    kind, value1, value2 = event
+    if value2 is not None:
+        value2 = [option if type(option) in _SCALARS else printable(str(option)) for option in value2]
+    return [kind, value1, value2]
+
+
+def _line_given(line: int | None, program: RobotProgram | None) -> int | None:
+    """The line in the text that was judged, for a line in the source that was run."""
+    if line is None or program is None:
+        return None
+    given = line - _PREAMBLE.count("\n") + program.line_offset
+    return given if given > 0 else None

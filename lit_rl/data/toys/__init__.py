@@ -1,0 +1,1 @@
+"""Toy tasks without text: worlds, policies and rewards of plain numbers."""

@@ -1,0 +1,95 @@
+"""Rewards of the toy worlds: read the sampled ids, execute nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, get_args
+
+from lit_rl.data.toys.toy_worlds import corridor_distances, sort_distance, sort_inclusion_ordering
+from lit_rl.rewards.term import RewardTerm, Span, TermScore
+from lit_rl.types import Completions, Judgement, Problem
+
+SortingKind = Literal["sort_distance", "sort_inclusion_ordering"]
+_SORTING: Mapping[str, Callable[[Sequence[int], Sequence[int]], int]] = {
+    "sort_distance": sort_distance,
+    "sort_inclusion_ordering": sort_inclusion_ordering,
+}
+
+
+class SortingReward(RewardTerm):
+    """How well the answer sorts the prompt's numbers.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+        kind: ``sort_distance`` (positions that are right, 0 to n) or ``sort_inclusion_ordering`` (numbers that
+            occur and neighbours that are ordered, 0 to 2n - 1).
+
+    Raises:
+        ValueError: an unknown kind.
+    """
+
+    default_name = "sorting"
+
+    def __init__(
+        self, weight: float = 1.0, name: str | None = None, kind: SortingKind = "sort_inclusion_ordering"
+    ) -> None:
+        super().__init__(weight, name)
+        if kind not in _SORTING:
+            raise ValueError(f"SortingReward.kind must be one of {', '.join(get_args(SortingKind))}, got {kind!r}")
+        self.kind = kind
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ValueError if the problem has no numbers to sort."""
+        _numbers(problem)
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions."""
+        reward = _SORTING[self.kind]
+        return [
+            TermScore(float(reward(_numbers(problem), ids)))
+            for problem, ids in zip(completions.problems, answers(completions), strict=True)
+        ]
+
+
+class CorridorReward(RewardTerm):
+    """1 at the goal, earned by the action that reached it; 0 if the walk ended elsewhere.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+    """
+
+    default_name = "corridor"
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ValueError if the problem is not a corridor."""
+        if len(_numbers(problem)) != 2:
+            raise ValueError(f"CorridorReward needs (num_cells, start), got {_numbers(problem)}")
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions; a span on the last action where the goal was reached."""
+        scores = []
+        walks = zip(completions.problems, answers(completions), completions.token_bytes, strict=True)
+        for problem, actions, spans in walks:
+            num_cells, start = _numbers(problem)
+            distances = corridor_distances(num_cells, start, actions)
+            if 0 not in distances:
+                scores.append(TermScore(0.0))
+                continue
+            first, after = spans[distances.index(0) - 1]
+            scores.append(TermScore(1.0, (Span(first, after, 1.0),)))
+        return scores
+
+
+def answers(completions: Completions) -> list[list[int]]:
+    """The sampled ids of the last turn of each of N rows."""
+    rows = zip(completions.completion_ids.tolist(), completions.turns, strict=True)
+    return [ids[turns[-1].start : turns[-1].end] for ids, turns in rows]
+
+
+def _numbers(problem: Problem) -> tuple[int, ...]:
+    numbers = problem.check.numbers
+    if numbers is None:
+        raise ValueError(f"toy rewards need numbers (TokenTarget), but its check is {type(problem.check).__name__}")
+    return numbers

@@ -1,0 +1,318 @@
+"""Test code made ready for a grader, once per test and not once per program."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import marshal
+import symtable
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.judging.asserts.evidence import Evidence, can_fail, idle_helpers, name_called
+
+# Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.
+_RUN_CODE = ("exec", "timeit", "runcode", "runsource", "FunctionType", "exec_module")
+_RUN_FILES = ("run_path", "run_module", "exec_module")
+Import = tuple[str, tuple[str, ...], int]
+Runs = tuple[tuple[str, str, int], ...]
+
+
+class PreparedTests(NamedTuple):
+    """What a grader needs to run tests.
+
+    Args:
+        code: the compiled tests, packed; what can fail is followed by a call that counts it.
+        imports: modules that the tests need, wherever they import them, each with the names taken from it and the line.
+        texts: texts of the tests that may be source code which they run themselves.
+        names: names that mean the program's.
+        modules: names that mean modules though the tests do not import them, each with its module and the
+            attributes that are used.
+        calls_check: whether the tests call their function ``check`` themselves.
+        check_line: line on which they define it.
+        required: numbers of those asserts that no condition guards.
+        runs: what to run after the definitions: kind, name and line of test functions and classes.
+    """
+
+    code: bytes
+    imports: tuple[Import, ...]
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    modules: dict[str, tuple[str, tuple[str, ...]]]
+    calls_check: bool
+    check_line: int | None
+    required: tuple[int, ...]
+    runs: Runs
+
+
+@lru_cache(maxsize=512)
+def prepare_tests(test: str, entry_point: str | None) -> PreparedTests:
+    """Compile the tests for a grader.
+
+    Raises:
+        FaultyCheck: if they are not Python, assert nothing that can fail, or never use the program.
+    """
+    try:
+        tree = ast.parse(test)
+        names = program_names(test, tree, entry_point)
+        modules = foreign_modules(tree, names, entry_point)
+        names -= {name for name, (module, _) in modules.items() if module != name}
+        imports, texts = tuple(_imports(tree)), _texts(tree)
+        calls_check = any(is_call_of_check(node) for node in _statements_that_run(tree))
+        runs = tuple(_runs(tree))
+        _require_own_code(tree)
+        _require_asserts(tree, names, entry_point, calls_check, runs)
+        called = {name for kind, name, _ in runs if kind == "function"}
+        called |= {"check"} if entry_point is not None or calls_check else set()
+        evidence = Evidence()
+        counted = evidence.visit(tree)
+        functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        for name in called & functions.keys():
+            evidence.require(functions[name])
+        code = compile(ast.fix_missing_locations(counted), "<test>", "exec", dont_inherit=True)
+    except FaultyCheck:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise FaultyCheck(f"the test code of this problem does not compile: {error}") from None
+    lines = [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    return PreparedTests(
+        marshal.dumps(code),
+        imports,
+        texts,
+        tuple(sorted(names)),
+        modules,
+        calls_check,
+        lines[-1] if lines else None,
+        tuple(evidence.required),
+        runs,
+    )
+
+
+def _require_asserts(
+    tree: ast.Module,
+    names: frozenset[str],
+    entry_point: str | None,
+    calls_check: bool,
+    runs: Runs,
+) -> None:
+    idle = idle_helpers(tree)
+    if not can_fail(tree, idle):
+        raise FaultyCheck("the tests of this problem assert nothing that can fail: every program would pass them")
+    if not names:
+        raise FaultyCheck("the tests of this problem use no function of the program")
+    if not any(can_fail(ast.Module([node], []), idle) for node in _reached(tree, entry_point, calls_check, runs)):
+        raise FaultyCheck(
+            "the asserts of this problem's tests stand in functions or classes that nothing calls: give the check an "
+            "entry_point if they are in check(candidate), or name the functions test_..."
+        )
+
+
+def _reached(tree: ast.Module, entry_point: str | None, calls_check: bool, runs: Runs) -> Iterator[ast.stmt]:
+    """Statements of the tests that are run, or defined and used by name."""
+    run = {name for _, name, _ in runs} | ({"check"} if entry_point is not None or calls_check else set())
+    used = _used_names(tree)
+    for node in tree.body:
+        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if not is_definition or getattr(node, "name", "") in run | used:
+            yield node
+
+
+def _runs(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
+    """Test functions and test classes that the tests themselves do not call."""
+    used = _used_names(tree)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any("TestCase" in ast.unparse(base) for base in node.bases):
+            yield "unittest", node.name, node.lineno
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test") and node.name not in used:
+            if any(isinstance(item, ast.FunctionDef) and item.name.startswith("test") for item in node.body):
+                yield "class", node.name, node.lineno
+        elif (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.name.startswith("test")
+            and node.name not in used
+            and can_fail(node)
+        ):
+            yield "function", node.name, node.lineno
+
+
+def _statements_that_run(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Statements that run with the module itself: those of functions and classes run only if something calls them."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
+            yield from _statements_that_run(node)
+
+
+def _imports(tree: ast.AST) -> Iterator[Import]:
+    """Modules that the tests import, with the names that they take and the line, but for those that may be missing."""
+    for node in ast.iter_child_nodes(tree):
+        module = _module_imported(node)
+        if module is not None:
+            yield module, (), node.lineno  # type: ignore[attr-defined]  # it is a call
+        if isinstance(node, ast.Import):
+            yield from ((item.name, (), node.lineno) for item in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module, tuple(item.name for item in node.names if item.name != "*"), node.lineno
+        elif not (isinstance(node, ast.Try) and any(_catches_missing(handler) for handler in node.handlers)):
+            yield from _imports(node)
+
+
+def _module_imported(node: ast.AST) -> str | None:
+    """The module that a call of ``import_module`` names."""
+    is_import = isinstance(node, ast.Call) and name_called(node) in ("import_module", "__import__") and node.args
+    name = node.args[0] if is_import and isinstance(node, ast.Call) else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def _catches_missing(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is there for a module that is missing."""
+    named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
+    return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def _require_own_code(tree: ast.Module) -> None:
+    """Refuse tests that run source code which does not stand in them: a program may have written it.
+
+    Raises:
+        FaultyCheck: if they do.
+    """
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    for node in ast.walk(tree):
+        called = name_called(node)
+        argument = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        is_own = isinstance(argument, ast.Constant | ast.Lambda) or (
+            isinstance(argument, ast.Name) and argument.id in own
+        )
+        if called in _RUN_FILES or (called in _RUN_CODE and not is_own):
+            raise FaultyCheck(
+                f"the tests run code by {called} that does not stand in them, and may be the program's: compare the "
+                "value itself, or write the code into the tests"
+            )
+
+
+def _texts(tree: ast.Module) -> tuple[str, ...]:
+    """Texts that the tests may run as code; none if they name nothing that runs any."""
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if not named & {"eval", "exec", "compile", "timeit", "get_type_hints"}:
+        return ()
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return tuple(dict.fromkeys(text for text in constants if isinstance(text, str)))
+
+
+def _used_names(tree: ast.Module) -> set[str]:
+    """Names that the tests look up, each outside its own definition."""
+    found: set[str] = set()
+    for statement in tree.body:
+        own = getattr(statement, "name", None)
+        found.update(node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id != own)
+    return found
+
+
+def is_call_of_check(statement: ast.stmt) -> bool:
+    """Whether a statement is a call of the tests' own function ``check``, and nothing else."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
+
+
+def program_names(test: str, tree: ast.Module, entry_point: str | None) -> frozenset[str]:
+    """Names of the test that mean the program's: used, not bound by the test, and not builtin.
+
+    Tests must not use a program's own ``abs`` or ``set``. Where a test uses only builtin names
+    (``assert sum(10, 15) == 6``), the outermost call is the one under test.
+
+    Args:
+        test: source of the test.
+        tree: the same, parsed.
+        entry_point: the function under test, if it is known.
+    """
+    module = symtable.symtable(test, "<test>", "exec")
+    bound = {symbol.get_name() for symbol in module.get_symbols() if _binds(symbol)}
+    chosen = {name for name in _free(module) if name not in bound and not hasattr(builtins, name)}
+    if entry_point is not None:
+        chosen.add(entry_point)
+    elif not chosen:
+        chosen = {name for call in _tested_calls(tree, bound) if (name := _name(call)) and name not in bound}
+    return frozenset(chosen)
+
+
+def _binds(symbol: symtable.Symbol) -> bool:
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
+
+
+def _free(scope: symtable.SymbolTable) -> Iterator[str]:
+    """Names that a scope, or one within it, looks up in the module."""
+    for symbol in scope.get_symbols():
+        if symbol.is_referenced() and (scope.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for inner in scope.get_children():
+        yield from _free(inner)
+
+
+def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
+    """What an assert compares first, or what a helper of the test is given first."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            yield node.test.left if isinstance(node.test, ast.Compare) else node.test
+        elif isinstance(node, ast.Call) and _name(node) in bound and node.args:
+            yield node.args[0]
+
+
+def _name(node: ast.expr) -> str | None:
+    """Name of the function that is called, if it is a plain one."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+# Customary names of modules in tests of numeric programs.
+_CUSTOMARY = {
+    "np": "numpy",
+    "numpy": "numpy",
+    "pd": "pandas",
+    "pandas": "pandas",
+    "scipy": "scipy",
+    "plt": "matplotlib.pyplot",
+    "sp": "sympy",
+    "sympy": "sympy",
+    "torch": "torch",
+    "nx": "networkx",
+    "pytest": "pytest",
+}
+# Functions that tests compare with, and rely on the program to have imported.
+_COMPARING = {"isclose": "math", "deepcopy": "copy", "approx": "pytest"}
+
+
+def foreign_modules(
+    tree: ast.Module, names: frozenset[str], entry_point: str | None
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Names that tests use as modules without importing them: they mean ours, whatever the program binds to them.
+
+    Args:
+        tree: the test.
+        names: names that the test does not bind.
+        entry_point: the function under test.
+
+    Returns:
+        For each name its module and the attributes that are used; a dotted name for a function of a module.
+    """
+    attributes: dict[str, set[str]] = {}
+    otherwise: set[str] = set()
+    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.setdefault(node.value.id, set()).add(node.attr)
+        elif isinstance(node, ast.Name) and id(node) not in inside:
+            otherwise.add(node.id)
+    found = {}
+    for name in names - {entry_point}:
+        module = _CUSTOMARY.get(name, name if name in sys.stdlib_module_names else None)
+        if module is not None and name in attributes and name not in otherwise:
+            found[name] = (module, tuple(sorted(attributes[name])))
+        elif name in _COMPARING and name in otherwise and len(names) > 1:
+            found[name] = (f"{_COMPARING[name]}.{name}", ())
+    return found

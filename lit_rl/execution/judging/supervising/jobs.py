@@ -1,0 +1,281 @@
+"""One job for the zygote: descriptors in, exit statuses out. Runs in the supervisor."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import itertools
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lit_rl.execution.check_base import Language
+from lit_rl.execution.judging.supervising.child_files import Child
+from lit_rl.execution.judging.supervising.watching import Watch
+from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.spawning import ZygoteSettings
+from lit_rl.execution.zygote.zygote import (
+    CLEAN,
+    FINISHED,
+    GROUP_IS_FULL,
+    LOOK_SECONDS,
+    OUT_OF_CPU,
+    OUT_OF_WALL,
+    REPORT,
+    REQUEST,
+    STOP,
+    STOPPED,
+    WATCH,
+)
+
+_ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
+_OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
+_numbers = itertools.count(1)
+
+
+class ZygoteLost(Exception):
+    """The zygote is gone; the worker has to be replaced."""
+
+
+class KilledFromOutside(Exception):
+    """A process of a job was killed, but not by us or by a limit, which says nothing about the program."""
+
+
+class Spent(NamedTuple):
+    """How one child ended, what it used, and whether we killed it."""
+
+    status: int
+    cpu_seconds: float
+    peak_bytes: int
+    was_stopped: bool = False
+
+
+class JobReport(NamedTuple):
+    """How a job ended.
+
+    Args:
+        cause: ``FINISHED``, or what ended it: one of ``OUT_OF_CPU`` and the others.
+        wall_seconds: from the first fork to the end of the last child.
+        children: in the order of the request.
+    """
+
+    cause: int
+    wall_seconds: float
+    children: tuple[Spent, ...]
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether a time limit ended it."""
+        return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
+
+
+class Compiled(NamedTuple):
+    """A program as the compiler left it.
+
+    Args:
+        binary: the executable; empty if there is none.
+        verdict: why there is none.
+        diagnostics: the compiler's, capped.
+        line: of the first error.
+    """
+
+    binary: bytes
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    line: int | None = None
+
+
+class _Job:
+    """The running job: its number, what watches it, when the zygote must have answered."""
+
+    def __init__(self, watch: Watch, cpu_seconds: float) -> None:
+        self.cpu_seconds = cpu_seconds
+        self.number = next(_numbers) & 0x7FFFFFFF
+        self.watch = watch
+        now = time.monotonic()
+        self.answer_by = now + _ANSWER_SECONDS
+        self.next_word, self.next_look = now + LOOK_SECONDS, 0.0
+        self.is_stopped = False
+
+
+class ZygoteClient:
+    """The supervisor's end of the control socket.
+
+    Args:
+        control: packet socket to the zygote.
+        settings: the zygote's, for the limits.
+        trainer: socket to the trainer, of which only a hang-up counts here (the next jobs may wait in it).
+        trainer_process: descriptor that becomes readable when the trainer's process ends.
+    """
+
+    def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
+        self.control = control
+        self.settings = settings
+        self.compile: Callable[[str, Language], Compiled] | None = None  # set where there is a compiler
+        self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
+        self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
+        self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
+        self.renew: Callable[[], socket.socket] | None = None  # replaces a worn zygote
+        self.is_worn = False
+        self._job: _Job | None = None
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._hang_up = {trainer, trainer_process}
+        self._poll.register(trainer, select.POLLRDHUP)
+        self._poll.register(trainer_process, select.POLLIN)
+
+    def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
+        """Have the children forked; ``finish`` must follow.
+
+        Args:
+            children: one or two.
+            case_seconds: CPU seconds of one case.
+            num_cases: cases in the job; if there are several, each answered one is a line in the first child's channel.
+            compiled: the children execute a compiled program.
+        """
+        self._make_ready()
+        self._job = _Job(Watch(case_seconds, num_cases, children[0].channel), case_seconds * num_cases)
+        first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
+        header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
+        rights = array.array("i", [fd for item in children for fd in item.descriptors])
+        try:
+            self.control.sendmsg([header], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        except OSError as error:
+            raise ZygoteLost(str(error)) from None
+
+    def finish(self, channel: int | None = None, events: int = select.POLLIN) -> JobReport | None:
+        """Wait for the report of the running job, or until one of these events of a descriptor (``None``).
+
+        Raises:
+            ZygoteLost: if the zygote does not report in time.
+            SystemExit: if nobody waits for the outcome any more.
+        """
+        job = self._job
+        assert job is not None
+        job.watch.come_back()
+        if channel is not None:
+            self._poll.register(channel, events)
+        try:
+            return self._wait(job, channel)
+        finally:
+            if channel is not None:
+                self._poll.unregister(channel)
+            job.watch.leave()
+
+    def run(
+        self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False
+    ) -> JobReport:
+        """Fork, wait, report; arguments as for ``start``."""
+        self.start(children, case_seconds, num_cases, compiled)
+        report = self.finish()
+        assert report is not None
+        return report
+
+    def charge(self, seconds: float) -> None:
+        """Count CPU seconds that this process spent for the running program as its own."""
+        if self._job is not None:
+            self._job.watch.charge(seconds)
+
+    def stop(self, cause: int = STOPPED) -> None:
+        """Have the running job killed; its report follows."""
+        if self._job is not None and not self._job.is_stopped:
+            self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
+            with contextlib.suppress(OSError):
+                self.control.send(STOP.pack(self._job.number, cause))
+
+    def abandon(self) -> None:
+        """Kill the running job, if there is one, and read its report, lest the next job be judged by it.
+
+        Raises:
+            ZygoteLost: if the zygote does not report in time.
+        """
+        if self._job is not None:
+            self.stop()
+            self.finish()
+
+    def _make_ready(self) -> None:
+        """End a job whose report was not read, and replace a zygote that cannot clean up any more."""
+        self.abandon()
+        if self.is_worn:
+            if self.renew is None:
+                raise ZygoteLost("the zygote could not remove the files of a program")
+            self._poll.unregister(self.control)
+            self.control = self.renew()
+            self._poll.register(self.control, select.POLLIN)
+            self.is_worn = False
+
+    def _wait(self, job: _Job, channel: int | None) -> JobReport | None:
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll(1000 * LOOK_SECONDS)}
+            if ready & self._hang_up:
+                raise SystemExit(0)
+            if self.control.fileno() in ready:
+                report = self._receive(job)
+                if report is not None:
+                    return report
+            self._look(job)
+            if channel is not None and channel in ready:
+                return None
+
+    def _look(self, job: _Job) -> None:
+        """Stop a job that is over a limit; give up on a zygote that does not answer."""
+        now = time.monotonic()
+        if now >= job.next_word:
+            job.next_word = now + LOOK_SECONDS
+            self.on_wait()
+        if job.watch.has_begun and not job.is_stopped:
+            if now >= job.next_look:
+                job.next_look = now + LOOK_SECONDS
+                cause = job.watch.look()
+                if cause is not None:
+                    self.stop(cause)
+        elif now > job.answer_by:
+            raise ZygoteLost("the zygote does not answer")
+
+    def _receive(self, job: _Job) -> JobReport | None:
+        """A packet of the zygote: the report of the job, or what is needed to watch it."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
+        except OSError as error:
+            raise ZygoteLost(str(error)) from None
+        try:
+            if not data:
+                raise ZygoteLost("the zygote is gone")
+            if len(data) == WATCH.size:
+                if WATCH.unpack(data) == (job.number,):
+                    job.watch.begin(descriptors)
+                return None
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        parts = list(REPORT.iter_unpack(data[:-1]))
+        self.is_worn = data[-1:] != CLEAN
+        if parts[0][0] != job.number:
+            return None
+        self._job = None
+        self.on_report()
+        children = tuple(Spent(status, cpu, peak * 1024, bool(ours)) for *_, status, cpu, peak, ours in parts)
+        job.watch.void_changed_answers()
+        return JobReport(self._explained(parts[0][1], job, children), parts[0][2], children)
+
+    def _explained(self, cause: int, job: _Job, children: Sequence[Spent]) -> int:
+        """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
+
+        Raises:
+            KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
+        """
+        ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
+        if not ended or cause != FINISHED:
+            return cause
+        if sum(spent.cpu_seconds for spent in children) >= job.cpu_seconds:
+            return OUT_OF_CPU  # by the kernel's limit, which backs up ours
+        killed = [spent for spent in ended if spent.status & 0x7F == signal.SIGKILL]
+        if not killed or any(spent.peak_bytes > self.settings.memory_bytes for spent in killed):
+            return cause
+        if self.group_is_full():
+            return GROUP_IS_FULL
+        raise KilledFromOutside

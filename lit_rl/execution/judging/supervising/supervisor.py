@@ -1,0 +1,192 @@
+"""The supervisor: the process that judges. One per worker, exec'd fresh beside the trainer.
+
+It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
+It runs no line of a program. It ends, and the zygote and its child with it, as soon as the trainer closes the
+connection or dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from importlib import import_module
+
+from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.checks import Check
+from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
+from lit_rl.execution.confinement.limits import remedy
+from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
+from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
+from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
+from lit_rl.execution.wire.messages import receive_message, send_message, unpack
+
+# A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
+Task = tuple[int, str, bytes]
+# What the trainer tells a fresh supervisor: limits and isolation of programs, and where modules of checks and judges
+# from outside this package are found.
+Settings = tuple[ZygoteSettings, tuple[str, ...]]
+# Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
+Answer = tuple[int, Outcome | str]
+KILLED = "a process of the program was killed from outside"
+"""Why a run was lost that may well go through the next time."""
+
+_ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
+
+
+class Supervisor:
+    """Judges tasks one after the other.
+
+    Args:
+        connection: to the trainer.
+        trainer: descriptor that becomes readable when the trainer's process ends.
+        zygote: the running zygote.
+    """
+
+    def __init__(self, connection: socket.socket, trainer: int, zygote: ZygoteProcess) -> None:
+        self._connection = connection
+        self._trainer = trainer
+        self._done: list[Answer] = []
+        self._sent_at = time.monotonic()
+        self._zygote = zygote
+        self._limits = OwnLimits(zygote.settings.output_bytes)
+        self._client = ZygoteClient(zygote.control, zygote.settings, connection.fileno(), trainer)
+        self._client.on_wait = self._send_done
+        self._client.on_report = self._limits.on_content
+        self._client.renew = self._renew
+        self._client.group_is_full = lambda: self._zygote.group_is_full()
+        self._compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        self._client.compile = self._compiler.compile
+
+    def serve(self) -> None:
+        """Judge tasks until the trainer hangs up."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        poll.register(self._trainer, select.POLLIN)
+        while True:
+            if any(descriptor == self._trainer for descriptor, _ in poll.poll()):
+                return
+            try:
+                tasks = receive_message(self._connection)
+            except (EOFError, OSError):
+                return
+            self._judge_all(tasks)
+
+    def _judge_all(self, tasks: list[Task]) -> None:
+        """Judge tasks in order. Outcomes go back a few at a time: each message wakes a thread of the trainer."""
+        for task in tasks:
+            outcome = self._judge(*task[1:])  # may send, and so replace, what is done so far
+            self._limits.end_judgement()
+            self._done.append((task[0], outcome))
+        self._send_done()
+        self._limits.lift_memory()
+
+    def _send_done(self) -> None:
+        """Send what was judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
+        now = time.monotonic()
+        if self._done or now - self._sent_at > _ALIVE_SECONDS:
+            with contextlib.suppress(OSError):
+                send_message(self._connection, self._done)
+            self._done, self._sent_at = [], now
+
+    def _renew(self) -> socket.socket:
+        """Replace a zygote that could not clean up after a program."""
+        self._limits.lift_memory()
+        worn = self._zygote
+        try:
+            self._zygote = start_zygote(worn.settings._replace(tier=worn.tier))
+        except (OSError, IsolationError) as error:
+            raise ZygoteLost(str(error)) from None
+        worn.close()  # only now: the last folder in the sandbox's own takes that one with it
+        return self._zygote.control
+
+    def close(self) -> None:
+        """End the zygote, and what was started for compiling."""
+        try:
+            self._compiler.close()
+        finally:
+            self._zygote.close()
+
+    def _judge(self, program: str, packed: bytes) -> Outcome | str:
+        try:
+            return self._judge_check(program, packed)
+        except (ZygoteLost, SystemExit):
+            raise
+        except FaultyCheck as fault:
+            reason: Outcome | str = Outcome(Verdict.INFRASTRUCTURE_FAILURE, stderr=str(fault))
+        except KilledFromOutside:
+            reason = KILLED
+        except (MemoryError, ReadsTooLong) as error:
+            # Before any program ran, only the tests can have taken it.
+            by_program = self._limits.has_content
+            verdict = Verdict.OUTPUT_LIMIT if by_program else Verdict.INFRASTRUCTURE_FAILURE
+            what = "what the program wrote cannot be read" if by_program else "the tests take more than there is"
+            reason = Outcome(verdict, stderr=f"{what}: {error!r}")
+        except Exception:
+            # It must neither look like a fault of the program at once, nor be one that a program may choose.
+            reason = f"its judge raised {traceback.format_exc()[-2000:]}"
+        self._limits.end_judgement()
+        self._client.abandon()
+        return reason
+
+    def _judge_check(self, program: str, packed: bytes) -> Outcome:
+        try:
+            check = unpack(packed)
+            judge = judge_of(type(check))
+        except Exception as error:
+            raise FaultyCheck(f"the check cannot be loaded by the process that judges: {error}") from error
+        return judge(self._client, program.removeprefix("\ufeff"), check)
+
+
+def main() -> None:
+    """Entry point of the supervisor's process: ``argv`` is the descriptor of the connection."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    libc.prctl(PR_SET_NAME, b"lit_rl-judge", 0, 0, 0)
+    be_killed_first(500)  # after programs, before the trainer
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no other process of this user may read the expected values
+    trainer = os.pidfd_open(os.getppid())
+    end_with(connection.fileno(), trainer)
+    settings: Settings = receive_message(connection)
+    sys.path += settings[1]  # after the standard library, which nothing may replace here
+    try:
+        zygote = start_zygote(settings[0])
+    except OSError as error:
+        send_message(connection, ("failed", f"the sandbox cannot start: {remedy(error)}"))
+        return
+    except Exception as error:
+        send_message(connection, ("failed", f"{type(error).__name__}: {error}"))
+        return
+    supervisor = Supervisor(connection, trainer, zygote)
+    try:
+        send_message(connection, ("ready", zygote.tier))
+        supervisor.serve()
+    except ZygoteLost as error:
+        print(f"sandbox: {error}", file=sys.stderr)
+    finally:
+        supervisor.close()
+
+
+Judge = Callable[[ZygoteClient, str, Check], Outcome]
+
+
+def judge_of(kind: type[Check]) -> Judge:
+    """The judge that a kind of check names; its module is loaded at the first check of that kind.
+
+    Raises:
+        TypeError: if the kind names none, or one that does not exist.
+    """
+    if not kind.judged_by:
+        raise TypeError(f"{kind.__name__} is not judged by running a program")
+    module, _, name = kind.judged_by.partition(":")
+    try:
+        found: Judge = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TypeError(f"{kind.__name__}.judged_by is {kind.judged_by!r}, which cannot be loaded: {error}") from None
+    return found

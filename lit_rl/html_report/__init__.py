@@ -1,6 +1,0 @@
-"""A report on runs as one HTML file that needs nothing else."""
-
-from lit_rl.html_report.page import write_page
-from lit_rl.html_report.runs import read_runs
-
-__all__ = ["read_runs", "write_page"]

@@ -1,0 +1,193 @@
+"""Codecs turn problems and messages into token ids, and token ids back into text.
+
+A codec sees no weights. Causal language models have one around their tokenizer
+(:mod:`lit_rl.models.codecs.text_codec`), toy policies one of plain numbers (:mod:`lit_rl.data.toys.number_codec`).
+
+Letters: B prompts, N rows, P prompt tokens, T completion tokens.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from lit_rl.byte_spans import ByteSpan
+from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.types import Completions, Problem, PromptBatch, StopReason
+
+Spans = Sequence[ByteSpan]
+"""The ``(start, end)`` bytes that each token wrote, in the UTF-8 of the text."""
+
+
+class Written(Protocol):
+    """What an engine or a data set wrote in one row."""
+
+    @property
+    def ids(self) -> Sequence[int]:
+        """Token ids, EOS included."""
+
+    @property
+    def logprobs(self) -> Sequence[float]:
+        """Nats of each id under the sampler."""
+
+    @property
+    def reason(self) -> StopReason:
+        """Why the row ended."""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A row that was not sampled."""
+
+    ids: Sequence[int]
+    logprobs: Sequence[float]
+    reason: StopReason
+
+
+class Codec(ABC):
+    """Problems and messages to ids, ids to text and byte spans, rows to padded tensors.
+
+    Args:
+        eos_ids: every id that ends a completion.
+        pad_id: what fills the columns that a row does not use.
+        max_positions: prompt and completion tokens that the policy can hold together.
+        counts_pads: whether left pads use up positions too.
+    """
+
+    def __init__(
+        self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30, *, counts_pads: bool = False
+    ) -> None:
+        self.eos_ids = eos_ids
+        self.pad_id = pad_id
+        self.max_positions = max_positions
+        self.counts_pads = counts_pads
+
+    @abstractmethod
+    def encode(self, problem: Problem) -> tuple[int, ...]:
+        """Ids of a problem's prompt."""
+
+    @abstractmethod
+    def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
+        """Ids of a given completion, ended as the policy would end it, and the reason of that end."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
+        """Text of what the policy wrote and the byte span of each of its tokens.
+
+        Args:
+            ids: sampled ids, EOS included.
+            reason: why they ended; only a text ended by a stop string is cut.
+            stop_strings: those of its problem.
+
+        Returns:
+            The text without EOS, cut before the first stop string, and one span per id; ids beyond the text have an
+            empty span at its end.
+        """
+
+    @abstractmethod
+    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
+        """Ids that bring a message after the policy's turn and let the policy speak again.
+
+        Earlier ids stay as they were sampled. What is returned goes right after them.
+
+        Args:
+            problem: what the conversation began with.
+            ids: ids of the policy's turn.
+            reason: why the turn ended.
+            message: what the environment says, verbatim.
+
+        Raises:
+            ValueError: a conversation about this problem cannot be extended.
+        """
+
+    def require_extendable(self, problem: Problem) -> None:
+        """Check whether a conversation about a problem can have a second turn.
+
+        Raises:
+            ValueError: it cannot; the message says why.
+        """
+        return
+
+    @abstractmethod
+    def shorten(self, text: str, max_tokens: int) -> str:
+        """The text, or its beginning and end with a note between them, in at most this many tokens.
+
+        Raises:
+            ValueError: not even the note fits.
+        """
+
+    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+        """Whether what the policy wrote holds a stop string; asked after each token, so only the end matters."""
+        return False
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether the prompt leaves at least one position to write in."""
+        return len(self.encode(problem)) < self.max_positions
+
+    def prompts(self, problems: Sequence[Problem], device: torch.device | str = "cpu") -> PromptBatch:
+        """The prompts of problems, padded on the left."""
+        ids, mask = pad_left([self.encode(problem) for problem in problems], self.pad_id, device)
+        return PromptBatch(tuple(problems), ids, mask)
+
+    def room(self, prompts: PromptBatch) -> list[int]:
+        """Tokens that the positions leave to each of B prompts, at least one."""
+        used: list[int] = prompts.prompt_mask.sum(-1).tolist()
+        if self.counts_pads:
+            used = [prompts.prompt_ids.shape[1]] * len(used)
+        return [max(1, self.max_positions - length) for length in used]
+
+    def completions(self, prompts: PromptBatch, rows: Sequence[Written], group_size: int) -> Completions:
+        """Padded tensors and texts of rows of one turn.
+
+        Args:
+            prompts: B prompts.
+            rows: N = B * group_size rows, prompt-major.
+            group_size: rows of each prompt.
+
+        Returns:
+            N completions on the prompts' device.
+        """
+        problems = tuple(problem for problem in prompts.problems for _ in range(group_size))
+        ids = pad_right([row.ids for row in rows], self.pad_id, torch.long)
+        lengths = torch.tensor([len(row.ids) for row in rows], dtype=torch.long)
+        decoded = [
+            self.decode(row.ids, row.reason, problem.stop_strings) for row, problem in zip(rows, problems, strict=True)
+        ]
+        device = prompts.prompt_ids.device
+        return Completions.single_turn(
+            problems=problems,
+            prompt_ids=prompts.prompt_ids.repeat_interleave(group_size, 0),
+            prompt_mask=prompts.prompt_mask.repeat_interleave(group_size, 0),
+            completion_ids=ids.to(device),
+            completion_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
+            sampler_logprobs=pad_right([row.logprobs for row in rows], 0.0, torch.float32).to(device),
+            stop_reasons=tuple(row.reason for row in rows),
+            texts=tuple(text for text, _ in decoded),
+            token_bytes=tuple(spans for _, spans in decoded),
+            group_size=group_size,
+        )
+
+    def as_completions(
+        self, problems: Sequence[Problem], texts: Sequence[str], device: torch.device | str = "cpu"
+    ) -> Completions:
+        """Given texts as if the policy had written them to their end: demonstrations and preference pairs.
+
+        Args:
+            problems: N problems.
+            texts: N completions, each ended here as the policy would end it and cut at its positions.
+            device: of the tensors.
+
+        Returns:
+            N completions; the sampler's log-probabilities are 0.
+        """
+        prompts = self.prompts(problems, device)
+        rows = []
+        for text, limit in zip(texts, self.room(prompts), strict=True):
+            ids, reason = self.given(text)
+            kept = ids[:limit]
+            rows.append(_Given(kept, [0.0] * len(kept), reason if len(ids) <= limit else StopReason.LENGTH))
+        return self.completions(prompts, rows, 1)

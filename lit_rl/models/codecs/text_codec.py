@@ -1,0 +1,180 @@
+"""The codec of causal language models: a tokenizer and its chat template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lit_rl.models.codecs.chat_template import TurnFrame, defused, find_frame, render, special_tokens
+from lit_rl.models.codecs.codec import Codec, Spans
+from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans
+from lit_rl.types import Problem, StopReason
+
+# A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
+# or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
+_MORE_TOKENS = 8
+
+_BROKEN = "\ufffd"
+"""What bytes that are no character are decoded to; no token need hold it."""
+
+_LEFT_OUT = "\n[... left out ...]\n"
+
+
+class TextCodec(Codec):
+    """Text and chat messages to ids by a tokenizer, and back with the bytes that each token wrote.
+
+    Args:
+        tokenizer: the policy's.
+        eos_ids: every id that ends a completion.
+        max_positions: prompt and completion tokens that the policy can hold together.
+        counts_pads: whether left pads use up positions too.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        eos_ids: frozenset[int] = frozenset(),
+        max_positions: int = 1 << 30,
+        *,
+        counts_pads: bool = False,
+    ) -> None:
+        pad = tokenizer.pad_token_id
+        pad_id = int(pad if pad is not None else min(eos_ids, default=0))
+        super().__init__(eos_ids, pad_id, max_positions, counts_pads=counts_pads)
+        self.tokenizer = tokenizer
+        # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
+        # after a token that is then cut off: indentation keeps its first space.
+        self._anchor = self._ids("a")
+        self._anchor_bytes = len(token_byte_spans(tokenizer, self._anchor)[0].encode())
+        self._frames: dict[tuple[str, ...], TurnFrame] = {}
+
+    # -- prompts and completions ---------------------------------------------------------------------------
+
+    def encode(self, problem: Problem) -> tuple[int, ...]:
+        """Token ids of one prompt.
+
+        Text is tokenized with the tokenizer's own special tokens (BOS where it has one); chat messages go through
+        its chat template, which writes its special tokens itself, so none are added a second time.
+
+        Raises:
+            ValueError: the prompt is a chat and the tokenizer has no chat template.
+        """
+        if isinstance(problem.prompt, str):
+            return tuple(self.tokenizer(problem.prompt)["input_ids"])
+        self._require_template(problem)
+        return tuple(self._ids(render(self.tokenizer, problem.prompt)))
+
+    def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
+        """Ids of a given completion and the tokenizer's EOS, if it has one."""
+        eos = self.tokenizer.eos_token_id
+        if eos is None:
+            return self.encode_text(text), StopReason.LENGTH
+        return (*self.encode_text(text), int(eos)), StopReason.EOS
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Ids that continue some text and decode to exactly this one, without special tokens.
+
+        Sentencepiece would put a space before it as if a text began here, so it is then encoded after another
+        token.
+        """
+        plain = self._ids(text)
+        for before in ("", "\n", "a"):
+            ids = plain if not before else self._ids(before + text)
+            first = len(self._ids(before)) if before else 0
+            if self.decode(ids[first:], StopReason.LENGTH, ())[0] == text:
+                return tuple(ids[first:])
+        return tuple(plain)
+
+    def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
+        """Text of a completion and the byte span of each of its tokens; see :meth:`Codec.decode`."""
+        body = ids[:-1] if reason is StopReason.EOS else ids
+        text, spans = token_byte_spans(self.tokenizer, [*self._anchor, *body])
+        first = self._anchor_bytes
+        text = text.encode()[first:].decode()
+        if reason is StopReason.STOP_STRING:
+            cut = min((at for s in stop_strings if (at := text.find(s)) >= 0), default=len(text))
+            text = text[:cut]
+        size = len(text.encode())
+        return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
+
+    def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+        """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
+        if not any(self._may_complete(ids[-1], string) for string in stop_strings):
+            return False
+        tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
+        tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
+        return any(string in tail for string in stop_strings)
+
+    def _may_complete(self, index: int, string: str) -> bool:
+        """Whether a token holds a stop string's last byte. Most hold none, and then nothing need be decoded."""
+        return string.encode()[-1:] in bytes_of(self.tokenizer, index) or _BROKEN in string
+
+    # -- further turns -------------------------------------------------------------------------------------
+
+    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
+        """Ids that bring a message and open the policy's next turn; see :meth:`Codec.extend`.
+
+        For a chat they are what its template writes there; the token that ends the policy's turn is among them unless
+        the policy wrote it itself. For a text they are the message's own. Special tokens that a message spells out, as
+        a program's output may, stay text.
+        """
+        message = defused(message, special_tokens(self.tokenizer))
+        if isinstance(problem.prompt, str):
+            return self.encode_text(message)
+        frame = self._frame(problem)
+        if not frame.end_token:
+            return self.encode_text(frame.around(message))
+        # Encoded with the end token before it: what follows a special token is split as in the whole conversation.
+        added = self._ids(frame.around(message))
+        closed = bool(ids) and ids[-1] == added[0]
+        return tuple(added[1:] if closed else added)
+
+    def require_extendable(self, problem: Problem) -> None:
+        """Check whether the chat template only adds to what it wrote; text can always go on.
+
+        Raises:
+            ValueError: the tokenizer has no chat template, or it rewrites earlier turns.
+        """
+        if not isinstance(problem.prompt, str):
+            self._frame(problem)
+
+    def shorten(self, text: str, max_tokens: int) -> str:
+        """The text, or its beginning and end with a note between them; see :meth:`Codec.shorten`."""
+        if len(self._ids(text)) <= max_tokens:
+            return text
+        kept = max_tokens - len(self._ids(_LEFT_OUT))
+        raw, spans = token_byte_spans(self.tokenizer, self._ids(text))
+        whole = raw.encode()
+        while kept >= 0:
+            head, tail = (kept + 1) // 2, kept // 2
+            begin = whole[: spans[head - 1][1] if head else 0].decode(errors="ignore")
+            end = whole[spans[-tail][0] if tail else len(whole) :].decode(errors="ignore")
+            shorter = begin + _LEFT_OUT + end
+            excess = len(self._ids(shorter)) - max_tokens
+            if excess <= 0:
+                return shorter
+            kept -= excess  # tokens at the borders may be split differently
+        raise ValueError(
+            f"{max_tokens} tokens do not hold even the note that something was left out: allow at least "
+            f"{2 * len(self._ids(_LEFT_OUT))}"
+        )
+
+    def _frame(self, problem: Problem) -> TurnFrame:
+        """What the template writes around a message, found once for each way in which conversations begin."""
+        self._require_template(problem)
+        roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
+        if roles not in self._frames:
+            self._frames[roles] = find_frame(self.tokenizer, roles)
+        return self._frames[roles]
+
+    def _require_template(self, problem: Problem) -> None:
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise ValueError(
+                f"problem {problem.task_id} is a chat, but the tokenizer has no chat template: "
+                "use the task's completion form or a chat model"
+            )
+
+    def _ids(self, text: str) -> list[int]:
+        """Ids of a text without special tokens besides those that stand in it."""
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids

@@ -1,0 +1,1 @@
+"""Sampling tokens: key-value caches, draws, random streams."""

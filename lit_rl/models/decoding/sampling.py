@@ -1,0 +1,196 @@
+"""Sampling tokens: rows that go on side by side, each with random numbers of its own; rows that ended leave.
+
+Letters: n rows being sampled, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lit_rl.models.decoding.protocol import Decoding
+from lit_rl.models.decoding.streams import StreamKey, Uniforms
+from lit_rl.types import Generation, PromptBatch, Request, Sampling, StopReason
+
+# Rows that ended stay in the batch, sampling for nothing, until this share of it is left: dropping them
+# copies the cache, which costs about one step.
+_COMPACT_BELOW = 0.75
+
+
+def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Sample one token per row by inverting the cumulative distribution.
+
+    One uniform number decides a row's token, so a row's samples depend on its own stream alone.
+    (``torch.multinomial`` draws V numbers per row and is several times slower on a CPU.)
+
+    Args:
+        logits: [n, V] of the next token.
+        sampling: temperature and filters.
+        uniforms: [n] float64 in [0, 1); ``None`` if greedy.
+
+    Returns:
+        ids [n] int64 and their log-probabilities [n] float32 (nats) under the distribution that was sampled
+        from. Greedy choices are scored at temperature 1.
+    """
+    logits = logits.float()
+    if sampling.temperature == 0 or uniforms is None:
+        ids = logits.argmax(-1)
+        return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
+    logprobs = keep_likely(logits / sampling.temperature, sampling).log_softmax(-1)
+    cumulative = logprobs.double().exp().cumsum(-1)
+    total = cumulative[:, -1:]
+    # Just below the total at most, so that rounding never lands on a token of probability zero.
+    target = torch.minimum(uniforms.to(total.device)[:, None] * total, total.nextafter(torch.zeros_like(total)))
+    ids = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[-1] - 1)
+    return ids[:, 0], logprobs.gather(-1, ids)[:, 0]
+
+
+def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
+    """Set the logits of tokens outside top-k and top-p to minus infinity.
+
+    Args:
+        logits: [n, V], already divided by the temperature.
+        sampling: ``top_k`` and ``top_p``; the most likely token always stays.
+
+    Returns:
+        [n, V]; the same tensor if nothing is filtered.
+    """
+    if 0 < sampling.top_k < logits.shape[-1]:
+        smallest = logits.topk(sampling.top_k, dim=-1).values[:, -1:]
+        logits = logits.masked_fill(logits < smallest, -torch.inf)
+    if sampling.top_p < 1:
+        ordered, order = logits.sort(dim=-1, descending=True)
+        probabilities = ordered.softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities
+        drop = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before >= sampling.top_p)
+        logits = logits.masked_fill(drop, -torch.inf)
+    return logits
+
+
+class RunningBatch:
+    """Requests that are sampled side by side: each step samples one more token for each of them.
+
+    Equal prompts of requests that start together are read once.
+
+    Args:
+        decoding: a new one.
+        requests: what to start with, at least one.
+        sampling: temperature and filters; token limits are those of the requests.
+        weights_version: of the weights that sample.
+    """
+
+    def __init__(
+        self, decoding: Decoding, requests: Sequence[Request], sampling: Sampling, weights_version: int = 0
+    ) -> None:
+        self._decoding = decoding
+        self._sampling = sampling
+        self._version = weights_version
+        self._requests: list[Request] = []
+        self._joining = list(requests)
+        self._room: list[int] = []
+        self._uniforms = Uniforms()
+        self._ids: list[list[int]] = []
+        self._logprobs: list[list[float]] = []
+        self._ended: list[bool] = []
+        self._num_ended = 0
+        self._held = torch.zeros(0, dtype=torch.long)  # the requests whose rows the decoding still has
+        self._lengths = torch.zeros(0, dtype=torch.long)  # tokens that each of them has
+        self._chosen: Tensor | None = None
+
+    @property
+    def num_running(self) -> int:
+        """Requests that have not ended."""
+        return len(self._ended) - self._num_ended + len(self._joining)
+
+    @property
+    def num_held(self) -> int:
+        """Rows that take up memory: those that have not ended and the few that were not dropped yet."""
+        return len(self._held) + len(self._joining) if self.num_running else 0
+
+    @property
+    def can_join(self) -> bool:
+        """Whether further requests can be sampled in the same batch."""
+        return self._decoding.can_join
+
+    def join(self, requests: Sequence[Request]) -> None:
+        """Sample further requests from the next step on."""
+        self._joining += requests
+
+    def step(self) -> list[Generation]:
+        """Sample one token for each row; return the requests that ended with it."""
+        logits = [] if self._chosen is None else [self._decoding.append(self._chosen)]
+        if self._joining:
+            logits.append(self._read())
+        numbers = self._uniforms.at(self._lengths, self._held) if self._sampling.temperature > 0 else None
+        self._lengths += 1
+        chosen, scores = choose_tokens(torch.cat(logits), self._sampling, numbers)
+        generations = []
+        for index, token, score in zip(self._held.tolist(), chosen.tolist(), scores.tolist(), strict=True):
+            if self._ended[index]:
+                continue
+            self._ids[index].append(token)
+            self._logprobs[index].append(score)
+            reason = self._reason(index)
+            if reason is not None:
+                self._ended[index] = True
+                self._num_ended += 1
+                generations.append(self._generation(index, reason))
+        self._chosen = self._without_ended(chosen)
+        return generations
+
+    def _read(self) -> Tensor:
+        """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
+        joining, self._joining = self._joining, []
+        places: dict[tuple[int, ...], int] = {}
+        copies = [places.setdefault(request.prompt_ids, len(places)) for request in joining]
+        logits = self._decoding.read(list(places), torch.tensor(copies), max(one.max_tokens for one in joining))
+        rows = torch.arange(len(self._requests), len(self._requests) + len(joining))
+        self._held, self._lengths = torch.cat([self._held, rows]), torch.cat([self._lengths, torch.zeros_like(rows)])
+        self._requests += joining
+        self._room += self._decoding.room
+        self._uniforms.add([request.stream for request in joining])
+        self._ids += [[] for _ in joining]
+        self._logprobs += [[] for _ in joining]
+        self._ended += [False] * len(joining)
+        return logits
+
+    def _reason(self, index: int) -> StopReason | None:
+        """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
+        request, ids = self._requests[index], self._ids[index]
+        reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
+        if reason is None and len(ids) >= min(request.max_tokens, self._room[index]):
+            return StopReason.LENGTH
+        return reason
+
+    def _generation(self, index: int, reason: StopReason) -> Generation:
+        ids, logprobs = tuple(self._ids[index]), tuple(self._logprobs[index])
+        return Generation(self._requests[index].row, ids, logprobs, reason, self._version)
+
+    def _without_ended(self, chosen: Tensor) -> Tensor:
+        """Drop rows that ended once there are enough of them; return the tokens of the rows that stay."""
+        going = [i for i, index in enumerate(self._held.tolist()) if not self._ended[index]]
+        if not going or len(going) > _COMPACT_BELOW * len(self._held):
+            return chosen
+        stay = torch.tensor(going)
+        self._held, self._lengths = self._held[stay], self._lengths[stay]
+        self._decoding.keep(stay)
+        return chosen[stay.to(chosen.device)]
+
+
+def requests_of(prompts: PromptBatch, sampling: Sampling, key: StreamKey) -> list[Request]:
+    """One request for each sample of each prompt, prompt-major: row ``b * num_samples + g``."""
+    group = sampling.num_samples
+    ids = [tuple(row[mask].tolist()) for row, mask in zip(prompts.prompt_ids, prompts.prompt_mask, strict=True)]
+    return [
+        Request(
+            row=b * group + g,
+            prompt_ids=ids[b],
+            stream=key.seed_of(problem.task_id, g),
+            max_tokens=sampling.max_tokens,
+            stop_strings=problem.stop_strings,
+        )
+        for b, problem in enumerate(prompts.problems)
+        for g in range(group)
+    ]

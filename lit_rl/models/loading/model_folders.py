@@ -1,0 +1,129 @@
+"""From checkpoints, sharded or not, to folders that ``transformers`` and ``peft`` load."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.filesystem import FileSystemReader
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
+from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.loading.checkpoint_files import read_file
+from lit_rl.models.loading.weights import without_bars
+from lit_rl.training.strategy import META_FILE
+
+_PREFIX = "state_dict."
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """A whole checkpoint on the CPU, from a file or from a folder of shards of any number of ranks.
+
+    Raises:
+        FileNotFoundError: no checkpoint was found.
+        ValueError: there is a file of another kind.
+    """
+    if path.is_file():
+        return read_file(path)
+    if not (path / META_FILE).is_file():
+        raise FileNotFoundError(
+            f"no checkpoint at {path}: give a .ckpt file, a folder of shards, or the folder of a run"
+        )
+    entries = FileSystemReader(path).read_metadata().state_dict_metadata.items()
+    weights = {
+        name.removeprefix(_PREFIX): torch.empty(kind.size, dtype=kind.properties.dtype)
+        for name, kind in entries
+        if name.startswith(_PREFIX) and isinstance(kind, TensorStorageMetadata)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about reading in one process, which is intended
+        load({"state_dict": weights}, checkpoint_id=path, no_dist=True)
+    rest: dict[str, Any] = torch.load(path / META_FILE, map_location="cpu", weights_only=True)
+    return {**rest, "state_dict": weights}
+
+
+def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
+    """Put a checkpoint's weights into a policy that was loaded from the same configuration.
+
+    Args:
+        policy: loaded.
+        weights: of the whole module; a critic's are left out, also those of its adapter in the policy's model.
+
+    Raises:
+        ValueError: the checkpoint is of another model.
+    """
+    own = {
+        name.removeprefix("policy."): value
+        for name, value in weights.items()
+        if name.startswith("policy.") and f".{CRITIC}." not in name
+    }
+    policy.make_room(own.keys())
+    learns = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
+    have = policy.state_dict()
+    wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
+    if wrong:
+        raise ValueError(
+            f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, for example "
+            f"{wrong[0]}; export it with the configuration it was made with"
+        )
+    policy.load_state_dict(own, strict=False)
+
+
+def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dtype | None = None) -> str:
+    """Write a policy as a folder of its own; never overwrites a folder.
+
+    Args:
+        policy: loaded.
+        folder: must not exist, or be empty.
+        merge: add adapters to the base, so that ``transformers`` alone loads the result.
+        dtype: of the written weights; ``None`` for the policy's own.
+
+    Returns:
+        ``model`` or ``adapter``: what the folder holds.
+
+    Raises:
+        FileExistsError: the folder is not empty.
+        ValueError: an adapter without a base that anyone could load.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty: give a new folder")
+    adapted = hasattr(policy.model, "peft_config")
+    if adapted and not merge and policy.source is None:
+        raise ValueError(
+            "the adapter's base was made from scratch, the adapter alone cannot be loaded: export with --merge true"
+        )
+    model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model
+    model = model if dtype is None else model.to(dtype)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with without_bars(), tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        written = Path(scratch) / "model"
+        if adapted and not merge:
+            save_adapter(model, written)
+        else:
+            model.save_pretrained(written)
+        policy.tokenizer.save_pretrained(written)
+        _open_to_readers(written)
+        if folder.exists():
+            folder.rmdir()
+        shutil.move(written, folder)
+    return "adapter" if adapted and not merge else "model"
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Give each file the mode of a new one: safetensors writes files that only their owner may read."""
+    sample = folder / "sample"
+    sample.touch()
+    mode = sample.stat().st_mode
+    sample.unlink()
+    for file in folder.iterdir():
+        if file.is_file():
+            file.chmod(stat.S_IMODE(mode))

@@ -1,0 +1,277 @@
+"""Where weights and tokenizers come from: hub id, folder, adapter folder, GGUF file, package, or nothing at all."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
+from lit_rl.models.family import plain_refusals
+from lit_rl.models.loading.gguf import (
+    forget_packing,
+    forget_packing_of_config,
+    gguf_options,
+    unpacked,
+    without_gguf_bar,
+)
+from lit_rl.models.loading.sources import (
+    ADAPTER_CONFIG,
+    CONFIG_KEY,
+    MODEL_KEY,
+    TOKENIZER_KEY,
+    base_of_adapter,
+    has_tokenizer,
+    plain_failures,
+    require_model,
+    resolve,
+    tokenizer_home,
+    without_retries,
+)
+from lit_rl.training.dtypes import torch_dtype
+
+_GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A causal language model and its adapters, described before anything is loaded.
+
+    Args:
+        source: hub id, folder of a model, GGUF file, or folder of a PEFT adapter; ``None`` builds a model from
+            ``config``.
+        config: fields of a new model's configuration, ``model_type`` among them.
+        lora: shape of new adapters; ``None`` for none.
+        dtype: of the weights, by torch's name.
+        attention: attention implementation of transformers; ``None`` lets it choose.
+        init_seed: seed of the initial weights of a new model and of new adapters.
+        quantization: ``4bit`` loads the base in 4 bits.
+    """
+
+    source: str | None = None
+    config: Mapping[str, Any] | None = None
+    lora: LoRA | None = None
+    dtype: str = "float32"
+    attention: str | None = None
+    init_seed: int = 0
+    quantization: Literal["4bit"] | None = None
+
+
+def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
+    """The tokenizer of a hub id or folder, as its own files describe it; an adapter without one has its base's.
+
+    For some model types (``qwen2`` among them in transformers 5) ``AutoTokenizer`` ignores the tokenizer that a folder
+    declares and splits text by another one's rules: the model would silently read other tokens than it was trained
+    on. A folder that declares the generic class is therefore read by that class.
+
+    Args:
+        source: hub id, folder, or GGUF file, which holds its tokenizer.
+        key: the configuration's key under which the source was given.
+
+    Raises:
+        ValueError: the tokenizer is missing or cannot be read.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    folder = resolve(tokenizer_home(source))
+    options: dict[str, str] = {}
+    if not (Path(folder).is_dir() and has_tokenizer(Path(folder))):
+        folder, options = gguf_options(folder)
+    declared = Path(folder) / "tokenizer_config.json"
+    with plain_failures("tokenizer", str(Path(folder, *options.values())) if options else folder, key):
+        if Path(folder).is_dir() and not options and not has_tokenizer(Path(folder)):
+            raise FileNotFoundError("no file of a tokenizer")
+        if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
+            return PreTrainedTokenizerFast.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, **options)
+
+
+def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
+    """Build or load the model that ``spec`` describes, with adapters where it has them.
+
+    The global random state is left as it was: initial weights depend on ``spec.init_seed`` alone.
+
+    Args:
+        spec: what to build.
+        tokenizer: the policy's; gives a new model its vocabulary size and special tokens.
+
+    Returns:
+        A causal LM of transformers, wrapped by PEFT if there are adapters, in ``spec.dtype``.
+    """
+    with torch.random.fork_rng(), without_bars():
+        torch.manual_seed(spec.init_seed)
+        if spec.config is not None:
+            model = _from_config(spec, tokenizer)
+        else:
+            source = resolve(str(spec.source))
+            if (Path(source) / ADAPTER_CONFIG).exists():
+                return _from_adapter(spec, source)
+            model = _from_pretrained(spec, source)
+        return _with_new_adapter(spec, model) if spec.lora is not None else model
+
+
+def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    fields = {
+        "vocab_size": len(tokenizer),
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        **dict(spec.config or {}),
+    }
+    config = AutoConfig.for_model(**_require_type(fields))
+    dtype = torch_dtype(spec.dtype)
+    with plain_refusals(config.model_type, spec.attention):
+        return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
+
+
+def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration, if they name a type of model.
+
+    Raises:
+        ValueError: they do not, or transformers has no such type.
+    """
+    from transformers import CONFIG_MAPPING
+
+    name = fields.get("model_type")
+    if name not in CONFIG_MAPPING:
+        near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
+        meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
+        raise ValueError(f"{CONFIG_KEY}.model_type must be a type of model that transformers has, got {name}{meant}")
+    return fields
+
+
+def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    home, file = gguf_options(source)
+    if file:
+        return _from_gguf(spec, home, file, key)
+    require_model(source, key)
+    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
+    if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
+        with plain_failures("model", source, key):
+            config = AutoConfig.from_pretrained(source)
+        model = AutoModelForCausalLM.from_config(config, **options)
+        with suppress(OSError), without_retries(source):  # not every model has a generation config
+            model.generation_config = GenerationConfig.from_pretrained(source)
+        return model
+    if spec.quantization is not None:
+        options["quantization_config"] = _four_bits(options["dtype"])
+    with plain_failures("model", source, key), plain_refusals(source, spec.attention):
+        model = AutoModelForCausalLM.from_pretrained(source, **options)
+    for layer in model.modules():
+        if hasattr(layer, "support_avx512bf16_for_cpu"):
+            # On some CPUs a 4-bit layer that ran once in eval mode goes on without gradients; we train in eval mode.
+            layer.support_avx512bf16_for_cpu = False
+    return model
+
+
+def _from_gguf(spec: ModelSpec, home: str, file: dict[str, str], key: str) -> Any:
+    """The model of a GGUF file, its weights as plain numbers.
+
+    Raises:
+        ValueError: it is to be quantized again.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    path = str(Path(home) / file["gguf_file"])
+    if spec.quantization is not None:
+        raise ValueError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
+    options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
+    with plain_failures("model", path, key), plain_refusals(path, spec.attention), without_gguf_bar():
+        if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
+            config = AutoConfig.from_pretrained(home, **file)
+            forget_packing_of_config(config, path)
+            return AutoModelForCausalLM.from_config(config, **options)
+        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **unpacked())
+    forget_packing(model, path)
+    return model
+
+
+def _four_bits(compute_dtype: torch.dtype) -> Any:
+    """NF4 with quantized scales (Dettmers et al. 2023, https://arxiv.org/abs/2305.14314).
+
+    Raises:
+        ModuleNotFoundError: bitsandbytes is not installed.
+    """
+    from transformers import BitsAndBytesConfig
+
+    if find_spec("bitsandbytes") is None:
+        raise ModuleNotFoundError(
+            "quantization 4bit needs the package bitsandbytes: pip install 'lit-rl[qlora]'", name="bitsandbytes"
+        )
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=compute_dtype,
+    )
+
+
+def _with_new_adapter(spec: ModelSpec, model: Any) -> Any:
+    """Add a fresh policy adapter: its second matrix is zero, so switching it off gives the start."""
+    from peft import get_peft_model
+
+    assert spec.lora is not None
+    return get_peft_model(model, lora_config(spec.lora, model), adapter_name=POLICY)
+
+
+def _from_adapter(spec: ModelSpec, source: str) -> Any:
+    """Continue a trained adapter. Its start is not the base, so a frozen copy of it is the reference."""
+    from peft import PeftConfig, get_peft_model
+
+    if spec.lora is not None:
+        raise ValueError(
+            f"{source} holds an adapter already, got lora={spec.lora} as well: leave lora out to continue it"
+        )
+    home = base_of_adapter(source)
+    with plain_failures("adapter", source, MODEL_KEY):
+        config = PeftConfig.from_pretrained(source)
+    base = _from_pretrained(spec, home, f"the base of the adapter {source}")
+    if next(base.parameters()).is_meta:
+        config.inference_mode = False
+        model = get_peft_model(base, config, adapter_name=POLICY)
+    else:
+        model = read_adapter(base, home, source)
+    add_reference_adapter(model, spec.init_seed)
+    return model
+
+
+def warn_of_another_tokenizer(folder: Path) -> None:
+    """Say so if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
+    from transformers import AutoTokenizer
+
+    mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder)
+    sample = 'def f(x1, y):\n    """Is x1 >= 42?"""\n    return x1 >= 42\n'
+    if mine(sample)["input_ids"] != theirs(sample)["input_ids"]:
+        warnings.warn(
+            f"AutoTokenizer reads {folder} as {type(theirs).__name__} and splits text differently from the policy: "
+            "load its tokenizer with transformers.PreTrainedTokenizerFast",
+            stacklevel=3,
+        )
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Draw no bar for reading or writing weights; downloads from the Hub, which may take long, keep theirs."""
+    from transformers.utils import logging
+
+    set_hook: Any = getattr(logging, "set_tqdm_hook", None)
+    if set_hook is None:
+        yield
+        return
+    before = set_hook(lambda factory, args, kwargs: logging.EmptyTqdm(*args, **kwargs))
+    try:
+        yield
+    finally:
+        set_hook(before)

@@ -1,0 +1,428 @@
+"""What every algorithm shares: a policy, its optimizer, its checkpoints, and evaluation by execution."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Self
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.trainer.states import TrainerFn
+from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from lit_rl.arguments import require_kind
+from lit_rl.execution.runner import ProgramRunner
+from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.models.policy import Policy
+from lit_rl.modules.checkpoint_config import build_from_config, describe_policy
+from lit_rl.modules.not_finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
+from lit_rl.modules.resume_position import settle_progress
+from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.setup_checks import (
+    require_extendable,
+    require_no_programs,
+    require_playable,
+    require_problems,
+    settle_precision,
+)
+from lit_rl.renamed import require_known
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.term import RewardTerm
+from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
+from lit_rl.training.clock import Clock
+from lit_rl.training.master_weights import build_optimizer, take_gradients
+from lit_rl.training.modes import evaluating
+from lit_rl.training.progress import Progress
+from lit_rl.training.strategy import check_strategy
+from lit_rl.types import Problem, Sampling
+
+X_AXIS = "step"
+"""Lightning takes what is logged by this name as the place on the x-axis; its own count begins with 0."""
+
+
+class _TearDownOnException(pl.Callback):
+    """In a notebook the process lives on after an exception, and the sandbox would with it."""
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        pl_module.teardown("exception")
+
+
+class PolicyModule(pl.LightningModule):
+    """A policy with an optimizer, evaluated by running what it writes.
+
+    Manual optimization: subclasses call :meth:`optimizer_step` once per update. One optimizer with parameter
+    groups, so that ``global_step`` is the number of updates; training steps are counted by ``clock``.
+
+    Args:
+        policy: the policy to train.
+        rewards: reward terms; their mean is reported in validation too.
+        sandbox: runs programs; or a function that builds it when a run starts. The run closes at its end what it
+            started; a sandbox that is running already stays open.
+        collect: how rollouts come about.
+        update: how one optimizer step is made.
+        evaluate: how the policy is measured.
+        clock: counts training steps.
+        seed: seed of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+    """
+
+    metric_prefix = ""
+    """What metrics of a loss on given texts begin with."""
+    sampling: Sampling | None = None
+    """How training samples, where it does."""
+    samples_to_train = False
+    """Whether training runs programs too, not only validation."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Name the argument of version 0.4 where one of 0.3 is given."""
+        require_known(cls, kwargs)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        rewards: list[RewardTerm] | Composite | None,
+        sandbox: RunnerFactory | ProgramRunner | None,
+        collect: Collect,
+        update: Optimization,
+        evaluate: Evaluate,
+        clock: Clock,
+        seed: int | None,
+    ) -> None:
+        super().__init__()
+        require_kind(Policy, 'CausalLM("folder")', policy=policy)
+        require_kind(Collect, "Collect(environment=Repair())", collect=collect)
+        require_kind(Evaluate, 'Evaluate({"greedy": Sampling(temperature=0.0)})', evaluate=evaluate)
+        self.automatic_optimization = False
+        self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict checks the rest
+        self.policy = policy
+        self.rewards = rewards if rewards is None or isinstance(rewards, Composite) else Composite(rewards)
+        self.seed = seed or 0
+        self.sampler = Sampler(policy, sandbox, collect, self.seed)
+        self.update = update
+        self.evaluate = evaluate
+        self.clock = clock
+        self.run_folder = Path()
+
+    @property
+    def progress(self) -> Progress:
+        """The phase that the run is in now, and how far."""
+        return self.sampler.progress
+
+    @property
+    def is_fitting(self) -> bool:
+        """Whether a trainer trains this module now, rather than measuring it or being absent."""
+        return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
+
+    # -- life of a run -------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Start the sandbox; check whether strategy, precision and rewards have what they need.
+
+        Raises:
+            ValueError: a strategy, a precision or a task that cannot work here, or no sandbox for its programs.
+        """
+        check_strategy(self.trainer.strategy)
+        if stage == "fit":  # refuse a rate or schedule that makes no sense before anything is loaded
+            self.build_optimizer(
+                [{"params": [nn.Parameter(torch.zeros(()))], "name": name} for name in ("policy", "critic")]
+            )
+        require_problems(self.trainer, stage)
+        require_playable(self.sampler.environment, self.trainer, stage, train=self.samples_to_train)
+        settle_precision(self.trainer)
+        if self.sampler.sandbox is None:
+            require_no_programs(self, stage)
+        self.sampler.open()
+        if self.rewards is not None:
+            self.rewards.setup()
+
+    def configure_model(self) -> None:
+        """Load the weights and leave out problems that do not fit; called again for validation after fit."""
+        self.load_weights()
+        datamodule = getattr(self.trainer, "datamodule", None)
+        if datamodule is not None:
+            datamodule.keep_only(self.sampler.has_room)
+        if self.sampler.environment.max_turns > 1:
+            require_extendable(self.policy.codec, self.trainer)
+
+    def load_weights(self) -> None:
+        """Load what the constructor left out; later calls do nothing."""
+        self.sampler.policy = self.policy  # another policy may have been assigned since
+        self.policy.load()
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Have the sandbox ended by an exception too, after which Lightning tears no module down."""
+        return [_TearDownOnException()]
+
+    def on_fit_start(self) -> None:
+        """Note the run's folder while all ranks are together: asking the trainer for it waits for all of them."""
+        self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
+
+    def on_train_start(self) -> None:
+        """Stop if the resumed run has already reached its limit."""
+        self.stop_when_over()
+
+    def on_train_epoch_start(self) -> None:
+        """Let the epoch's progress bar end where the run does."""
+        shown: Any = self.trainer.progress_bar_callback
+        bar = getattr(shown, "train_progress_bar", None) if getattr(shown, "is_enabled", False) else None
+        if self.clock.left is not None and bar is not None and bar.total is not None:
+            bar.total = min(bar.total, self.clock.left)
+
+    def stop_when_over(self) -> None:
+        """End the run at the clock's limit."""
+        if self.clock.is_over:
+            self.trainer.should_stop = True
+
+    def teardown(self, stage: str) -> None:
+        """End the sandbox's processes."""
+        self.sampler.close()
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Batches are problems, which are plain data."""
+        return batch
+
+    # -- updates -------------------------------------------------------------------------------------------
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """What learns, by name: each group has its own gradient norm and can have its own learning rate."""
+        return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
+
+    def group_learning_rates(self) -> dict[str, float]:
+        """Learning rates of groups that do not use the optimizer's."""
+        return {}
+
+    def clip_norm(self, group: str) -> float | None:
+        """Largest gradient norm of a parameter group."""
+        return self.update.gradient_clip_norm
+
+    def configure_optimizers(self) -> Any:
+        """One optimizer, one parameter group for each part that learns, the schedule if there is one."""
+        rates = self.group_learning_rates()
+        groups: list[dict[str, Any]] = [
+            {"params": group, "name": name} | ({"lr": rates[name]} if name in rates else {})
+            for name, group in self.parameter_groups().items()
+        ]
+        return self.build_optimizer(groups)
+
+    def build_optimizer(self, groups: list[dict[str, Any]]) -> Any:
+        """The optimizer of some parameter groups, with the schedule if there is one, as Lightning takes them.
+
+        Raises:
+            ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
+        """
+        optimizer = build_optimizer(self.update.optimizer, groups)
+        if self.update.lr_scheduler is None:
+            return optimizer
+        schedule = self.update.lr_scheduler(optimizer)
+        if not isinstance(schedule, ReduceLROnPlateau):
+            return {"optimizer": optimizer, "lr_scheduler": schedule}
+        monitor = getattr(schedule, "monitor", None)
+        if monitor is None:
+            raise ValueError(
+                "ReduceLROnPlateau needs a metric to look at: use lightning.pytorch.cli.ReduceLROnPlateau and set "
+                "its monitor, such as val/greedy/pass@1"
+            )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
+
+    def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
+        """Check that each group's gradient is finite, clip it, step, clear it.
+
+        Returns:
+            Norm of each group's gradient before clipping, by metric name.
+        """
+        optimizer: Any = self.optimizers()
+        take_gradients(optimizer.optimizer)
+        norms = {}
+        for group in optimizer.param_groups:
+            limit = self.clip_norm(group["name"])
+            norm: Any = torch.nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
+            value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+            # Before clipping, which would spread one bad number over all gradients in the evidence.
+            self.require_finite(f"gradient norm of the {group['name']}", value)
+            norms[f"{group['name']}/gradient_norm"] = value
+            if limit is not None:
+                torch.nn.utils.clip_grads_with_norm_(group["params"], limit, norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        self.policy.version += 1
+        self.sampler.engine.mark_stale()
+        return norms
+
+    def step_schedule(self) -> None:
+        """Move the learning rate on by one training step; one that waits for a metric stays."""
+        schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
+        if schedule is not None and not isinstance(schedule, ReduceLROnPlateau):
+            with warnings.catch_warnings():
+                # A first rollout with nothing to learn makes no optimizer step, and the schedule moves all the same.
+                warnings.filterwarnings("ignore", message=r".*lr_scheduler\.step\(\)` before `optimizer\.step\(\)`.*")
+                schedule.step()
+
+    def step_plateau(self, metrics: Mapping[str, Any]) -> None:
+        """Show a ``ReduceLROnPlateau`` its metric, if that is among those just measured."""
+        schedule: Any = self.lr_schedulers() if self.update.lr_scheduler is not None else None
+        if isinstance(schedule, ReduceLROnPlateau) and (monitor := getattr(schedule, "monitor", "")) in metrics:
+            schedule.step(float(metrics[monitor]))
+
+    def require_finite(self, what: str, value: float) -> None:
+        """Stop the run if a quantity is not finite, after saving what the update was made of.
+
+        Raises:
+            NotFiniteError: it is NaN or infinite; the message names step, quantity, likely cause and the file.
+        """
+        if math.isfinite(value):
+            return
+        step, rank = self.trainer.global_step, self.trainer.global_rank
+        evidence = {"quantity": what, "value": value, "update": step} | self.evidence() | norms(self)
+        path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
+        raise NotFiniteError(
+            f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
+            + (
+                f"rows, rewards, log-probabilities and norms are in {path}"
+                if path
+                else f"what it was made of could not be written to {self.run_folder}"
+            )
+        )
+
+    def evidence(self) -> Evidence:
+        """Tensors of the current update, for :meth:`require_finite` to save."""
+        return {}
+
+    # -- evaluation ----------------------------------------------------------------------------------------
+
+    def validation_step(  # type: ignore[override]  # callbacks read what it returns
+        self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
+    ) -> Evaluated:
+        """Sample, run, and return the result to the callbacks; every rank takes part, even without a problem."""
+        rollouts, rewards = {}, {}
+        with torch.no_grad(), evaluating(self.policy):
+            for name, sampling in self.validation_sampling.items():
+                # The same random numbers at each evaluation: curves then differ by the policy alone.
+                key = StreamKey(self.seed, f"validation/{name}", 0)
+                self.progress.begin(key.purpose)
+                rollout = rollouts[name] = self.sampler.collect(batch, sampling, key)
+                if self.rewards is not None:
+                    self.progress.enter("rewarding")
+                    rewards[name] = self.rewards(rollout.completions, rollout.judgements)
+        self.progress.end()
+        return Evaluated(rollouts, rewards, self.sampler.judge_silence(batch))
+
+    @property
+    def validation_sampling(self) -> dict[str, Sampling]:
+        """How validation samples, by name."""
+        return self.evaluate.samplings()
+
+    def test_step(  # type: ignore[override]
+        self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0
+    ) -> Evaluated:
+        """Same as :meth:`validation_step`."""
+        return self.validation_step(batch, batch_idx, dataloader_idx)
+
+    def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
+        """Sample several completions of each problem, run and reward them; NaN where there is no reward.
+
+        Raises:
+            ValueError: the module has no rewards, so it cannot say which completion is the better one.
+        """
+        if self.rewards is None:
+            raise ValueError("predict compares completions by their rewards: list at least one reward term")
+        self.progress.begin("predict")
+        with torch.no_grad(), evaluating(self.policy):
+            rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
+        require_infrastructure(rollout, self.sampler.settings.max_failures)
+        return Evaluated({"predict": rollout}, {"predict": self.rewards(rollout.completions, rollout.judgements)})
+
+    def on_validation_epoch_end(self) -> None:
+        """Show the schedule what validation measured, before a checkpoint holds its state."""
+        if self.is_fitting:
+            measured = self.trainer.callback_metrics
+            self.step_plateau({name: value for name, value in measured.items() if name.startswith("val")})
+            self.log(X_AXIS, float(self.clock.count), rank_zero_only=True)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Store the clock, the version of the weights, with which engines label samples, and what an export needs."""
+        checkpoint["policy_version"] = self.policy.version
+        checkpoint["made_of"] = describe_policy(self, self.policy)
+        self.clock.save(checkpoint)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Make a fit resume at the training step after the checkpoint's, even at the end of an epoch.
+
+        Raises:
+            ValueError: the run to resume counted rollouts and this one updates, or the other way round.
+        """
+        if self.is_fitting:
+            self.clock.require_same_unit(checkpoint, type(self).__name__)
+            settle_progress(self.trainer, checkpoint)
+        # Checkpoints of version 0.2 have no such entry; every optimizer step has been one of the trainer's.
+        self.policy.version = checkpoint.get("policy_version", checkpoint.get("global_step", 0))
+        self.clock.load(checkpoint)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        """All weights but frozen base weights, which the configuration can rebuild."""
+        state: dict[str, Any] = super().state_dict(*args, **kwargs)
+        frozen = {name for name, p in self.named_parameters(remove_duplicate=False) if not p.requires_grad}
+        dropped = {name for name in frozen if not self.policy.keeps(name)}
+        # Scales of a 4-bit weight are named after it: base.weight.absmax goes with base.weight.
+        return {name: value for name, value in state.items() if dropped.isdisjoint(_and_owners(name))}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Load a checkpoint's weights.
+
+        Raises:
+            ValueError: the checkpoint is of another model: names or shapes differ.
+        """
+        self.prepare_to_load({name: tuple(value.shape) for name, value in state_dict.items()})
+        return super().load_state_dict(state_dict, strict=False, assign=assign)
+
+    def prepare_to_load(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Make room for what a checkpoint holds, and check whether it is of this model.
+
+        Args:
+            shapes: of the checkpoint's weights, by name.
+
+        Raises:
+            ValueError: the checkpoint is of another model: names or shapes differ.
+        """
+        self.policy.make_room(shapes.keys())
+        own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
+        wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
+        if wrong:
+            raise ValueError(
+                f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, "
+                f"for example {sorted(wrong)[0]}; resume with the configuration it was made with"
+            )
+
+    @classmethod
+    def load_from_checkpoint(  # type: ignore[override]  # hyperparameters are the configuration that it holds
+        cls, checkpoint_path: str | Path, **arguments: Any
+    ) -> Self:
+        """Build a module with the weights of a checkpoint.
+
+        Args:
+            checkpoint_path: a file or a folder of shards.
+            **arguments: of the constructor; without any the module is built as the configuration in the
+                checkpoint says.
+
+        Raises:
+            ValueError: no arguments are given and the checkpoint holds no configuration, or it is of another model.
+        """
+        checkpoint = read_checkpoint(Path(checkpoint_path))
+        module: Self = cls(**arguments) if arguments else build_from_config(PolicyModule, checkpoint, checkpoint_path)
+        module.load_weights()
+        module.on_load_checkpoint(checkpoint)
+        module.load_state_dict(checkpoint["state_dict"])
+        return module
+
+
+def _and_owners(name: str) -> Iterator[str]:
+    """``a``, ``a.b``, ``a.b.c`` of the name ``a.b.c``."""
+    return accumulate(name.split("."), "{}.{}".format)

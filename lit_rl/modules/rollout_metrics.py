@@ -1,0 +1,171 @@
+"""Metrics of training beside those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
+
+Letters: N rows of one rank, T completion tokens.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from lit_rl.execution.outcome import Verdict
+from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.policy import Policy
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import InfrastructureError, Rollout
+from lit_rl.rollout.sampler_check import add_mismatch
+from lit_rl.training.progress import Phase, Progress
+from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
+from lit_rl.types import Completions, Experience, Problem
+
+_LOW, _HIGH = 0.1, 0.9
+_ENTROPY_ROWS, _ENTROPY_EVERY = 16, 4
+MOST_ROLLOUTS_WITHOUT_REWARD = 5
+"""A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
+
+
+class RewardWatch:
+    """Stops a run whose reward terms fail on everything, rollout after rollout: nothing would be learned."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+
+    def require_some(self, rewards: RewardOutput) -> None:
+        """Count the rollouts without a reward.
+
+        Raises:
+            InfrastructureError: the last rollouts had not one row with a reward; the message has a reason.
+        """
+        if not len(rewards.valid):
+            return
+        self._failed = 0 if rewards.valid.any() else self._failed + 1
+        if self._failed >= MOST_ROLLOUTS_WITHOUT_REWARD:
+            raise InfrastructureError(
+                f"no completion of the last {self._failed} rollouts got a reward; the last one said: "
+                f"{next(iter(rewards.reasons.values()))}. Check whether that term's model, server or program works"
+            )
+
+
+def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Means:
+    """Measure a rollout; all ranks call together.
+
+    Args:
+        rollout: N judged rows.
+        rewards: of the same rows.
+        experience: what was made of them.
+        seen: what the update's forward passes found, [N, T], NaN where they did not come.
+    """
+    means = Means()
+    degenerate_share(means, rollout, rewards)
+    spread_of_rewards(means, rewards)
+    by_verdict(means, rollout)
+    mask = experience.loss_mask
+    means.add_sum("update/trained_fraction", ((experience.advantages != 0) & mask).any(-1).sum(), len(experience))
+    if "logprobs" in seen:
+        ratios_of(means, experience, seen["logprobs"])
+    return means
+
+
+def degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
+    """Share of groups whose judged rows all have the same reward: they teach nothing."""
+    groups = rollout.completions.groups().values()
+    if any(len(rows) > 1 for rows in groups):
+        pairs = zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)
+        judged = [reward if valid else None for reward, valid in pairs]
+        unequal = [len({judged[row] for row in rows} - {None}) > 1 for rows in groups]
+        means.add_sum("group/zero_advantage_fraction", unequal.count(False), len(unequal))
+
+
+def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
+    """Share of groups that were replaced: those that now answer another problem."""
+    firsts = [rows[0] for rows in rollout.completions.groups().values()]
+    now = [rollout.completions.problems[row].task_id for row in firsts]
+    replaced = sum(task_id != before.task_id for task_id, before in zip(now, batch, strict=True))
+    means.add_sum("group/resampled_fraction", replaced, len(batch))
+
+
+def measure_age(means: Means, completions: Completions, version: int) -> None:
+    """By how many updates the weights that sampled were older than the present version, where engines say it."""
+    if completions.weights_versions:
+        ages = [version - sampled_by for sampled_by in completions.weights_versions]
+        means.add_sum("policy/updates_behind", sum(ages), len(ages))
+
+
+def measure_entropy(means: Means, policy: Policy, completions: Completions, temperature: float, key: StreamKey) -> None:
+    """Mean entropy of the policy's tokens in a few rows, before the update.
+
+    One row in sixteen of every fourth rollout, drawn by the key: about half a percent of an update's time.
+    """
+    num_rows = max_over_ranks(len(completions), policy.device)
+    if key.rollout % (_ENTROPY_EVERY * max(1, _ENTROPY_ROWS // max(1, num_rows))):
+        return
+    generator = torch.Generator().manual_seed(key.seed_of("rows", 0))
+    order = torch.randperm(len(completions), generator=generator)
+    some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
+    mask = some.completion_mask
+    means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
+
+
+def spread_of_rewards(means: Means, rewards: RewardOutput) -> None:
+    """Standard deviation, and the rewards below which a tenth and nine tenths of all rows lie, over all ranks."""
+    known = gather_over_ranks(rewards.rewards[rewards.valid].tolist())
+    every = torch.tensor([reward for of_rank in known for reward in of_rank], dtype=torch.float64)
+    if len(every):
+        low, high = every.quantile(torch.tensor([_LOW, _HIGH], dtype=torch.float64)).tolist()
+        means.add({"reward/std": float(every.std(correction=0)), "reward/p10": low, "reward/p90": high})
+
+
+def by_verdict(means: Means, rollout: Rollout) -> None:
+    """Length of the rows and time of their programs, by how they ended."""
+    lengths = rollout.completions.lengths.tolist()
+    for judgement, length in zip(rollout.judgements, lengths, strict=True):
+        if not judgement.problem.check.runs_program:
+            continue
+        outcome = judgement.outcome
+        means.add_sum(f"length/{outcome.verdict}", length, 1)
+        if judgement.program is not None and outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
+            means.add_sum("sandbox/seconds", outcome.wall_seconds, 1)
+            means.add_sum(f"sandbox/seconds_{outcome.verdict}", outcome.wall_seconds, 1)
+
+
+def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
+    """How far the policy of the last pass is from the old one, and that from what the sampler reported.
+
+    Args:
+        means: added to.
+        experience: N rows.
+        logprobs: [N, T] nats of the last forward pass over each row, NaN where there was none.
+    """
+    mask = experience.loss_mask & ~logprobs.isnan()
+    if not mask.any():
+        return
+    sampler = experience.completions.sampler_logprobs.to(logprobs)
+    old = logprobs if experience.old_logprobs is None else experience.old_logprobs.to(logprobs)
+    ratios = (logprobs - old)[mask].exp()
+    means.add_largest("policy/ratio_max", float(ratios.max()))
+    means.add_smallest("policy/ratio_min", float(ratios.min()))
+    add_mismatch(means, old, sampler, mask)
+
+
+def time_split(seconds: Mapping[Phase, float], progress: Progress) -> Means:
+    """Where a rollout's time went, and what it took of memory; mean over ranks, memory the largest."""
+    means = Means()
+    named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
+    means.add({f"time/{name}_seconds": taken for name, taken in named.items()})
+    means.add({"time/step_seconds": sum(taken for name, taken in named.items() if name != "idle")})
+    for waited in progress.waits:
+        means.add_sum("sandbox/queue_seconds", waited, 1)
+    means.add_largest("memory/peak_gigabytes", peak_gigabytes())
+    return means
+
+
+def peak_gigabytes() -> float:
+    """Most memory that was taken so far: of the accelerator where there is one, else of this process."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e9
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

@@ -1,0 +1,145 @@
+"""Arguments of the modules, in groups: how weights move, and how the policy is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+
+from lit_rl.arguments import require_above, require_at_least, require_function, require_kind
+from lit_rl.functional.masking import AggregateMode
+from lit_rl.types import Sampling
+
+
+class AdamWByDefault(dict[str, Any]):
+    """AdamW with a learning rate of 1e-6: a function of the parameters that a configuration can write and change.
+
+    The command line reads defaults of a group from an object of it, and would write a plain function as no class.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(class_path="torch.optim.AdamW", init_args={"lr": 1e-6})
+
+    def __call__(self, parameters: Any) -> torch.optim.Optimizer:
+        """Build it."""
+        return torch.optim.AdamW(parameters, **self["init_args"])
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """How one optimizer step is made.
+
+    Args:
+        optimizer: from parameters to an optimizer.
+        lr_scheduler: from the optimizer to a schedule, stepped once per training step; ``ReduceLROnPlateau`` whenever
+            its metric was measured.
+        gradient_clip_norm: largest norm of the gradient of an update; ``None`` for no limit.
+        microbatch_size: rows per forward and backward on one rank (``SFT``, ``DPO``: problems); ``None`` for all of
+            an update at once. Changes memory and speed, never the gradient.
+    """
+
+    optimizer: OptimizerCallable = AdamWByDefault()  # noqa: RUF009
+    lr_scheduler: LRSchedulerCallable | None = None
+    gradient_clip_norm: float | None = 1.0
+    microbatch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        require_function("the parameters", "lambda params: AdamW(params, lr=1e-6)", optimizer=self.optimizer)
+        require_function("the optimizer", "lambda optimizer: LinearLR(optimizer)", lr_scheduler=self.lr_scheduler)
+        require_above(0, gradient_clip_norm=self.gradient_clip_norm)
+        require_at_least(1, microbatch_size=self.microbatch_size)
+
+
+@dataclass(frozen=True)
+class Update(Optimization):
+    """How a rollout is learned from: ``epochs * minibatches`` optimizer steps.
+
+    Args:
+        epochs: passes over the experience of one rollout.
+        minibatches: optimizer steps per pass; rows are dealt out at random.
+        microbatch_tokens: as ``microbatch_size``, by tokens that go through the model, padding included and a prompt
+            that rows share counted once; a row with more goes alone. Given with ``microbatch_size`` both hold.
+        aggregate: how token losses become one number, see :func:`lit_rl.functional.masking.aggregate`.
+        mask_truncated: leave completions cut by the token limit out of the loss (they stay in the baseline).
+        max_kl: end a rollout's updates before one that would start further (nats per token, mean over all ranks)
+            from where the policy sampled; ``None`` never does.
+        refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+    """
+
+    epochs: int = 1
+    minibatches: int = 1
+    microbatch_tokens: int | None = None
+    aggregate: AggregateMode = "token_mean"
+    mask_truncated: bool = False
+    max_kl: float | None = None
+    refresh_reference_every: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least(1, epochs=self.epochs, minibatches=self.minibatches, microbatch_tokens=self.microbatch_tokens)
+        require_at_least(1, refresh_reference_every=self.refresh_reference_every)
+        require_above(0, max_kl=self.max_kl)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of one rollout."""
+        return self.epochs * self.minibatches
+
+
+@dataclass(frozen=True)
+class CriticUpdate:
+    """How the critic learns.
+
+    Args:
+        learning_rate: of the critic; ``None`` for the policy's.
+        gradient_clip_norm: largest norm of the critic's gradient; ``None`` for no limit.
+        coef: weight of the critic's loss.
+        value_clip: largest move of a value per rollout, reward units; ``None`` for plain squared error.
+        warmup_rollouts: for this many rollouts only the critic learns; the policy does not move.
+        bootstrap_truncated: completions cut by the token limit end with the critic's value instead of 0.
+    """
+
+    learning_rate: float | None = None
+    gradient_clip_norm: float | None = 1.0
+    coef: float = 1.0
+    value_clip: float | None = None
+    warmup_rollouts: int = 0
+    bootstrap_truncated: bool = False
+
+    def __post_init__(self) -> None:
+        require_above(0, value_clip=self.value_clip, coef=self.coef, learning_rate=self.learning_rate)
+        require_above(0, gradient_clip_norm=self.gradient_clip_norm)
+        require_at_least(0, warmup_rollouts=self.warmup_rollouts)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """How the policy is measured.
+
+    Args:
+        sampling: how validation samples, by name; metrics are ``val/<name>/...``. ``None`` for one greedy completion of
+            the length that training has.
+        predict: how ``predict`` samples.
+    """
+
+    sampling: Mapping[str, Sampling] | None = None
+    predict: Sampling = Sampling(num_samples=8)  # noqa: RUF009  # frozen
+
+    def __post_init__(self) -> None:
+        require_kind(Sampling, "Sampling(num_samples=8)", predict=self.predict)
+        if self.sampling is not None:
+            require_kind(dict, '{"greedy": Sampling(temperature=0.0)}', sampling=self.sampling)
+            for name, one in self.sampling.items():
+                require_kind(Sampling, "Sampling(temperature=0.0)", **{f"sampling[{name!r}]": one})
+
+    def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
+        """How validation samples; by default greedily, with this token limit."""
+        if self.sampling:
+            return dict(self.sampling)
+        greedy = Sampling(temperature=0.0)
+        return {"greedy": greedy if max_tokens is None else Sampling(temperature=0.0, max_tokens=max_tokens)}

@@ -1,0 +1,171 @@
+"""What a run needs, checked when it is set up: problems, a precision that works, a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.utilities import rank_zero_info
+
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.models.codecs.codec import Codec
+from lit_rl.rollout import Environment
+from lit_rl.rollout.environment import check_before_answer
+from lit_rl.types import Problem
+
+_SPLITS: dict[str, Split] = {"fit": "train", "validate": "validation", "test": "test", "predict": "train"}
+
+
+def require_problems(trainer: pl.Trainer, stage: str) -> None:
+    """Check whether the task has problems for this stage.
+
+    Raises:
+        ValueError: it has none.
+    """
+    task = task_of(trainer)
+    if task is None:
+        return
+    tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
+    if not any(of.problems(_SPLITS[stage]) for of in tasks):
+        verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
+        raise ValueError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
+
+
+def require_no_programs(module: Any, stage: str) -> None:
+    """Check that a module without a sandbox meets no problem that has a program to run.
+
+    Args:
+        module: a :class:`~lit_rl.modules.PolicyModule` with its trainer.
+        stage: of the run.
+
+    Raises:
+        ValueError: the problems of this stage have programs.
+    """
+    task = task_of(module.trainer)
+    if task is None:
+        return
+    validates = stage == "validate" or (stage == "fit" and module.trainer.limit_val_batches)
+    problems = [p for of in task.validation_tasks or [task] for p in of.problems("validation")] if validates else []
+    if stage == "test":
+        problems += task.problems("test")
+    if stage == "predict" or (stage == "fit" and module.samples_to_train):
+        problems += task.problems("train")
+    if any(problem.check.runs_program for problem in problems):
+        raise ValueError(
+            f"{type(module).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
+            "model.sandbox, such as lit_rl.execution.Sandbox"
+            + ("" if module.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
+        )
+
+
+def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, *, train: bool) -> None:
+    """Check whether an environment can play the problems of this stage.
+
+    A problem that it cannot play gets one turn; a task of which it can play none is refused.
+
+    Args:
+        environment: answers the policy.
+        trainer: with the task.
+        stage: of the run.
+        train: whether training samples too.
+
+    Raises:
+        ValueError: no problem of a task can be played (the message is the environment's about the first), or the
+            environment would show hidden tests.
+    """
+    task = task_of(trainer)
+    if task is None or environment.max_turns == 1:
+        return
+    splits: list[tuple[TaskDataModule, Split]] = []
+    if stage == "validate" or (stage == "fit" and trainer.limit_val_batches):
+        splits += [(of, "validation") for of in task.validation_tasks or [task]]
+    if stage in ("test", "predict") or (stage == "fit" and train):
+        splits.append((task, _SPLITS[stage]))
+    for of, split in splits:
+        problems = of.problems(split)
+        reasons = [environment.refusal(problem) for problem in problems]
+        refused = [reason for reason in reasons if reason]
+        if refused and len(refused) == len(problems):
+            raise ValueError(refused[0])
+        if problems:
+            check_before_answer(environment, problems[reasons.index("")])
+        if refused:
+            rank_zero_info(f"{of.name}: {len(refused)} of {len(problems)} {split} problems have one turn only")
+
+
+def require_extendable(codec: Codec, trainer: pl.Trainer) -> None:
+    """Check whether conversations about the task's problems can have a second turn, as the policy writes them.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    task = task_of(trainer)
+    for of in [task, *(task.validation_tasks or ())] if task is not None else []:
+        for split in ("train", "validation"):
+            for problem in of.problems(split):
+                codec.require_extendable(problem)
+
+
+def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
+    """Check whether a rollout has a row for each minibatch.
+
+    Args:
+        task: with a ``batch_size``, or without one.
+        num_samples: rows of a problem.
+        num_minibatches: updates among which a rollout's rows are divided.
+
+    Raises:
+        ValueError: it has fewer, so some updates would have no rows.
+    """
+    batch_size = getattr(task, "batch_size", None)
+    rows = None if batch_size is None else batch_size * num_samples
+    if rows is not None and num_minibatches > rows:
+        raise ValueError(
+            f"update.minibatches is {num_minibatches}, and a rollout has {rows} rows on each rank (batch_size "
+            f"{batch_size}, num_samples {num_samples}): lower it, or raise batch_size"
+        )
+
+
+def settle_precision(trainer: pl.Trainer) -> None:
+    """Let batches of problems pass a precision that would convert tensors.
+
+    Raises:
+        ValueError: the precision scales losses, or would lose small gradients.
+    """
+    precision: Any = trainer.precision_plugin
+    if getattr(precision, "scaler", None) is not None:
+        raise ValueError(
+            "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
+            "use bf16-mixed or 32-true"
+        )
+    if precision.precision == "16-true":
+        raise ValueError(
+            "precision 16-true keeps weights in float16, in which small gradients become 0: use bf16-mixed or 32-true"
+        )
+    # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
+    precision.convert_input = unchanged
+
+
+def task_of(trainer: pl.Trainer) -> TaskDataModule | None:
+    """The task that a trainer runs, if it runs one."""
+    task: Any = getattr(trainer, "datamodule", None)
+    return task if isinstance(task, TaskDataModule) else None
+
+
+def unchanged(batch: Any) -> Any:
+    """The batch as it is."""
+    return batch
+
+
+def require_running_programs(problems: Sequence[Problem], name: str) -> None:
+    """Check whether problems have programs behind whose time sampling can hide.
+
+    Raises:
+        ValueError: none of them does.
+    """
+    if not any(problem.check.runs_program for problem in problems):
+        raise ValueError(
+            f"staleness 1 samples while programs run, and {name} runs none, so rows would be older and nothing "
+            "faster: set staleness to 0"
+        )

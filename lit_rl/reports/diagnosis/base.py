@@ -1,0 +1,103 @@
+"""What a rule is, and what it says.
+
+A rule of your own is one class in one file::
+
+    class TooShort(Rule):
+        name = "too_short"
+        page = ""
+
+        def __init__(self, at_least: float = 5.0) -> None:
+            self.at_least = at_least
+
+        def look(self, run: RunSoFar) -> str:
+            length = run.mean("completion/length")
+            if length is None or length >= self.at_least:
+                return ""
+            return f"completions have {length:.1f} tokens: look for a stop string that cuts them"
+
+and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.Diagnostics`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+from lit_rl.arguments import require_share
+from lit_rl.reports.diagnosis.so_far import RunSoFar
+
+PAGE = "lit-rl docs monitoring"
+"""Prints the page; with ``#`` and the name of a rule, its entry."""
+
+
+class Diagnosis(NamedTuple):
+    """What was found after a rollout.
+
+    Args:
+        rollout: number of the rollout, from 1.
+        rule: name of the rule.
+        message: what is wrong and what to do, in one line, with the page of the docs.
+        details: what the message speaks of, such as completions; may have many lines.
+    """
+
+    rollout: int
+    rule: str
+    message: str
+    details: str = ""
+
+
+class Rule(ABC):
+    """A condition under which a run does not learn as it should; its arguments are its thresholds."""
+
+    name: ClassVar[str]
+    """What the diagnosis is called: in the log, in TensorBoard, and as a heading of docs/monitoring.md."""
+
+    page: ClassVar[str] = PAGE
+    """Where the docs say more, as the message names it; empty for a rule without an entry of its own."""
+
+    explains: ClassVar[tuple[str, ...]] = ()
+    """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
+
+    @abstractmethod
+    def look(self, run: RunSoFar) -> str:
+        """Say what is wrong and what to do, in one line; an empty text if nothing is.
+
+        Asked after each rollout once there were ``patience`` rollouts, and after each validation; by every rank.
+
+        Args:
+            run: the numbers so far, and the last rollout.
+        """
+
+    def suspects(self, run: RunSoFar) -> bool:
+        """Whether the condition may be about to hold: what it explains then waits until that is clear."""
+        return False
+
+    def details(self, run: RunSoFar) -> str:
+        """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""
+        return ""
+
+    def reset(self) -> None:  # noqa: B027  # most rules remember nothing
+        """Forget what was remembered: another run begins."""
+
+
+class ShareRule(Rule):
+    """A share that is larger than it should be.
+
+    Args:
+        at_most: share that is let pass.
+    """
+
+    metric: ClassVar[str]
+    """The share; its mean over the last rollouts is compared, 0 where none logged it."""
+
+    message: ClassVar[str]
+    """What is wrong and what to do, after the share: ``of the programs ...: do ...``."""
+
+    def __init__(self, at_most: float) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the share with the limit."""
+        share = run.share(self.metric)
+        return f"{share:.0%} {self.message}" if share > self.at_most else ""

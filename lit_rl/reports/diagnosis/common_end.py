@@ -1,0 +1,119 @@
+"""What most rows of a rollout without reward have in common, and what to look at then."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lit_rl.execution.outcome import Verdict
+from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
+from lit_rl.rollout import Rollout
+from lit_rl.types import Judgement, StopReason
+
+_MOST_OF_MESSAGE = 80
+_MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined")
+_DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
+
+
+class CommonEnd(NamedTuple):
+    """How most rows ended.
+
+    Args:
+        what: in a few words.
+        todo: what to look at, or to change.
+    """
+
+    what: str
+    todo: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.todo}"
+
+
+def common_end(run: RunSoFar) -> CommonEnd:
+    """How most rows of the last rollout ended."""
+    rollout = run.rollout
+    rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
+    if len(stopped) > rows / 2 and _stops_early(rollout, stopped):
+        lengths = rollout.completions.lengths.tolist()
+        mean = sum(lengths[row] for row in stopped) / len(stopped)
+        return CommonEnd(
+            f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {mean:.1f} tokens",
+            f"check whether {commonest_string(rollout, stopped, run.decode)} comes inside of good answers (lit-rl "
+            f"show); {run.where.stop_strings}",
+        )
+    cut = sum(why is StopReason.LENGTH for why in rollout.completions.stop_reasons)
+    if cut > rows / 2:
+        return CommonEnd(
+            f"{cut / rows:.0%} of the completions are cut by the token limit",
+            "raise sampling.max_tokens, or check whether the policy ever ends (EOS, stop strings)",
+        )
+    verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
+    verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
+    alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
+    return CommonEnd(f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where.check_data))
+
+
+def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:
+    """Whether most rows that a stop string ended hold no program, or one that fails before any test does."""
+    broken = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
+    return sum(rollout.judgements[row].outcome.verdict in broken for row in stopped) > len(stopped) / 2
+
+
+def _advice(verdict: Verdict, judgements: Sequence[Judgement], check_data: str) -> str:
+    if verdict is Verdict.NO_PROGRAM:
+        return (
+            "no program is found in what is written: read some completions (lit-rl show) and compare them with the "
+            "form that the prompt asks for and the task extracts"
+        )
+    if verdict is Verdict.WRONG_ANSWER:
+        lines = Counter(one.outcome.failed_case.line() for one in judgements if one.outcome.failed_case)
+        said = f" ({lines.most_common(1)[0][0]})" if lines else ""
+        return (
+            f"programs run and give other answers than the tests expect{said}: read some (lit-rl show); if they are "
+            f"right, the tests are wrong, and `{check_data}` finds tests that the reference solutions fail"
+        )
+    if verdict is Verdict.EXCEPTION:
+        return _of_exceptions(judgements, check_data)
+    if verdict is Verdict.SYNTAX_ERROR:
+        return "read some (lit-rl show): does a stop string or the token limit cut them, is text taken for program"
+    return "read some completions (lit-rl show): is the program found, do stop strings cut it, do the tests fit it"
+
+
+def _of_exceptions(judgements: Sequence[Judgement], check_data: str) -> str:
+    named = [names for one in judgements if (names := other_name(one))]
+    if len(named) > len(judgements) / 2:
+        (called, defined), _ = Counter(named).most_common(1)[0]
+        where = f" where the program defines {defined}" if defined else ""
+        return (
+            f"the tests call other names than the prompt asks for ({called}{where}), so they may be those of other "
+            f"problems: `{check_data}` runs the reference solutions under them"
+        )
+    kinds = Counter(one.outcome.exception_type or "an exception" for one in judgements)
+    kind = kinds.most_common(1)[0][0]
+    said = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
+    return (
+        f"most often {kind}{said}: read some (lit-rl show); what is the same in all of them points to the prompt's "
+        f"form, the extraction or the tests, which `{check_data}` tries on the reference solutions"
+    )
+
+
+def other_name(judgement: Judgement) -> tuple[str, str] | None:
+    """A name that the tests call and neither prompt nor program has, and what the program defines; else ``None``."""
+    outcome, program, problem = judgement.outcome, judgement.program, judgement.problem
+    found = _MISSING.search(outcome.exception_message) if outcome.exception_type == "NameError" else None
+    if found is None or program is None:
+        return None
+    name = found[1] or found[2]
+    if re.search(rf"\b{name}\b", f"{problem.prompt_text}\n{program.source}"):
+        return None
+    return name, (_DEFINED.findall(program.source) or [""])[-1]
+
+
+def message_of(judgement: Judgement) -> str:
+    """What the exception of a program said, in brackets; empty if it said nothing."""
+    line = judgement.outcome.exception_message.strip().partition("\n")[0][:_MOST_OF_MESSAGE]
+    return f" ({line})" if line else ""

@@ -1,0 +1,191 @@
+"""Rules about what is written and how programs end."""
+
+from __future__ import annotations
+
+from lit_rl.arguments import require_at_least, require_share
+from lit_rl.execution.outcome import Verdict
+from lit_rl.reports.diagnosis.base import Rule, ShareRule
+from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
+from lit_rl.types import Judgement
+
+_SELDOM = 0.01
+_PROGRAMS = {
+    "completion/format_rate": "with a program in a fenced block",
+    "completion/program_rate": "with a program",
+}
+
+
+class FormatFalling(Rule):
+    """Fewer and fewer completions have a program in them.
+
+    Args:
+        at_most: fall of their share, from the best mean so far, that is let pass.
+    """
+
+    name = "format_falling"
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare with the best mean so far."""
+        for name, what in _PROGRAMS.items():
+            best, share = run.best.get(name, 0.0), run.mean(name)
+            if share is not None and best - share > self.at_most:
+                return (
+                    f"completions {what} fell from {best:.0%} to {share:.0%}: the policy unlearns to answer; lower the "
+                    "learning rate, add a reward for the form (FormatReward) or a KL to the reference (kl_coef)"
+                )
+        return ""
+
+
+class Truncated(ShareRule):
+    """Many completions are cut by the token limit.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "truncated"
+    metric = "completion/truncated_fraction"
+    message = (
+        "of the completions are cut by the token limit: raise sampling.max_tokens, or check whether the policy ever "
+        "ends (EOS, stop strings)"
+    )
+
+    def __init__(self, at_most: float = 0.5) -> None:
+        super().__init__(at_most)
+
+
+class StopStringCuts(Rule):
+    """A stop string cuts some of the answers: programs break off there, or what it ends never passes.
+
+    Args:
+        at_most: share of the rows that fail that is let pass.
+        rows: share of all rows from which on it matters.
+        as_often: rows that a stop string ended are cut if they pass less often than this share of the others.
+    """
+
+    name = "stop_string"
+
+    def __init__(self, at_most: float = 0.3, rows: float = 0.05, as_often: float = 0.1) -> None:
+        require_share(at_most=at_most, rows=rows, as_often=as_often)
+        self.at_most, self.rows, self.as_often = at_most, rows, as_often
+
+    def look(self, run: RunSoFar) -> str:
+        """Compare the rows that were cut with those that fail, and the rows that were ended with the others."""
+        passed = run.share("execution/pass_rate")
+        failed = 1 - passed
+        ended, ended_passed, cut = (_per_rollout(run, name) for name in (STOPPED, STOPPED_PASSED, CUT))
+        whole = 1 - ended
+        if self._is_much(cut, failed):
+            said = f"{min(1.0, cut / failed):.0%} of the programs that fail break off where a stop string ended them"
+            rows = cut_rows(run.rollout)
+        elif self._is_much(ended - ended_passed, failed) and whole > self.rows:
+            often, others = ended_passed / ended, (passed - ended_passed) / whole
+            if others < _SELDOM or often > self.as_often * others:
+                return ""
+            share = min(1.0, (ended - ended_passed) / failed)
+            said = f"a stop string ended {share:.0%} of the programs that fail"
+            said += f"; of all that one ended {often:.0%} pass, of the others {others:.0%}"
+            rows = stopped_rows(run.rollout)
+        else:
+            return ""
+        string = commonest_string(run.rollout, rows, run.decode)
+        return f"{said}: check whether {string} comes inside of good answers (lit-rl show); {run.where.stop_strings}"
+
+    def _is_much(self, share: float, failed: float) -> bool:
+        return share > self.rows and share > self.at_most * failed
+
+
+def _per_rollout(run: RunSoFar, name: str) -> float:
+    """Mean over all of the last rollouts, those without it counted as 0."""
+    return sum(run.values(name)) / run.patience
+
+
+class TimedOut(ShareRule):
+    """Many programs time out.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "timed_out"
+    metric = "verdict/timed_out_fraction"
+    message = (
+        "of the programs time out: run lit-rl check-data for a time limit that fits this machine, or give the sandbox "
+        "no more workers than there are cores"
+    )
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        super().__init__(at_most)
+
+
+class Infrastructure(ShareRule):
+    """Many programs cannot be judged for reasons that are ours.
+
+    Args:
+        at_most: share of the rows that is let pass.
+    """
+
+    name = "infrastructure"
+    metric = "verdict/infrastructure_failure_fraction"
+    message = (
+        "of the programs could not be judged for reasons that are ours: look at the sandbox's messages and "
+        "at lit-rl docs sandbox"
+    )
+
+    def __init__(self, at_most: float = 0.05) -> None:
+        super().__init__(at_most)
+
+
+class BrokenTests(Rule):
+    """The tests of a problem fail at the same statement with the same error, whatever program is judged.
+
+    Args:
+        at_least: programs of a problem, by different sources, that were judged before this is said.
+    """
+
+    name = "broken_tests"
+
+    def __init__(self, at_least: int = 8) -> None:
+        require_at_least(2, at_least=at_least)
+        self.at_least = at_least
+        self._sources: dict[str, set[str]] = {}
+        self._errors: dict[str, set[tuple[str, str, str]]] = {}
+
+    def look(self, run: RunSoFar) -> str:
+        """Collect how the programs of each problem ended, and name problems that fail them all alike."""
+        for judgement in run.rollout.judgements:
+            self._note(judgement.problem.task_id, judgement)
+        names = [name for name, sources in self._sources.items() if len(sources) >= self.at_least and self._same(name)]
+        if not names:
+            return ""
+        kind, message, statement = next(iter(self._errors[names[0]]))
+        more = f" and {len(names) - 1} more problems" if names[1:] else ""
+        return (
+            f"no program ever passed {names[0]}{more}: {len(self._sources[names[0]])} programs ended with {kind}: "
+            f"{message[:100]} in its tests ({statement[:80]}), and its reference was never tried in this run; run "
+            f"{run.where.check_data}"
+        )
+
+    def reset(self) -> None:
+        """Forget the problems."""
+        self._sources.clear()
+        self._errors.clear()
+
+    def _note(self, name: str, judgement: Judgement) -> None:
+        outcome, program = judgement.outcome, judgement.program
+        if program is None or outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
+            return
+        self._sources.setdefault(name, set()).add(program.source)
+        statement = outcome.failed_case.call if outcome.failed_case else ""
+        is_error = outcome.verdict is Verdict.WRONG_ANSWER and outcome.exception_type not in (None, "AssertionError")
+        error = (str(outcome.exception_type), outcome.exception_message, statement) if is_error else ("", "", "")
+        self._errors.setdefault(name, set()).add(error)
+
+    def _same(self, name: str) -> bool:
+        errors = self._errors[name]
+        return len(errors) == 1 and next(iter(errors))[0] != ""

@@ -1,0 +1,281 @@
+"""Why sampler and trainer give different probabilities: tries the known causes one by one on a few fresh rows.
+
+Letters: n fresh rows, T their tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import isfinite
+from statistics import mean
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lit_rl.models.adapters import has_adapter, using_adapter
+from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.policy import Policy
+from lit_rl.reports.diagnosis.recomputing import Recipe, recompute
+from lit_rl.rollout import Rollout
+from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import max_over_ranks
+from lit_rl.types import Completions, Generation, Problem, Request
+
+_NUM_ROWS, _MOST_TOKENS = 4, 16
+_EXPLAINED = 0.5
+"""A change explains the gap if it leaves less than this share of it."""
+_ROUNDING = 0.02
+"""Changes are as good as each other if what they leave differs by less than this share of it."""
+
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": None}
+
+
+class Tried(NamedTuple):
+    """One change, and what it left of the distance between sampler and trainer.
+
+    Args:
+        change: what was changed, in a few words.
+        gap: what is left, nats per token.
+        meaning: what it means if this is little, and what to do then.
+    """
+
+    change: str
+    gap: float
+    meaning: str = ""
+
+
+@dataclass
+class Findings:
+    """What was tried, and what of it explains the gap.
+
+    Args:
+        cause: in one line, with what to do.
+        tried: the rows as they are first, then each change.
+    """
+
+    cause: str = ""
+    tried: list[Tried] = field(default_factory=list)
+
+    def table(self) -> str:
+        """One line for each change under which the sampled tokens are possible at all."""
+        rows = [f"{one.gap:8.4f} nats a token  {one.change}" for one in self.tried if isfinite(one.gap)]
+        return "\n".join(rows)
+
+
+def probe_ratio(module: Any, rollout: Rollout, at_most: float) -> Findings:
+    """Sample a few rows anew and change one thing after the other until sampler and trainer agree.
+
+    The random numbers of the run are not touched. All ranks call it together; what it says is about the first.
+
+    Args:
+        module: with policy, engine and sampling.
+        rollout: the last, whose problems are sampled again.
+        at_most: distance that rounding explains (nats per token).
+    """
+    if max_over_ranks(int(not rollout.completions.problems), module.device):
+        return Findings("a rank had no rows, so the cause was not looked for")
+    policy = module.policy
+    devices = [policy.device] if policy.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices), torch.no_grad(), evaluating(module):
+        try:
+            return _Probe(module, rollout, at_most).findings()
+        except Exception as error:  # a probe may fail where a run does not, and must not end it
+            return Findings(f"the probe that looks for the cause failed ({type(error).__name__}: {error})")
+
+
+class _Probe:
+    """Fresh rows, what their sampler said, and what the trainer says under this and that change."""
+
+    def __init__(self, module: Any, rollout: Rollout, at_most: float) -> None:
+        self.module, self.policy, self.at_most = module, module.policy, at_most
+        self.temperature: float = module.sampling.temperature
+        by_name = {problem.task_id: problem for problem in rollout.completions.problems}
+        self.problems: list[Problem] = list(by_name.values())[:_NUM_ROWS]
+        self.generations = self.sample(range(len(self.problems)))
+        self.completions = self.completions_of(self.generations)
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def sample(self, numbers: Sequence[int]) -> list[Generation]:
+        """Ask the engine for some of the rows, all in one session; the same rows each time."""
+        key = StreamKey(self.module.seed, "probe", self.module.clock.count)
+        requests = [
+            Request(
+                row=number,
+                prompt_ids=tuple(self.policy.codec.encode(self.problems[number])),
+                stream=key.seed_of(self.problems[number].task_id, 0),
+                max_tokens=min(_MOST_TOKENS, self.module.sampling.max_tokens),
+                stop_strings=self.problems[number].stop_strings,
+            )
+            for number in numbers
+        ]
+        done: list[Generation] = []
+        with self.module.sampler.engine.session(self.policy, self.module.sampling) as session:
+            session.submit(requests)
+            while session.num_unfinished:
+                done += session.step()
+        return sorted(done, key=lambda generation: generation.row)
+
+    def completions_of(self, generations: Sequence[Generation]) -> Completions:
+        """The rows as training gets them, padded together."""
+        problems = [self.problems[generation.row] for generation in generations]
+        prompts = self.policy.codec.prompts(problems, self.policy.device)
+        done: Completions = self.policy.codec.completions(prompts, generations, 1)
+        return done
+
+    def score(self, completions: Completions | None = None) -> Tensor:
+        """[n, T] nats of the training forward."""
+        logprobs: Tensor = self.policy.logprobs(completions or self.completions, self.temperature)
+        return logprobs
+
+    def gap(self, logprobs: Tensor, completions: Completions | None = None) -> float:
+        """Mean distance between given log-probabilities and the sampler's, nats per token."""
+        rows = completions or self.completions
+        distance = (logprobs - rows.sampler_logprobs.to(logprobs))[rows.completion_mask].abs()
+        return float(distance.mean())
+
+    # -- the search ------------------------------------------------------------------------------------------
+
+    def findings(self) -> Findings:
+        """Try everything; name what leaves the least."""
+        present = self.score()
+        before = self.gap(present)
+        tried = [Tried("as it is", before), *self._each(present)]
+        stale = [g.weights_version for g in self.generations if g.weights_version != self.policy.version]
+        best = first_of_the_best(tried[1:], before)
+        if before < self.at_most:
+            cause = (
+                f"rows that were sampled anew agree ({before:.2g} nats), so the engine's weights were old or its rows "
+                "were changed on their way"
+            )
+        elif stale:
+            cause = (
+                f"stale weights: the engine sampled with version {min(stale)} of the weights and the policy has "
+                f"{self.policy.version}; check whether new weights reach it (mark_stale, then the next session)"
+            )
+        elif best.gap <= _EXPLAINED * before:
+            cause = f"{best.meaning} ({before:.2g} nats without that, {best.gap:.2g} with it)"
+        else:
+            changes = "dropout, temperature, positions, dtype, adapters or filters"
+            cause = f"none of {changes} explains it: does the engine have other weights, or another tokenizer"
+        return Findings(cause, tried)
+
+    def _each(self, present: Tensor) -> Iterator[Tried]:
+        yield from self._dropout(present)
+        yield from self._positions()
+        yield from self._adapters()
+        yield from self._dtypes()
+        yield from self._logits()
+
+    def _dropout(self, present: Tensor) -> Iterator[Tried]:
+        """Whether one of the two is random: then nothing else can be told from its numbers."""
+        mask, before = self.completions.completion_mask, self.gap(present)
+        random = float((self.score() - present)[mask].abs().mean())
+        where = ", ".join(active_dropouts(self.policy)) or "none of torch's modules, so look for functional.dropout"
+        yield Tried(
+            "no dropout in the training forward",
+            0.0 if random > _EXPLAINED * before else before,
+            f"dropout in the training forward: two passes over the same rows differ; active: {where}",
+        )
+        again = {generation.row: generation for generation in self.sample(range(len(self.problems)))}
+        random = mean([unlike(one, again[one.row], before) for one in self.generations])
+        yield Tried(
+            "no dropout in the sampler",
+            0.0 if random > _EXPLAINED * before else before,
+            "dropout in the sampler: the same request twice gives different numbers; put its model in eval mode",
+        )
+
+    def _positions(self) -> Iterator[Tried]:
+        rows = [self.completions.select([row]).trim() for row in range(len(self.completions))]
+        yield Tried(
+            "the trainer reads each row alone",
+            mean([self.gap(self.score(row), row) for row in rows]),
+            "positions: rows agree when the trainer reads each alone, so its forward pass depends on padding; check "
+            "attention mask and position ids",
+        )
+        rows = [self.completions_of(self.sample([number])) for number in range(len(self.problems))]
+        yield Tried(
+            "the engine samples each row alone",
+            mean([self.gap(self.score(row), row) for row in rows]),
+            "positions: rows agree when the engine samples each alone, so its numbers depend on the other rows; check "
+            "its padding and position ids",
+        )
+
+    def _adapters(self) -> Iterator[Tried]:
+        model = getattr(self.policy, "model", None)
+        if model is not None and has_adapter(model):
+            with using_adapter(model, None):
+                gap = self.gap(self.score())
+            said = "adapters: the sampler's numbers are those of the base without LoRA; load the adapter there"
+            yield Tried("no adapters in the trainer", gap, said)
+
+    def _dtypes(self) -> Iterator[Tried]:
+        for name, dtype in _DTYPES.items():
+            with autocast(self.policy, dtype):
+                gap = self.gap(self.score())
+            said = f"dtype: the sampler's numbers are those of {name}; give engine and trainer the same precision"
+            yield Tried(f"the trainer computes in {name}", gap, said)
+
+    def _logits(self) -> Iterator[Tried]:
+        """Temperature and filters, from the logits of the policy's own decoding."""
+        found = recompute(self.policy, self.generations, self.completions, self.temperature)
+        sampled = list(chain(*(generation.logprobs for generation in self.generations)))
+        for recipe, rows in found.items():
+            pairs = zip(chain(*rows), sampled, strict=True)
+            gap = mean([abs(recomputed - reported) for recomputed, reported in pairs])
+            yield Tried(f"the policy's own decoding, {recipe}", gap, meaning(recipe, self.temperature))
+
+
+def meaning(recipe: Recipe, temperature: float) -> str:
+    """What it means if the sampler's numbers are those of a recipe."""
+    if recipe.top_k or recipe.top_p < 1:
+        return (
+            f"sampler filters: its numbers are those of {recipe}, which the run did not ask for; look at the "
+            "engine's defaults, such as the model's generation_config.json"
+        )
+    if recipe.temperature != temperature:
+        return (
+            f"temperature: the sampler's numbers are those of {recipe}, and training takes {temperature:g}; set both "
+            "alike, or have the engine report the log-probabilities that it sampled from"
+        )
+    return (
+        "positions: the sampler agrees with the policy's own decoding, and the training forward does not; check "
+        "attention mask, position ids and caches of this model"
+    )
+
+
+def first_of_the_best(tried: Sequence[Tried], before: float) -> Tried:
+    """The first change that leaves as little as any, up to rounding: the more special ones come later."""
+    least = min(one.gap for one in tried)
+    return next(one for one in tried if one.gap <= least + _ROUNDING * before)
+
+
+def unlike(one: Generation, other: Generation, otherwise: float) -> float:
+    """Mean distance between two answers to the same request, up to where their ids part.
+
+    Args:
+        one: of the answers.
+        other: of the same request.
+        otherwise: nats to return where already the first ids differ.
+    """
+    pairs = zip(one.ids, other.ids, strict=False)
+    same = next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one.ids), len(other.ids)))
+    distances = [abs(a - b) for a, b in zip(one.logprobs[:same], other.logprobs[:same], strict=True)]
+    return mean(distances) if distances else otherwise
+
+
+def active_dropouts(policy: Policy) -> list[str]:
+    """Names of dropout layers that drop something although the policy is in eval mode."""
+    return [
+        name
+        for name, part in policy.named_modules()
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 and part.training
+    ][:3]
+
+
+def autocast(policy: Policy, dtype: torch.dtype | None) -> torch.autocast:
+    """Compute in another precision inside; ``None`` switches autocast off."""
+    return torch.autocast(policy.device.type, dtype=dtype, enabled=dtype is not None)

@@ -1,0 +1,230 @@
+"""What a rule may look at: the numbers of a run so far, and its last rollout."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from lit_rl.reports.diagnosis.stop_strings import Decode, stop_shares
+from lit_rl.rewards.term import RewardOutput
+from lit_rl.rollout import FinishedRollout, Rollout
+
+_NUM_TENSORS, _NUM_WEIGHTS = 16, 256
+_GONE = 0.05
+"""A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
+
+LAG = "engine/lag_updates"
+"""Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
+
+
+class Peak(NamedTuple):
+    """The rollout that earned most.
+
+    Args:
+        rollout: its number, from 1.
+        reward: its mean reward.
+        passed: its pass rate; ``None`` where no program runs.
+        rows: how many it had on this rank.
+        floor: lowest mean reward until then, at most 0: a reward may begin below 0.
+    """
+
+    rollout: int
+    reward: float
+    passed: float | None
+    rows: int
+    floor: float = 0.0
+
+    def is_gone(self, reward: float) -> bool:
+        """Whether about nothing is left of it."""
+        return reward <= self.floor + _GONE * (self.reward - self.floor)
+
+
+class Where(NamedTuple):
+    """What messages name: where things are set, and commands for this run.
+
+    Args:
+        check_data: the command that runs the task's reference solutions.
+        stop_strings: where they are set.
+    """
+
+    check_data: str = "lit-rl check-data --data TASK"
+    stop_strings: str = "stop_strings are set where the task makes its problems"
+
+
+class RunSoFar:
+    """Numbers of the last rollouts, the first and best means of each, validations, and the last rollout itself.
+
+    Args:
+        patience: how many rollouts a mean is taken over.
+
+    Attributes:
+        rollout_step: rollouts that are done.
+        rollout: the last, this rank's rows.
+        rewards: of the same rows.
+        first: by metric, its mean over the first ``patience`` rollouts that were seen.
+        best: by metric, the largest of its means so far, the present one left out.
+        validations: rollouts that were done, and what was measured then.
+        peak: the rollout that earned most; ``None`` before one earned more than 0.
+        gone_since: first of the last rollouts that all earned about nothing beside that one; 0 if the last earned more.
+        where: what messages name.
+        first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
+    """
+
+    module: Any
+    rollout: Rollout
+    rewards: RewardOutput
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.rollout_step = 0
+        self.first: dict[str, float] = {}
+        self.best: dict[str, float] = {}
+        self.validations: list[tuple[int, dict[str, float]]] = []
+        self.peak: Peak | None = None
+        self.gone_since = 0
+        self.lowest = 0.0
+        self.where = Where()
+        self.first_norm = 0.0
+        self._recent: deque[dict[str, float]] = deque(maxlen=patience)
+        self._last: dict[str, float] = {}
+        self._watched: list[Parameter] = []
+        self._weights: deque[Tensor] = deque(maxlen=patience + 1)
+        self._version: int | None = None
+
+    # -- what rules ask ------------------------------------------------------------------------------------
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there were enough rollouts to judge by."""
+        return len(self._recent) == self.patience
+
+    def values(self, name: str) -> list[float]:
+        """A metric in those of the last rollouts that logged it, oldest first."""
+        return [metrics[name] for metrics in self._recent if name in metrics]
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a metric over those of the last rollouts that logged it; ``None`` if none did."""
+        values = self.values(name)
+        return sum(values) / len(values) if values else None
+
+    def share(self, name: str) -> float:
+        """The same, 0 if none did."""
+        return self.mean(name) or 0.0
+
+    def last(self, name: str) -> float | None:
+        """The last value of a metric, however long ago; for what only some rollouts measure."""
+        return self._last.get(name)
+
+    def largest(self, name: str) -> float:
+        """The largest value of a metric in the last rollouts, 0 if none logged it."""
+        return max(self.values(name), default=0.0)
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """[W] some of the weights that learn, before and after each of the last ``patience`` rollouts."""
+        return list(self._weights)
+
+    @property
+    def decode(self) -> Decode | None:
+        """From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`; ``None`` before the first rollout."""
+        return self.module.policy.codec.decode if hasattr(self, "module") else None
+
+    # -- what the callback tells ---------------------------------------------------------------------------
+
+    def begin(self, module: Any, where: Where) -> None:
+        """Look at the weights before the first rollout."""
+        self.where = where
+        self._watched = watched_weights(module)
+        self._weights.append(values_of(self._watched))
+        self.first_norm = float(self._weights[-1].norm())
+
+    def note(self, module: Any, finished: FinishedRollout) -> None:
+        """Take over a rollout and its numbers."""
+        if self.is_known:
+            for name in self._last:
+                mean = self.mean(name)
+                if mean is not None:
+                    self.first.setdefault(name, mean)
+                    self.best[name] = max(mean, self.best.get(name, mean))
+        self.module, self.rollout_step = module, module.clock.count
+        self.rollout, self.rewards = finished.rollout, finished.rewards
+        self._recent.append({**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
+        self._last.update(finished.metrics)
+        self._note_reward(finished.metrics)
+        self._weights.append(values_of(self._watched))
+
+    def validated(self, measured: Mapping[str, float]) -> None:
+        """Take over what a validation measured."""
+        self.validations.append((self.rollout_step, dict(measured)))
+
+    def _note_reward(self, metrics: Mapping[str, float]) -> None:
+        """Look whether the rollout earned more than all before, or about nothing beside the best."""
+        reward = metrics.get("reward/mean")
+        if reward is None:
+            return
+        if reward > (0.0 if self.peak is None else self.peak.reward):
+            passed, rows = metrics.get("execution/pass_rate"), len(self.rollout.judgements)
+            self.peak = Peak(self.rollout_step, reward, passed, rows, self.lowest)
+        self.lowest = min(self.lowest, reward)
+        gone = self.peak is not None and self.peak.is_gone(reward)
+        self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
+
+    def _lag(self, module: Any) -> float:
+        """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
+        versions = self.rollout.completions.weights_versions
+        present, self._version = self._version, module.policy.version
+        if present is None or not versions:
+            return 0.0
+        return sum(max(0, present - version) for version in versions) / len(versions)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Numbers alone; weights and rollouts are seen again."""
+        return {
+            "recent": [dict(metrics) for metrics in self._recent],
+            "last": dict(self._last),
+            "first": dict(self.first),
+            "best": dict(self.best),
+            "validations": [(count, dict(measured)) for count, measured in self.validations],
+            "peak": None if self.peak is None else tuple(self.peak),
+            "gone_since": self.gone_since,
+            "lowest": self.lowest,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them."""
+        self._recent = deque((dict(metrics) for metrics in state["recent"]), maxlen=self.patience)
+        self._last, self.first, self.best = dict(state["last"]), dict(state["first"]), dict(state["best"])
+        self.validations = [(count, dict(measured)) for count, measured in state["validations"]]
+        peak = state.get("peak")  # checkpoints of version 0.3.0 have none
+        self.peak, self.gone_since = None if peak is None else Peak(*peak), state.get("gone_since", 0)
+        self.lowest = state.get("lowest", 0.0)
+
+
+def some_weights(module: Any) -> Tensor:
+    """[W] a few of the weights that learn, copied to the CPU."""
+    return values_of(watched_weights(module))
+
+
+def watched_weights(module: Any) -> list[Parameter]:
+    """A few of the tensors that learn: enough to see how far they move.
+
+    Matrices where there are any: the weights of norms are about 1, and would hide how far the others move.
+    """
+    learning = [p for p in module.policy.parameters() if p.requires_grad]
+    learning = [p for p in learning if p.ndim > 1] or learning
+    return learning[:: max(1, len(learning) // _NUM_TENSORS)]
+
+
+def values_of(parameters: Sequence[Parameter]) -> Tensor:
+    """[W] the first weights of each that this rank holds, copied to the CPU."""
+    chosen = []
+    for parameter in parameters:
+        local: Any = parameter.detach()
+        local = local.to_local() if hasattr(local, "to_local") else local
+        chosen.append(local.flatten()[:_NUM_WEIGHTS].double().cpu())
+    return torch.cat(chosen) if chosen else torch.zeros(0, dtype=torch.float64)

@@ -1,0 +1,199 @@
+"""Recorded rollouts, read back as plain data, without tensors."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lit_rl.reports.run_files.folders import ROLLOUTS_FILE
+from lit_rl.reports.run_files.frames import read_frames
+
+Spans = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class RecordedTurn:
+    """What the policy said once.
+
+    Args:
+        start: column of its first token in the completion.
+        end: column after its last.
+        text: decoded, without EOS.
+        spans: bytes of each token in the UTF-8 of the text.
+        stop_reason: why it ended.
+        message: what the environment answered; empty after the last turn.
+        outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`.
+        stop_string: that ended it; empty if none did, or if it was not recorded.
+    """
+
+    start: int
+    end: int
+    text: str
+    spans: Spans
+    stop_reason: str
+    message: str
+    outcome: Mapping[str, Any]
+    stop_string: str = ""
+
+    def pieces(self) -> list[str]:
+        """The text of each token. A character made of several tokens goes to the token with its last byte."""
+        data = self.text.encode("utf-8", "surrogatepass")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        pieces, done = [], 0
+        for start, end in self.spans:  # neighbours share the bytes of a character that was cut off
+            pieces.append(decoder.decode(data[max(start, done) : end]))
+            done = max(done, end)
+        return pieces
+
+
+@dataclass(frozen=True)
+class RecordedRow:
+    """One completion of a rollout with its outcome, reward and per-token values.
+
+    Args:
+        rollout: number of the rollout, from 1.
+        row: number of the row in it, from 0, over all ranks.
+        group: number of its group.
+        task_id: of the problem.
+        prompt: text or chat messages.
+        prompt_ids: token ids of the prompt.
+        turns: at least one.
+        program: fields of the program found in the last turn, ``None`` if there is none.
+        failing: bytes of the failing line in the last turn's text.
+        reward: before any KL; ``None`` if there is none.
+        reason: why there is no reward.
+        terms: reward terms, unweighted; ``None`` if a term failed.
+        tokens: per column of the completion, by name: ``ids``, ``credit``, ``advantage``, ``logprob_sampled`` and,
+            if they were computed, ``logprob_old``, ``logprob_update``, ``logprob_ref``, ``value``, ``entropy``.
+            Empty if the row was too large to be kept whole.
+    """
+
+    rollout: int
+    row: int
+    group: int
+    task_id: str
+    prompt: str | Sequence[Mapping[str, str]]
+    prompt_ids: tuple[int, ...]
+    turns: tuple[RecordedTurn, ...]
+    program: Mapping[str, Any] | None
+    failing: tuple[int, int] | None
+    reward: float | None
+    reason: str
+    terms: Mapping[str, float | None]
+    tokens: Mapping[str, list[Any]]
+
+    @property
+    def outcome(self) -> Mapping[str, Any]:
+        """How the program of the last turn ended."""
+        return self.turns[-1].outcome
+
+    @property
+    def verdict(self) -> str:
+        """Verdict on the last turn's program."""
+        return str(self.outcome["verdict"])
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the policy chose."""
+        return sum(turn.end - turn.start for turn in self.turns)
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt; the contents of a chat one after another."""
+        return self.prompt if isinstance(self.prompt, str) else "\n\n".join(m["content"] for m in self.prompt)
+
+
+@dataclass(frozen=True)
+class RecordedRollout:
+    """What was kept of one rollout.
+
+    Args:
+        number: from 1.
+        num_rows: rows that the rollout had; ``rows`` may be fewer.
+        time: seconds since the epoch at its end.
+        endings: number of its programs by how they ended, such as ``exception: NameError``.
+        seconds: what its parts took, by name.
+        rows: the rows that were kept.
+    """
+
+    number: int
+    num_rows: int
+    time: float
+    endings: Mapping[str, int]
+    seconds: Mapping[str, float]
+    rows: tuple[RecordedRow, ...] = field(repr=False)
+
+    def group(self, number: int) -> list[RecordedRow]:
+        """The rows of a group, best first."""
+        rows = [row for row in self.rows if row.group == number]
+        return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
+
+
+def read_rollouts(folder: str | Path) -> Iterator[RecordedRollout]:
+    """The recorded rollouts of a run, in order.
+
+    Args:
+        folder: that holds the file.
+    """
+    for frame in read_frames(Path(folder) / ROLLOUTS_FILE):
+        head, *rows = frame.items
+        yield RecordedRollout(
+            number=head["rollout"],
+            num_rows=head["num_rows"],
+            time=head["time"],
+            endings=head["endings"],
+            seconds=head["seconds"],
+            rows=tuple(_row(head["rollout"], item) for item in rows),
+        )
+
+
+def _row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
+    failing = item["failing"]
+    return RecordedRow(
+        rollout=rollout,
+        row=item["row"],
+        group=item["group"],
+        task_id=item["task_id"],
+        prompt=item["prompt"],
+        prompt_ids=tuple(item["prompt_ids"]),
+        turns=tuple(_turn(turn) for turn in item["turns"]),
+        program=item["program"],
+        failing=None if failing is None else (failing[0], failing[1]),
+        reward=item["reward"],
+        reason=item["reason"],
+        terms=item["terms"],
+        tokens=item["tokens"],
+    )
+
+
+def _turn(item: Mapping[str, Any]) -> RecordedTurn:
+    return RecordedTurn(
+        start=item["start"],
+        end=item["end"],
+        text=item["text"],
+        spans=spans_of(item["spans"]),
+        stop_reason=item["stop_reason"],
+        message=item["message"],
+        outcome=item["outcome"],
+        stop_string=item.get("stop_string", ""),
+    )
+
+
+def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
+    """Byte spans as they are written: widths if each span begins at the end of the one before, else pairs."""
+    starts = [0, *(end for _, end in spans)]
+    if all(start == before for (start, _), before in zip(spans, starts, strict=False)):
+        return [end - start for start, end in spans]
+    return [list(span) for span in spans]
+
+
+def spans_of(packed: Sequence[Any]) -> Spans:
+    """The byte spans that :func:`pack_spans` packed."""
+    spans, end = [], 0
+    for item in packed:
+        start, end = (end, end + item) if isinstance(item, int) else (item[0], item[1])
+        spans.append((start, end))
+    return tuple(spans)

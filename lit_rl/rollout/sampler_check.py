@@ -1,0 +1,163 @@
+"""How far the sampler is from the trainer: measured on every rollout, and looked into where it is too far.
+
+Letters: N rows, T completion tokens, n rows that are compared.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
+
+from lit_rl.arguments import require_above, require_at_least
+from lit_rl.execution.checks import ReferenceText
+from lit_rl.models.policy import Policy
+from lit_rl.training.ranks import Means, world_size
+from lit_rl.types import Completions, Problem, Sampling
+
+GAP, LARGEST = "sampling/logprob_gap/mean", "sampling/logprob_gap/max"
+_RATIO = "sampling/importance_ratio/mean"
+_SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the effective sample size
+_FILTERED = 0.99
+
+
+class SamplerMismatchError(RuntimeError):
+    """An engine with weights of its own does not sample what the policy would."""
+
+
+@dataclass(frozen=True)
+class SamplerCheck:
+    """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
+
+    Engines that sample with the policy's own weights are not asked. Nor is a gap judged where top-p or top-k filter
+    what is sampled, since there is always one then.
+
+    Args:
+        rows: rows of each rank that are compared; each costs the forward pass of a row.
+        largest_gap: mean distance (nats a token) that rounding explains. Seen are 0.00001 in float32; bfloat16 gives
+            about 0.01.
+        stop: end the run when the gap is larger, instead of warning once.
+    """
+
+    rows: int = 4
+    largest_gap: float = 0.05
+    stop: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(1, rows=self.rows)
+        require_above(0, largest_gap=self.largest_gap)
+
+
+def add_mismatch(means: Means, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> None:
+    """Add distance and ratio of trainer and sampler over some tokens.
+
+    Args:
+        means: added to.
+        logprobs: [n, T] nats, of the trainer with the weights that sampled.
+        sampler_logprobs: [n, T] nats, as the sampler reported them.
+        mask: [n, T] bool, tokens that count.
+    """
+    difference = (logprobs - sampler_logprobs.to(logprobs))[mask].double()
+    if not difference.numel():
+        return
+    gap, ratios, count = difference.abs(), difference.exp(), difference.numel()
+    means.add_sum(GAP, gap.sum(), count)
+    means.add_largest(LARGEST, float(gap.max()))
+    means.add_sum(_RATIO, ratios.sum(), count)
+    means.add_sum(_SQUARE, ratios.square().sum(), count)
+    means.add_smallest("sampling/importance_ratio/min", float(ratios.min()))
+    means.add_largest("sampling/importance_ratio/max", float(ratios.max()))
+
+
+def with_effective_size(values: dict[str, float]) -> dict[str, float]:
+    """Put the effective sample size in place of the mean square of the ratio: (sum w)^2 / (n sum w^2), in (0, 1].
+
+    Source:
+        Kong 1992, A note on importance sampling using standardized weights
+    """
+    square = values.pop(_SQUARE, 0.0)
+    if square > 0:
+        values["sampling/effective_sample_size"] = values[_RATIO] ** 2 / square
+    return values
+
+
+def compare(policy: Policy, completions: Completions, sampling: Sampling, num_rows: int) -> tuple[Means, Completions]:
+    """Compare some rows, evenly spread, with the policy as it is; all ranks call together.
+
+    Args:
+        policy: in eval mode.
+        completions: N rows; N may be 0.
+        sampling: how they were sampled.
+        num_rows: rows to compare.
+
+    Returns:
+        What was found, and the n rows.
+    """
+    means = Means()
+    chosen = sorted({i * len(completions) // num_rows for i in range(num_rows)}) if len(completions) else []
+    some = completions.select(chosen).trim()
+    with torch.no_grad():
+        if chosen:
+            logprobs = policy.logprobs(some, sampling.temperature)
+            add_mismatch(means, logprobs, some.sampler_logprobs, some.completion_mask)
+        elif isinstance(policy, FSDPModule):  # the others wait for this rank's share of the weights
+            policy.logprobs(
+                policy.codec.as_completions([Problem("probe", "a", ReferenceText(""))], ["a"], policy.device)
+            )
+    return means, some
+
+
+def judge(
+    check: SamplerCheck, policy: Policy, means: Means, some: Completions, sampling: Sampling, *, warn: bool
+) -> bool:
+    """Warn or stop if the gap is too large; all ranks call together.
+
+    Args:
+        check: what is too large, and what follows.
+        policy: as it was compared.
+        means: what :func:`compare` found.
+        some: the rows that were compared.
+        sampling: how they were sampled.
+        warn: whether to warn; not a second time.
+
+    Returns:
+        Whether the gap is too large.
+
+    Raises:
+        SamplerMismatchError: it is, and ``check.stop`` is set.
+    """
+    gap = means.reduce(policy.device).get(GAP, 0.0)
+    if gap <= check.largest_gap or sampling.top_k or sampling.top_p < 1:
+        return False
+    if not (warn or check.stop):
+        return True
+    said = (
+        f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): "
+        f"{likely_cause(policy, some, sampling, gap)}; see lit-rl docs engines#when-sampler-and-trainer-differ"
+    )
+    if check.stop:
+        raise SamplerMismatchError(said)
+    warnings.warn(said, stacklevel=2)
+    return True
+
+
+def likely_cause(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
+    """What explains a gap: other temperature, a filter, or other weights."""
+    mask = some.completion_mask
+    if sampling.temperature not in (0, 1) and world_size() == 1 and len(some):
+        with torch.no_grad():
+            at_one = policy.logprobs(some, 1.0)
+        if float((at_one - some.sampler_logprobs.to(at_one))[mask].abs().mean()) < 0.1 * gap:
+            return f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
+    if len(some) and world_size() == 1:
+        with torch.no_grad():
+            higher = some.sampler_logprobs.to(mask.device)[mask] >= policy.logprobs(some, sampling.temperature)[mask]
+        if float(higher.float().mean()) > _FILTERED and int(mask.sum()) > 16:
+            return "every token is likelier to the sampler, as under a filter of its own (top-p, top-k, min-p)"
+    return (
+        "most likely stale or wrong weights in the engine; else another dtype or temperature, or other prompt ids "
+        "(chat template)"
+    )

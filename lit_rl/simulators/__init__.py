@@ -1,1 +1,0 @@
-"""Worlds that programs act in. Imports nothing outside the standard library."""

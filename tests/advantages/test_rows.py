@@ -1,0 +1,233 @@
+"""Advantages from one reward per completion, by closed forms and properties."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from lit_rl.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, Normalize, RowAdvantages, RunningMean
+
+NORMALIZE: tuple[Normalize, ...] = ("std", "none")
+BASELINES: tuple[type[GroupMean], ...] = (GroupMean, LeaveOneOut)
+
+
+def over(kind: RowAdvantages, rewards: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Advantages of groups that are the rows of a table [B, G]."""
+    valid = torch.ones_like(rewards, dtype=torch.bool) if valid is None else valid
+    groups = torch.arange(len(rewards))[:, None].expand_as(rewards)
+    return kind(rewards.flatten(), valid.flatten(), groups.flatten()).view_as(rewards)
+
+
+def whole(kind: RowAdvantages, scores: Tensor, valid: Tensor | None = None) -> Tensor:
+    """Advantages of rows [N] of one group."""
+    return over(kind, scores[None], None if valid is None else valid[None])[0]
+
+
+def random_rewards(num_prompts: int = 5, group_size: int = 6) -> Tensor:
+    return torch.randn(num_prompts, group_size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_group_of_two_by_hand() -> None:
+    """Item 15: n - 1 in the standard deviation: rewards 1 and 0 have std sqrt(1/2)."""
+    rewards = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    want = torch.tensor([[1.0, -1.0]], dtype=torch.float64) * 0.5 / (math.sqrt(0.5) + 1e-6)
+    torch.testing.assert_close(over(GroupMean(), rewards), want)
+
+
+def test_a_group_of_one_says_nothing_and_is_refused_for_training() -> None:
+    """Item 15: neither NaN nor the raw reward."""
+    for kind in (GroupMean(), LeaveOneOut(), MaxRewards()):
+        assert over(kind, torch.ones(3, 1)).tolist() == [[0.0]] * 3
+        message = f"baseline {type(kind).__name__} compares .*: num_samples must be 2 or more, got 1"
+        with pytest.raises(ValueError, match=message):
+            kind.require_samples(1, "baseline")
+        kind.require_samples(2, "baseline")
+    BatchMean().require_samples(1, "baseline")
+
+
+def test_centred_and_normalised_rewards_of_the_lecture() -> None:
+    rewards = torch.tensor([[3.0, 5.0, 4.0, 0.0]], dtype=torch.float64)  # mean 3, squares 0 + 4 + 1 + 9 = 14
+    centred = torch.tensor([[0.0, 2.0, 1.0, -3.0]], dtype=torch.float64)
+    torch.testing.assert_close(over(GroupMean(normalize="none"), rewards), centred)
+    normalised = centred / (math.sqrt(14 / 3) + 1e-5)
+    torch.testing.assert_close(over(GroupMean(eps=1e-5), rewards), normalised)
+
+
+@pytest.mark.parametrize("reward", [0.7, 0.1, 1 / 3, 1e-8, 123456.7, -0.3])
+@pytest.mark.parametrize("group_size", [2, 3, 8, 12, 64])
+def test_an_all_equal_group_is_exactly_zero(reward: float, group_size: int) -> None:
+    """Item 17: equality decides, not a small standard deviation; eps 1e-9 would show any rounding."""
+    rewards = torch.full((2, group_size), reward)
+    rewards[1, 0] += 1
+    for baseline in BASELINES:
+        advantages = over(baseline(eps=1e-9), rewards)
+        assert advantages[0].tolist() == [0.0] * group_size and advantages[1].all()
+
+
+def test_nearly_equal_rewards_are_a_signal() -> None:
+    """Item 17: the other side: two neighbouring float32 numbers differ."""
+    first = torch.tensor(0.7)
+    rewards = torch.stack([first, torch.nextafter(first, torch.tensor(1.0))])[None]
+    assert over(GroupMean(normalize="none"), rewards)[0, 1] > 0
+
+
+def test_only_valid_completions_make_the_statistics() -> None:
+    """Item 16: an infrastructure failure, NaN here, leaves baseline and standard deviation."""
+    rewards = torch.tensor([[2.0, 4.0, math.nan, 6.0], [1.0, 1.0, 9.0, 9.0]], dtype=torch.float64)
+    valid = torch.tensor([[True, True, False, True], [True, True, False, False]])
+    advantages = over(GroupMean(eps=0.0), rewards, valid)
+    want = torch.tensor([[-1.0, 0.0, 0.0, 1.0], [0.0] * 4], dtype=torch.float64)  # mean 4, std 2; equal
+    torch.testing.assert_close(advantages, want)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("normalize", NORMALIZE)
+def test_failures_change_nothing_for_the_rest(normalize: Normalize, baseline: type[GroupMean]) -> None:
+    """Item 16: the same numbers as if the failed completions had never been sampled."""
+    rewards = random_rewards()
+    valid = torch.ones(5, 8, dtype=torch.bool)
+    valid[:, [2, 5]] = False
+    padded = torch.full((5, 8), math.inf, dtype=torch.float64)
+    padded[valid] = rewards.flatten()
+    got = over(baseline(normalize), padded, valid)
+    want = over(baseline(normalize), rewards)
+    torch.testing.assert_close(got[valid].view(5, 6), want, rtol=1e-13, atol=1e-13)
+    assert not got[~valid].any()
+
+
+def test_fewer_than_two_valid_completions_give_zeros() -> None:
+    rewards = torch.tensor([[5.0, math.nan], [math.nan, math.nan]])
+    valid = torch.tensor([[True, False], [False, False]])
+    assert over(GroupMean(), rewards, valid).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_valid_nan_is_an_error_that_says_where_it_belongs() -> None:
+    """Item 16: NaN must not pass through in silence."""
+    with pytest.raises(ValueError, match="1 of 4 valid scores are NaN or infinite; a completion without"):
+        over(GroupMean(), torch.tensor([[1.0, math.nan], [0.0, 1.0]]))
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+@pytest.mark.parametrize("normalize", NORMALIZE)
+def test_properties_of_every_group(normalize: Normalize, baseline: type[GroupMean]) -> None:
+    rewards = random_rewards()
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    advantages = over(baseline(normalize), rewards)
+    shuffled = over(baseline(normalize), rewards[:, order])
+    shifted = over(baseline(normalize), rewards + 7.0)
+    torch.testing.assert_close(advantages.sum(-1), torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(shuffled, advantages[:, order], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(shifted, advantages, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_are_prompt_major() -> None:
+    """Item 19: reward = prompt id for all rows b * G + g of prompt b, so every advantage is 0."""
+    num_prompts, group_size = 4, 3
+    prompt_of_row = torch.arange(num_prompts).repeat_interleave(group_size).float()
+    assert not over(GroupMean(), prompt_of_row.view(num_prompts, group_size)).any()
+    wrong_order = torch.arange(num_prompts).repeat(group_size).float()
+    assert over(GroupMean(), wrong_order.view(num_prompts, group_size)).any()
+
+
+def test_leave_one_out_by_hand() -> None:
+    rewards = torch.tensor([[1.0, 2.0, 6.0]], dtype=torch.float64)
+    want = torch.tensor([[1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]], dtype=torch.float64)
+    torch.testing.assert_close(over(LeaveOneOut(normalize="none"), rewards), want)
+
+
+def test_leave_one_out_over_the_valid_others() -> None:
+    """Item 16: with one failure the baseline of each is the single other."""
+    rewards = torch.tensor([[1.0, math.nan, 6.0]])
+    advantages = over(LeaveOneOut(normalize="none"), rewards, torch.tensor([[True, False, True]]))
+    assert advantages.tolist() == [[-5.0, 0.0, 5.0]]
+
+
+def test_one_outlier_does_not_blow_leave_one_out_up() -> None:
+    """Item 18: the others' standard deviation is 0 here; the group's is not.
+
+    With n - 1, |r - mean| / std is at most (n - 1) / sqrt(n), and leave-one-out is n / (n - 1) of that.
+    """
+    rewards = torch.zeros(1, 8)
+    rewards[0, 3] = 1.0
+    advantages = over(LeaveOneOut(eps=1e-9), rewards)
+    assert advantages.abs().max().item() == pytest.approx(math.sqrt(8))
+
+
+def test_advantages_are_float32_or_wider_and_constants() -> None:
+    """Item 40: rewards in half precision or as counts."""
+    for dtype in (torch.bfloat16, torch.float16, torch.int64, torch.float32):
+        advantages = over(GroupMean(), torch.tensor([[1, 0, 1]], dtype=dtype))
+        assert advantages.dtype == torch.float32 and not advantages.requires_grad
+    assert over(GroupMean(), torch.tensor([[1.0, 0.0]], dtype=torch.float64)).dtype == torch.float64
+
+
+def test_the_two_state_example_of_the_lecture() -> None:
+    """Rewards 11, 9 in one state and 0, 2 in the other: the baseline takes the spread from 5.323 to 1.155."""
+    rewards = torch.tensor([[11.0, 9.0], [0.0, 2.0]])
+    advantages = over(GroupMean(normalize="none"), rewards)
+    assert advantages.tolist() == [[1.0, -1.0], [-1.0, 1.0]]
+    assert rewards.std().item() == pytest.approx(5.323, abs=5e-4)
+    assert advantages.std().item() == pytest.approx(1.155, abs=5e-4)
+
+
+def test_batch_advantages_by_hand() -> None:
+    rewards = torch.tensor([1.0, 0.0, 0.0, 1.0, math.nan], dtype=torch.float64)
+    valid = torch.tensor([True, True, True, True, False])
+    want = torch.tensor([0.5, -0.5, -0.5, 0.5, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(whole(BatchMean(normalize="none"), rewards, valid), want)
+    # squares sum to 1, n - 1 = 3
+    torch.testing.assert_close(whole(BatchMean(), rewards, valid), want / (math.sqrt(1 / 3) + 1e-6))
+
+
+def test_equal_rewards_give_zero_batch_advantages() -> None:
+    """Item 17, for the batch baseline."""
+    assert whole(BatchMean(), torch.full((12,), 0.7)).tolist() == [0.0] * 12
+
+
+def test_batch_advantages_of_two_ranks_equal_those_of_one() -> None:
+    """Item 21: mean and standard deviation over all ranks."""
+    rewards = random_rewards().flatten()
+    of_all = whole(BatchMean(), rewards)
+    mine, other = rewards[:7], rewards[7:]
+    replies = iter(
+        [
+            torch.stack([other.sum(), torch.tensor(23.0, dtype=torch.float64)]),
+            (other - rewards.mean()).square().sum().reshape(1),
+        ]
+    )
+    kind = BatchMean()
+    kind.sum_over_ranks = lambda local: local + next(replies)
+    got = whole(kind, mine)
+    torch.testing.assert_close(got, of_all[:7], rtol=1e-12, atol=1e-12)
+
+
+def test_max_rewards_keeps_the_best_of_each_group() -> None:
+    rewards = torch.tensor([[3.0, 5.0, 5.0, 1.0], [4.0, 4.0, 0.0, 0.0], [-1.0, -2.0, 7.0, -3.0]])
+    valid = torch.tensor([[True] * 4, [True, False, True, True], [True, True, False, True]])
+    want = [[0.0, 5.0, 5.0, 0.0], [4.0, 0.0, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0]]
+    assert over(MaxRewards(), rewards, valid).tolist() == want
+
+
+def test_max_rewards_of_a_group_without_valid_rewards_are_zero() -> None:
+    rewards = torch.tensor([[1.0, 2.0]])
+    assert over(MaxRewards(), rewards, torch.tensor([[False, False]])).tolist() == [[0.0, 0.0]]
+
+
+def test_the_running_mean_starts_at_the_first_mean_and_forgets() -> None:
+    baseline = RunningMean(decay=0.5)
+    for mean_reward in (4.0, 8.0, 0.0):
+        whole(baseline, torch.full((2,), mean_reward))
+    assert baseline.mean == 3.0  # 4 -> 6 -> 3
+    with pytest.raises(ValueError, match="decay must be below 1, got 1"):
+        RunningMean(decay=1)
+
+
+def test_the_running_mean_of_two_ranks_is_that_of_one() -> None:
+    baseline = RunningMean()
+    other = iter([torch.tensor([9.0, 3.0], dtype=torch.float64), torch.zeros(1, dtype=torch.float64)])
+    baseline.sum_over_ranks = lambda local: local + next(other)
+    whole(baseline, torch.tensor([1.0, 2.0]))
+    assert baseline.mean == pytest.approx((1 + 2 + 9) / 5)

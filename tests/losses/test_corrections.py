@@ -1,0 +1,70 @@
+"""Weights of tokens that older weights sampled, worked out by hand."""
+
+import math
+
+import pytest
+import torch
+
+from lit_rl.losses import Correction, MaskedBand, SequenceMask, TruncatedWeights
+
+# p and q of two completions of three tokens; the last of the second is padding.
+POLICY = torch.tensor([[0.8, 0.2, 0.3], [0.1, 0.4, 0.9]], dtype=torch.float64).log()
+SAMPLER = torch.tensor([[0.2, 0.4, 0.2], [0.4, 0.1, 0.1]], dtype=torch.float64).log()
+MASK = torch.tensor([[True, True, True], [True, True, False]])
+# p / q:  4, 1/2, 3/2   geometric mean 3 ** (1/3) = 1.44
+#         1/4, 4        geometric mean 1
+
+CASES: dict[str, tuple[Correction, list[list[float]]]] = {
+    "truncated at 2": (TruncatedWeights(), [[2, 0.5, 1.5], [0.25, 2, 0]]),
+    "truncated at 5": (TruncatedWeights(5.0), [[4, 0.5, 1.5], [0.25, 4, 0]]),
+    "a band with its borders": (MaskedBand(0.5, 1.5), [[0, 0.5, 1.5], [0, 0, 0]]),
+    "a band without a lower bound": (MaskedBand(0.0, 2.0), [[0, 0.5, 1.5], [0.25, 0, 0]]),
+    "sequences, both kept": (SequenceMask(0.9, 1.5), [[1, 1, 1], [1, 1, 0]]),
+    "sequences, the first dropped": (SequenceMask(0.9, 1.4), [[0, 0, 0], [1, 1, 0]]),
+    "sequences with weights": (SequenceMask(0.9, 1.4, cap=3.0), [[0, 0, 0], [0.25, 3, 0]]),
+    "a band of 1 alone": (SequenceMask(1.0, 1.0 + 1e-9), [[0, 0, 0], [1, 1, 0]]),
+}
+
+
+@pytest.mark.parametrize(("correction", "expected"), CASES.values(), ids=CASES)
+def test_weights_are_those_worked_out_by_hand(correction: Correction, expected: list[list[float]]) -> None:
+    policy = POLICY.clone().requires_grad_()
+    weights = correction.weights(policy, SAMPLER, MASK)
+    assert not weights.requires_grad
+    assert (weights * MASK).tolist() == [pytest.approx(row) for row in expected]
+
+
+@pytest.mark.parametrize("correction", [case[0] for case in CASES.values()], ids=CASES)
+def test_what_the_policy_sampled_itself_weighs_one(correction: Correction) -> None:
+    assert torch.equal(correction.weights(SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_the_mean_of_a_sequence_ignores_what_is_masked() -> None:
+    """Padding is 0 in one and not in the other; it must not move a completion out of the band."""
+    policy, sampler = torch.tensor([[-1.0, -50.0]]), torch.tensor([[-1.0, 0.0]])
+    kept = SequenceMask(0.5, 2.0).weights(policy, sampler, torch.tensor([[True, False]]))
+    assert kept[0, 0] == 1
+    assert not SequenceMask(0.5, 2.0).weights(policy, sampler, torch.tensor([[True, True]])).any()
+
+
+BANDS = [(1.2, 2.0), (0.5, 0.9), (-0.1, 2.0)]
+
+
+@pytest.mark.parametrize(("low", "high"), BANDS)
+def test_a_band_without_one_in_it_is_refused(low: float, high: float) -> None:
+    message = rf"a band of weights has 1 in it, got low={low} and high={high}: set low to 0 \.\.\. 1"
+    for build in (MaskedBand, SequenceMask):
+        with pytest.raises(ValueError, match=message):
+            build(low, high)
+
+
+def test_the_mean_weight_of_many_samples_is_one() -> None:
+    """E_q[p / q] = 1: why it corrects. Four tokens, drawn from q; the error of the mean is about 0.004."""
+    p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    q = torch.tensor([0.25, 0.25, 0.25, 0.25], dtype=torch.float64)
+    drawn = torch.multinomial(q, 20000, replacement=True, generator=torch.Generator().manual_seed(0))[None]
+    weights = TruncatedWeights(10.0).weights(p.log()[drawn], q.log()[drawn], torch.ones_like(drawn).bool())
+    assert float(weights.mean()) == pytest.approx(1.0, abs=0.02)
+    values = torch.tensor([1.0, 0.0, 0.0, 2.0], dtype=torch.float64)[drawn]
+    assert float((weights * values).mean()) == pytest.approx(0.4 + 0.2, abs=0.03)
+    assert math.isclose(float(values.mean()), 0.75, abs_tol=0.03), "without weights it would be q's mean"

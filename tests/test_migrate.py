@@ -1,0 +1,352 @@
+"""``lit-rl migrate``: a configuration of version 0.3 becomes one of this version, and means the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+from support.command_line import TINY, answer
+
+import lit_rl.advantages
+import lit_rl.losses
+from lit_rl.__main__ import main
+from lit_rl.cli.migrate import migrate_text
+from lit_rl.modules import PolicyModule
+from lit_rl.renamed import ARGUMENTS, BASELINES, CLASSES, LOSSES, OF_PPO, REMOVED, migrate
+
+ROOT = Path(__file__).parents[1]
+POLICY = {"class_path": "lit_rl.models.CausalLM", "init_args": {"config": TINY, "tokenizer": "x"}}
+CRITIC = {"class_path": "lit_rl.models.CorridorCritic", "init_args": {"num_cells": 5}}
+VALUES: dict[str, Any] = {
+    "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.25}},
+    "lr_scheduler": {"class_path": "torch.optim.lr_scheduler.ConstantLR", "init_args": {"factor": 0.5}},
+    "gradient_clip_norm": None,
+    "aggregate": "sequence_mean",
+    "mask_truncated": True,
+    "engine": "lit_rl.engines.InProcess",
+    "environment": "lit_rl.rollout.Repair",
+    "sampler_check": None,
+    "staleness": 1,
+    "max_infrastructure_failures": 0.5,
+    "validation_sampling": {"greedy": {"temperature": 0.0, "max_tokens": 7}},
+    "predict_sampling": {"num_samples": 3},
+    "critic_lr": 0.125,
+    "critic_gradient_clip_norm": None,
+    "value_coef": 0.5,
+    "value_clip": 0.5,
+    "target_kl": 0.01,
+    "largest_kl": 0.5,
+}
+"""What keys of 0.3 are set to; the others are counts."""
+
+
+def old(algorithm: str = "PPO", **arguments: Any) -> dict[str, Any]:
+    """A configuration of version 0.3."""
+    given = {"policy": POLICY, "rewards": [{"class_path": "lit_rl.rewards.TestsReward"}]}
+    given |= {"critic": CRITIC} if algorithm == "PPO" else {}
+    return {"model": {"class_path": f"lit_rl.modules.{algorithm}", "init_args": given | arguments}}
+
+
+def migrated(config: dict[str, Any]) -> dict[str, Any]:
+    """The same in the form of this version."""
+    text, changes = migrate_text(yaml.safe_dump(config, sort_keys=False))
+    assert changes
+    assert migrate_text(text) == (text, []), "a second time there is nothing to rewrite"
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def parsed(config: dict[str, Any]) -> Namespace:
+    """What this version's parser reads, the arguments of the algorithm."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(PolicyModule, "model")
+    arguments: Namespace = parser.parse_object({"model": config["model"]}).model.init_args
+    return arguments
+
+
+def at(arguments: Namespace, path: str) -> Any:
+    """A value by its dotted key, as plain data."""
+    value = arguments[path]
+    return value.as_dict() if isinstance(value, Namespace) else value
+
+
+def holds(found: Any, given: Any) -> bool:
+    """Whether what was parsed has all that was given; a class path alone is one without arguments."""
+    if isinstance(given, dict):
+        return all(holds(found[name], value) for name, value in given.items())
+    return bool(found == given or (isinstance(found, dict) and found.get("class_path") == given))
+
+
+@pytest.mark.parametrize(("key", "place"), [*ARGUMENTS.items(), *OF_PPO.items()])
+def test_each_key_arrives_at_its_new_place_with_its_value(key: str, place: str) -> None:
+    value = VALUES.get(key, False if key == "whiten_advantages" else 0.75 if key in OF_PPO else 4)
+    config = old(**{key: value})
+    found = migrated(config)
+    assert key not in found["model"]["init_args"] or key == place.partition(".")[0]
+    assert holds(at(parsed(found), place), value)
+
+
+def test_a_group_that_is_given_in_part_keeps_the_defaults_of_the_algorithm() -> None:
+    objective = parsed(migrated(old(target_kl=0.01, objective={"kl_coef": 0.1}))).objective
+    assert (objective.kl_in, objective.kl_kind, objective.target_kl) == ("reward", "k1", 0.01)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_by_name_becomes_a_class_with_the_same_numbers(name: str) -> None:
+    bounds = {"clip_low": 0.1, "clip_high": 0.3} if name in ("clipped", "cispo") else {}
+    bounds |= {"importance_cap": 3.0} if name == "importance_sampling" else {}
+    loss = parsed(migrated(old("GRPO", objective={"loss": name, **bounds}))).objective.loss
+    assert loss.class_path == f"lit_rl.losses.{LOSSES[name]}"
+    given = {"cap" if key == "importance_cap" else key: value for key, value in bounds.items()}
+    assert holds(loss.init_args.as_dict() if loss.get("init_args") else {}, given)
+
+
+def test_bounds_without_a_name_are_those_of_the_default() -> None:
+    loss = parsed(migrated(old("GRPO", objective={"clip_high": 0.3}))).objective.loss
+    assert (loss.class_path, loss.init_args.clip_high) == ("lit_rl.losses.Clipped", 0.3)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_by_name_becomes_a_class(name: str) -> None:
+    algorithm = "REINFORCE" if name in ("mean", "exponential") else "GRPO"
+    found = migrated(old(algorithm, baseline=name, sampling={"num_samples": 4}))
+    kind, values = BASELINES[name]
+    baseline = parsed(found).baseline
+    assert baseline.class_path == f"lit_rl.advantages.{kind}"
+    assert holds(baseline.get("init_args") or {}, values)
+
+
+def test_scale_and_decay_go_into_the_baseline() -> None:
+    scaled = migrated(old("GRPO", scale_by="none"))["model"]["init_args"]["baseline"]
+    assert scaled == {"class_path": "lit_rl.advantages.GroupMean", "init_args": {"normalize": "none"}}
+    decaying = migrated(old("REINFORCE", baseline="exponential", baseline_decay=0.5))["model"]["init_args"]["baseline"]
+    assert decaying == {"class_path": "lit_rl.advantages.RunningMean", "init_args": {"decay": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("treatment", "place"), [("bootstrap", "critic_update.bootstrap_truncated"), ("mask", "update.mask_truncated")]
+)
+def test_truncation_is_a_switch_of_the_group_it_concerns(treatment: str, place: str) -> None:
+    arguments = parsed(migrated(old(truncation=treatment)))
+    assert arguments[place] is True
+    assert "truncation" not in arguments
+    assert "update" not in migrated(old(truncation="zero"))["model"]["init_args"]
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_option_is_left_out_where_it_did_nothing_and_refused_elsewhere(name: str) -> None:
+    config = old(num_epochs=2, **{name: REMOVED[name]})
+    assert name not in migrated(config)["model"]["init_args"]
+    with pytest.raises(ValueError, match=f"{name}: version 0.4 has removed it"):
+        migrate(old(**{name: 7}))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_renamed_class_is_renamed_wherever_it_stands(name: str) -> None:
+    config = {"trainer": {"callbacks": [{"class_path": f"lit_rl.callbacks.{name}"}]}, **old()}
+    config["model"]["init_args"]["critic"] = f"lit_rl.models.{name}"
+    text, _ = migrate_text(yaml.safe_dump(config))
+    found = yaml.safe_load(text)
+    assert found["trainer"]["callbacks"][0]["class_path"] == f"lit_rl.callbacks.{CLASSES[name]}"
+    assert found["model"]["init_args"]["critic"] == f"lit_rl.models.{CLASSES[name]}"
+
+
+COMMENTED = """\
+# About the run.
+model:
+  class_path: lit_rl.modules.GRPO
+  init_args:
+    # Twice, because programs are slow.
+    num_epochs: 2  # not three
+    policy:
+      class_path: lit_rl.models.CorridorPolicy
+      # Of the policy.
+      init_args: {num_cells: 5}
+    # Of the optimizer.
+    optimizer:
+      class_path: torch.optim.Adam
+      init_args: {lr: 0.05}  # of Adam
+    rewards:
+      - class_path: lit_rl.rewards.CorridorReward
+# Of the data.
+data:
+  class_path: lit_rl.data.Corridor
+  init_args: {num_cells: 5}  # at the end
+"""
+MIGRATED = """\
+# About the run.
+model:
+  class_path: lit_rl.modules.GRPO
+  init_args:
+    policy:
+      class_path: lit_rl.models.CorridorPolicy
+      # Of the policy.
+      init_args: {num_cells: 5}
+    rewards:
+      - class_path: lit_rl.rewards.CorridorReward
+    update:
+      # Twice, because programs are slow.
+      epochs: 2  # not three
+      # Of the optimizer.
+      optimizer:
+        class_path: torch.optim.Adam
+        init_args: {lr: 0.05}  # of Adam
+# Of the data.
+data:
+  class_path: lit_rl.data.Corridor
+  init_args: {num_cells: 5}  # at the end
+"""
+
+
+def test_comments_and_what_does_not_change_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(COMMENTED)
+    main(["migrate", str(file)])
+    assert file.read_text() == MIGRATED
+    assert capsys.readouterr().out == (
+        f"{file}: rewritten\n  num_epochs is update.epochs\n  optimizer is update.optimizer\n"
+    )
+    main(["migrate", str(file)])
+    assert file.read_text() == MIGRATED
+    assert capsys.readouterr().out == f"{file}: nothing to rewrite\n"
+
+
+def test_the_command_validates_what_it_rewrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(COMMENTED)
+    with pytest.raises(SystemExit) as refused:
+        main(["validate", "--config", str(file), "--print_config"])
+    assert refused.value.code == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f"lit-rl: error: {file}: model.optimizer is unknown to GRPO: give model.update.optimizer; "
+        f"lit-rl migrate {file} rewrites a configuration of version 0.3"
+    ]
+    main(["migrate", str(file)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as accepted:
+        main(["validate", "--config", str(file), "--print_config"])
+    assert not accepted.value.code
+    assert yaml.safe_load(capsys.readouterr().out)["model"]["init_args"]["update"]["epochs"] == 2
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda file: file.stem)
+def test_the_shipped_configurations_are_of_this_version(file: Path) -> None:
+    assert migrate_text(file.read_text())[1] == []
+
+
+MISTAKES = {
+    "a list": ("- 1\n- 2\n", "is not a configuration"),
+    "nothing": ("", "is empty"),
+    "no YAML": ("a: [", "line 1, column"),
+    "another file": ("name: x\n", "there is no section name"),
+    "a removed option": (yaml.safe_dump(old("GRPO", token_weights=True)), "token_weights: version 0.4 has removed it"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_is_no_configuration_is_one_line(mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, said = MISTAKES[mistake]
+    file = tmp_path / "file.yaml"
+    file.write_text(text)
+    status, error = answer(f"migrate {file}", capsys)
+    assert status == 1
+    assert error.count("\n") == 1
+    assert f"lit-rl: error: {file}" in error and said in error
+    assert file.read_text() == text
+
+
+def test_a_missing_file_and_no_file_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, error = answer(f"migrate {tmp_path}/none.yaml", capsys)
+    assert (status, error.count("\n")) == (1, 1) and "none.yaml" in error
+    assert answer("migrate", capsys) == (2, "lit-rl: error: missing: files; lit-rl migrate --help says what it takes\n")
+
+
+def test_it_starts_without_torch(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(COMMENTED)
+    code = (
+        f"import sys\nfrom lit_rl.__main__ import main\nmain(['migrate', {str(file)!r}])\n"
+        "assert not {'torch', 'lightning', 'transformers'} & sys.modules.keys()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_a_checkpoint_of_0_3_builds_its_module(tmp_path: Path) -> None:
+    arguments = {
+        "policy": {"class_path": "lit_rl.models.CorridorPolicy", "init_args": {"num_cells": 5}},
+        "critic": CRITIC,
+        "rewards": [{"class_path": "lit_rl.rewards.CorridorReward"}],
+        "optimizer": VALUES["optimizer"],
+        "num_epochs": 4,
+        "num_minibatches": 2,
+        "gamma": 0.9,
+        "gae_lambda": 0.95,
+        "whiten_advantages": False,
+        "truncation": "bootstrap",
+        "critic_warmup_rollouts": 2,
+        "target_kl": None,
+        "kl_horizon": 10000,
+        "estimator": None,
+        "objective": {"loss": "clipped", "clip_low": 0.1, "clip_high": 0.3, "kl_in": "reward", "kl_kind": "k1"},
+        "validation_sampling": {"greedy": {"temperature": 0.0, "max_tokens": 40}},
+        "max_rollouts": 60,
+        "seed": 3,
+    }
+    built = parsed_module(arguments)
+    checkpoint = {
+        "state_dict": built.state_dict(),
+        "rollout_step": 7,
+        "global_step": 56,
+        "policy_version": 56,
+        "pytorch-lightning_version": "2.5.0",
+        "config": yaml.safe_dump({"seed_everything": 3, "model": old("PPO")["model"] | {"init_args": arguments}}),
+    }
+    torch.save(checkpoint, tmp_path / "rollout_000007.ckpt")
+    module: Any = PolicyModule.load_from_checkpoint(tmp_path / "rollout_000007.ckpt")
+    assert (module.update.epochs, module.update.minibatches, module.clock.count, module.clock.limit) == (4, 2, 7, 60)
+    assert (module.estimator.gamma, module.estimator.gae_lambda, module.estimator.whiten) == (0.9, 0.95, False)
+    assert (module.objective.loss.clip_low, module.objective.loss.clip_high) == (0.1, 0.3)
+    assert module.critic_update.bootstrap_truncated and module.critic_update.warmup_rollouts == 2
+    assert module.validation_sampling["greedy"].max_tokens == 40
+    assert module.seed == 3
+    for name, value in built.state_dict().items():
+        assert torch.equal(module.state_dict()[name], value), name
+
+
+def parsed_module(arguments: dict[str, Any]) -> Any:
+    """The module whose weights the checkpoint holds."""
+    config = old("PPO")["model"] | {"init_args": dict(arguments)}
+    found = {"model": config}
+    migrate(found)
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(PolicyModule, "model")
+    module = parser.instantiate_classes(parser.parse_object(found)).model
+    module.load_weights()
+    return module
+
+
+def test_every_key_of_the_table_is_an_argument_of_its_group() -> None:
+    from lit_rl.modules import Collect, CriticUpdate, Evaluate, Objective, Update
+
+    groups = {
+        "update": Update,
+        "collect": Collect,
+        "evaluate": Evaluate,
+        "critic_update": CriticUpdate,
+        "objective": Objective,
+    }
+    for place in ARGUMENTS.values():
+        group, _, name = place.partition(".")
+        assert name in {field.name for field in fields(groups[group])}, place  # type: ignore[arg-type]
+    for kind in LOSSES.values():
+        assert issubclass(getattr(lit_rl.losses, kind), lit_rl.losses.Loss)
+    for kind, _ in BASELINES.values():
+        assert issubclass(getattr(lit_rl.advantages, kind), lit_rl.advantages.RowAdvantages)
