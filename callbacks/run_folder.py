@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
+from lit_rl.arguments import LitRLError
+
 _CHECKPOINT = re.compile(r"(?:rollout|update)_(\d+)\.ckpt")
 _MANIFEST = "manifest.json"
 
 
-class RunIsLiveError(RuntimeError):
+class RunIsLiveError(LitRLError, RuntimeError):
     """Another process is training in this folder."""
 
 

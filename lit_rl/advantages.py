@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import require_at_least, require_share
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share
 from lit_rl.functional.groups import group_sizes, lay_out, pick_up
 from lit_rl.functional.masking import SumOverRanks, masked_moments, turn_starts
 from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape, shape_of, statistics_dtype
@@ -75,15 +75,14 @@ class RowAdvantages(ABC):
         """
         num_bad = int((valid & ~torch.isfinite(scores)).sum())
         if num_bad:
-            raise ValueError(
+            raise UsageError(
                 f"{num_bad} of {int(valid.sum())} valid scores are NaN or infinite; "
                 "a completion without a score belongs in valid as False"
             )
         result = self.advantages(scores, valid, group_ids)
         if result.shape != scores.shape:
-            raise ValueError(
-                f"{type(self).__name__} must return one number per row, {tuple(scores.shape)}, "
-                f"got {tuple(result.shape)}"
+            raise ArgumentError(
+                str(type(self).__name__), f"one number per row, {tuple(scores.shape)}", str(tuple(result.shape))
             )
         too_small = group_sizes(group_ids) < self.smallest_group
         return result.masked_fill(too_small, 0.0) if self.smallest_group > 1 else result
@@ -99,7 +98,7 @@ class RowAdvantages(ABC):
             ValueError: it has fewer.
         """
         if num_samples < self.smallest_group:
-            raise ValueError(
+            raise UsageError(
                 f"{argument} {type(self).__name__} compares completions of one problem: num_samples must be "
                 f"{self.smallest_group} or more, got {num_samples}"
             )
@@ -317,7 +316,7 @@ class RunningMean(Baseline):
     def __post_init__(self) -> None:
         require_share(decay=self.decay)
         if self.decay == 1:
-            raise ValueError("decay must be below 1, got 1: the baseline would stay that of the first rollout")
+            raise ArgumentError("decay", "a number below 1", "1", "the baseline would stay that of the first rollout")
 
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] the mean before this rollout, which is then counted."""
@@ -417,9 +416,8 @@ class GAE(TokenAdvantages):
         require_same_shape(token_rewards=token_rewards, values=values)
         require_no_grad(token_rewards=token_rewards, values=values, bootstrap_values=bootstrap_values)
         if mask.dim() != 2 or bootstrap_values.shape != mask.shape[:1]:
-            raise ValueError(
-                f"token_rewards must be [N, T] and bootstrap_values [N], got {shape_of(mask)} and "
-                f"{shape_of(bootstrap_values)}"
+            raise ArgumentError(
+                "token_rewards", "[N, T] and bootstrap_values [N]", f"{shape_of(mask)} and {shape_of(bootstrap_values)}"
             )
         rewards = torch.where(mask, token_rewards, torch.zeros_like(token_rewards))
         kept_values = torch.where(mask, values, torch.zeros_like(values))

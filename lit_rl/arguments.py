@@ -1,4 +1,4 @@
-"""Checks of arguments that users give, before anything is loaded or run."""
+"""Errors of this library, and checks of arguments before anything is loaded or run."""
 
 from __future__ import annotations
 
@@ -6,70 +6,107 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
-from lit_rl.renamed import value_now
+
+class LitRLError(Exception):
+    """An error of this library's own: one line that says what is wrong and what to do.
+
+    The command line prints it as it is; other exceptions come with their class and a way to see the traceback.
+    """
+
+
+class UsageError(LitRLError, ValueError):
+    """Something the user gave that cannot be used: a file, a combination of settings, an object of the wrong kind."""
+
+
+class UnknownArgumentError(LitRLError, TypeError):
+    """A name that a constructor does not have, with the name that was probably meant."""
+
+
+class ArgumentError(UsageError):
+    """An argument that cannot be used: ``key: expected X, got Y; do Z``.
+
+    Args:
+        key: the argument's name, dotted as in a configuration where it belongs to a group or class.
+        expected: a phrase that describes what the argument takes.
+        got: what came, as text; empty where the key says it.
+        remedy: what to do; empty where ``expected`` says it.
+    """
+
+    def __init__(self, key: str, expected: str, got: str = "", remedy: str = "") -> None:
+        super().__init__(key, expected, got, remedy)  # all of them, so that another process can rebuild it
+        self.key, self.expected, self.got, self.remedy = key, expected, got, remedy
+
+    def __str__(self) -> str:
+        """The line."""
+        line = f"{self.key}: expected {self.expected}"
+        return line + (f", got {self.got}" if self.got else "") + (f"; {self.remedy}" if self.remedy else "")
 
 
 def require_at_least(least: float, **values: float | None) -> None:
     """Check whether numbers are large enough; ``None`` is ignored, NaN is too small.
 
     Raises:
-        ValueError: one is below; the message names it.
+        ArgumentError: one is below; the message names it.
     """
     for name, value in values.items():
         if value is not None and not value >= least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+            raise ArgumentError(name, f"at least {least}", shown(value))
 
 
 def require_above(bound: float, **values: float | None) -> None:
     """Check whether numbers are above a bound; ``None`` is ignored.
 
     Raises:
-        ValueError: one is not; the message names it.
+        ArgumentError: one is not; the message names it.
     """
     for name, value in values.items():
         if value is not None and not value > bound:
-            raise ValueError(f"{name} must be above {bound}, got {value}")
+            raise ArgumentError(name, f"a number above {bound}", shown(value))
 
 
 def require_share(**values: float | None) -> None:
     """Check whether numbers are from 0 to 1; ``None`` is ignored.
 
     Raises:
-        ValueError: one is not; the message names it.
+        ArgumentError: one is not; the message names it.
     """
     for name, value in values.items():
         if value is not None and not 0 <= value <= 1:
-            raise ValueError(f"{name} must be from 0 to 1, got {value}")
+            raise ArgumentError(name, "a number from 0 to 1", shown(value))
 
 
 def require_clip(**values: float | None) -> None:
     """Check whether distances of a ratio's lower bound from 1 are in (0, 1]; ``None`` is ignored.
 
     Raises:
-        ValueError: one is not; the message names it.
+        ArgumentError: one is not; the message names it.
     """
     for name, value in values.items():
         if value is not None and not 0 < value <= 1:
-            raise ValueError(
-                f"{name} must be above 0 and at most 1, got {value}: ratios are above 0, so 1 is no lower bound; "
-                "0.2 is usual"
+            raise ArgumentError(
+                name,
+                "a number above 0 and at most 1",
+                shown(value),
+                "0.2 is usual, and 1 would be no lower bound, since ratios are above 0",
             )
 
 
-def require_kind(kind: type, example: str, **values: object) -> None:
+def require_kind(kind: type, example: str, hint: Callable[[str, object], str] | None = None, **values: object) -> None:
     """Check whether arguments are objects of a class.
 
     Args:
         kind: the class.
         example: an object of it as one writes it, such as ``Sampling(num_samples=8)``.
+        hint: from an argument's name and value to what to do, or nothing.
         **values: the arguments by name.
 
     Raises:
-        ValueError: one is something else; the message names it.
+        ArgumentError: one is something else; the message names it.
     """
     for name, value in values.items():
         if not isinstance(value, kind):
-            raise ValueError(f"{name} takes an object such as {example}, got {shown(value)}{value_now(name, value)}")
+            remedy = hint(name, value).removeprefix("; ") if hint is not None else ""
+            raise ArgumentError(name, f"an object such as {example}", shown(value), remedy)
 
 
 def require_function(of: str, example: str, **values: Callable[..., object] | None) -> None:
@@ -81,60 +118,60 @@ def require_function(of: str, example: str, **values: Callable[..., object] | No
         **values: the arguments by name.
 
     Raises:
-        ValueError: one cannot be called; the message names it.
+        ArgumentError: one cannot be called; the message names it.
     """
     for name, value in values.items():
         if value is not None and not callable(value):
-            raise ValueError(f"{name} takes a function of {of} such as {example}, got {shown(value)}")
+            raise ArgumentError(name, f"a function of {of} such as {example}", shown(value))
 
 
 def require_number(owner: object, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
     """A constructor argument as a finite float within ``[low, high]``.
 
     Raises:
-        ValueError: it is not; the message names the class, the key and what came.
+        ArgumentError: it is not; the message names the class, the key and what came.
     """
     if not _is_number(value) or not low <= value <= high:
         limits = "a finite number" if low == -math.inf and high == math.inf else f"a number in [{low}, {high}]"
-        raise ValueError(f"{type(owner).__name__}.{key} must be {limits}, got {shown(value)}")
+        raise ArgumentError(f"{type(owner).__name__}.{key}", limits, shown(value))
     return float(value)
 
 
 def require_seconds(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields hold a finite number of seconds above 0."""
+    """Raise ArgumentError unless the fields hold a finite number of seconds above 0."""
     for name in names:
         _require(owner, name, "a finite number of seconds above 0", lambda value: _is_number(value) and value > 0)
 
 
 def require_count(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields are whole numbers of at least 1."""
+    """Raise ArgumentError unless the fields are whole numbers of at least 1."""
     for name in names:
         _require(owner, name, "a whole number of at least 1", lambda value: type(value) is int and value >= 1)
 
 
 def require_not_negative(owner: object, name: str) -> None:
-    """Raise ValueError unless a field holds a finite number of at least 0."""
+    """Raise ArgumentError unless a field holds a finite number of at least 0."""
     _require(owner, name, "a finite number of at least 0", lambda value: _is_number(value) and value >= 0)
 
 
 def require_switch(owner: object, *names: str) -> None:
-    """Raise ValueError unless the fields are True or False: the text "false" would count as True."""
+    """Raise ArgumentError unless the fields are True or False: the text "false" would count as True."""
     for name in names:
         _require(owner, name, "True or False", lambda value: type(value) is bool)
 
 
 def require_one_of(owner: object, name: str, known: Sequence[str]) -> None:
-    """Raise ValueError unless a field is one of the known words."""
+    """Raise ArgumentError unless a field is one of the known words."""
     _require(owner, name, f"one of {', '.join(known)}", lambda value: value in known)
 
 
 def require_items(owner: object, name: str) -> None:
-    """Raise ValueError unless a field is a tuple with an item: a check without tests would pass every program."""
+    """Raise ArgumentError unless a field is a tuple with an item: a check without tests would pass every program."""
     where, value = f"{type(owner).__name__}.{name}", getattr(owner, name)
     if not isinstance(value, tuple):
-        raise ValueError(f"{where} must be a tuple, got {type(value).__name__}")
+        raise ArgumentError(where, "a tuple", type(value).__name__)
     if not value:
-        raise ValueError(f"{where} is empty, so every program would pass: give at least one")
+        raise ArgumentError(where, "at least one", "none", "every program would pass")
 
 
 def shown(value: object, longest: int = 80) -> str:
@@ -148,7 +185,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _require(owner: object, name: str, wanted: str, is_right: Callable[[Any], bool]) -> None:
-    """Raise ValueError unless a field is as wanted."""
+    """Raise ArgumentError unless a field is as wanted."""
     value = getattr(owner, name)
     if not is_right(value):
-        raise ValueError(f"{type(owner).__name__}.{name} must be {wanted}, got {shown(value)}")
+        raise ArgumentError(f"{type(owner).__name__}.{name}", wanted, shown(value))

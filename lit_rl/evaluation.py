@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from lit_rl.arguments import UsageError
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Verdict
@@ -72,12 +73,12 @@ def evaluate(
             ``num_samples``.
     """
     if not problems:
-        raise ValueError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
+        raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
     if min(ks) < 1 or max(ks) > sampling.num_samples:
-        raise ValueError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
+        raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
     refused = [environment.refusal(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
-        raise ValueError(refused[0])
+        raise UsageError(refused[0])
     policy.load()
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []

@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import require_above, require_clip
+from lit_rl.arguments import ArgumentError, UsageError, require_above, require_clip
 from lit_rl.functional.masking import masked_mean
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
 from lit_rl.functional.shapes import require_no_grad, shape_of
@@ -61,11 +61,13 @@ class Tokens:
 
     def __post_init__(self) -> None:
         if self.logprobs.dim() != 2:
-            raise ValueError(f"logprobs must be [n, T], got {shape_of(self.logprobs)}")
+            raise ArgumentError("logprobs", "[n, T]", str(shape_of(self.logprobs)))
         if self.advantages.shape not in (self.logprobs.shape, (self.logprobs.shape[0], 1)):
-            raise ValueError(
-                f"advantages must be [n, T] or [n, 1] beside logprobs {shape_of(self.logprobs)}, "
-                f"got {shape_of(self.advantages)}; one per completion is advantages[:, None]"
+            raise ArgumentError(
+                "advantages",
+                f"[n, T] or [n, 1] beside logprobs {shape_of(self.logprobs)}",
+                str(shape_of(self.advantages)),
+                "one per completion is advantages[:, None]",
             )
         require_no_grad(advantages=self.advantages)
 
@@ -416,6 +418,6 @@ class SequenceMask(Correction):
 
 def _require_band(low: float, high: float) -> None:
     if not 0 <= low <= 1 <= high:
-        raise ValueError(
+        raise UsageError(
             f"a band of weights has 1 in it, got low={low} and high={high}: set low to 0 ... 1 and high to 1 or more"
         )

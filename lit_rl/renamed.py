@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Seque
 from difflib import get_close_matches
 from typing import Any
 
+from lit_rl.arguments import UnknownArgumentError, UsageError
+
 ARGUMENTS = {
     "optimizer": "update.optimizer",
     "lr_scheduler": "update.lr_scheduler",
@@ -122,12 +124,12 @@ def require_known(cls: type, given: Mapping[str, object]) -> None:
     """Check whether a class takes the arguments that it is given; the message says where an unknown one belongs.
 
     Raises:
-        TypeError: one is unknown.
+        UnknownArgumentError: one is unknown.
     """
     known = arguments_of(cls)
     for name in given:
         if name not in known:
-            raise TypeError(f"{cls.__name__} has no argument {name}{hint(name, known)}")
+            raise UnknownArgumentError(f"{cls.__name__} has no argument {name}{hint(name, known)}")
 
 
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -290,7 +292,7 @@ def _migrate_algorithm(arguments: Config, algorithm: str, changes: list[str]) ->
     _advantages_of_name(arguments, algorithm, changes)
     for name, nothing in REMOVED.items():
         if name in arguments and arguments.pop(name) not in (nothing, None):
-            raise ValueError(f"{name}: version 0.4 has removed it; leave it out")
+            raise UsageError(f"{name}: version 0.4 has removed it; leave it out")
     if "truncation" in arguments:
         treatment = arguments.pop("truncation")
         changes.append(f"truncation: {treatment} is {_TRUNCATIONS.get(treatment, 'the default')}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lit_rl.arguments import ArgumentError, UsageError
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -26,16 +28,18 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.num_samples < 1 or self.max_tokens < 1:
-            raise ValueError(
+            raise UsageError(
                 "num_samples and max_tokens must be at least 1, "
                 f"got {self.num_samples} and {self.max_tokens}: sample at least one token of one completion"
             )
         if self.temperature < 0:
-            raise ValueError(f"temperature must be >= 0 (0 is greedy), got {self.temperature}")
+            raise ArgumentError("temperature", "a number of at least 0 (0 is greedy)", str(self.temperature))
         if not 0 < self.top_p <= 1 or self.top_k < 0:
-            raise ValueError(f"top_p must be in (0, 1] and top_k >= 0, got {self.top_p} and {self.top_k}")
+            raise ArgumentError(
+                "top_p and top_k", "top_p in (0, 1] and top_k of at least 0", f"{self.top_p} and {self.top_k}"
+            )
         if self.temperature == 0 and self.num_samples > 1:
-            raise ValueError(
+            raise UsageError(
                 f"greedy sampling gives the same completion each time, got num_samples={self.num_samples}: "
                 "use num_samples: 1 or a temperature above 0"
             )
@@ -69,9 +73,9 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
-            raise ValueError(f"the prompt of row {self.row} has no tokens: give the policy at least one to continue")
+            raise UsageError(f"the prompt of row {self.row} has no tokens: give the policy at least one to continue")
         if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens} in the request of row {self.row}")
+            raise ArgumentError("max_tokens", "at least 1", f"{self.max_tokens} in the request of row {self.row}")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.named_checkpoint import NAMES, take
@@ -122,37 +123,37 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     """
     check_strategy(settings.get("strategy", "auto"))
     if settings.get("gradient_clip_val"):
-        raise ValueError(
+        raise UsageError(
             "trainer.gradient_clip_val clips nothing here, got "
             f"{settings['gradient_clip_val']}: use model.update.gradient_clip_norm, which clips policy and critic apart"
         )
     if settings.get("accumulate_grad_batches", 1) not in (1, None):
-        raise ValueError(
+        raise UsageError(
             f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     if str(settings.get("precision")) in ("16", "16-mixed"):
-        raise ValueError(
+        raise UsageError(
             f"trainer.precision is {settings['precision']}, which scales losses, and gradients would be clipped in "
             "their scaled size: use bf16-mixed or 32-true"
         )
     if str(settings.get("precision")) == "16-true":
-        raise ValueError(
+        raise UsageError(
             "trainer.precision is 16-true, which keeps weights in float16, in which small gradients become 0: use "
             "bf16-mixed or 32-true"
         )
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
     if accelerator in ("tpu", "hpu"):
-        raise ValueError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
+        raise UsageError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
     if accelerator in ("gpu", "cuda") and not torch.cuda.is_available():
-        raise ValueError(
+        raise UsageError(
             f"trainer.accelerator is {accelerator}, and torch {torch.__version__} sees no GPU here: use cpu or auto, "
             "or install a build of torch that fits the GPU's driver"
         )
     cores = os.cpu_count() or 1
     counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
     if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
-        raise ValueError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one per core")
+        raise UsageError(f"trainer.devices is {devices}, processes on {cores} cores: use at most one per core")
 
 
 def screen_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -285,4 +285,4 @@ def test_the_command_ends_with_status_1_and_writes_a_row_for_each_fault(
 def test_a_negative_number_of_examples_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         lit_rl.cli.main.main(["check-data", "--data=Basics", "--examples=-1"])
-    assert "examples must be at least 0, got -1" in capsys.readouterr().err
+    assert "examples: expected at least 0, got -1" in capsys.readouterr().err

@@ -37,55 +37,55 @@ def grpo(policy: Any = POLICY, **given: Any) -> GRPO:
 MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a term without a list": (
         lambda: grpo(rewards=TestsReward()),
-        ("rewards takes a list of reward terms such as [TestsReward()], got <lit_rl.",),
+        ("rewards: expected a list of reward terms such as [TestsReward()], got <lit_rl.",),
     ),
-    "a term by name": (lambda: grpo(rewards="TestsReward"), ("rewards takes a list", "got 'TestsReward'")),
-    "terms in a set": (lambda: grpo(rewards={TestsReward()}), ("rewards takes a list", "got {<lit_rl.")),
+    "a term by name": (lambda: grpo(rewards="TestsReward"), ("rewards: expected a list", "got 'TestsReward'")),
+    "terms in a set": (lambda: grpo(rewards={TestsReward()}), ("rewards: expected a list", "got {<lit_rl.")),
     "a term that forgets its base": (
         lambda: grpo(rewards=[NoInit()]),
         ("NoInit has no name and weight: have NoInit.__init__ call super().__init__(",),
     ),
     "sampling as a dict": (
         lambda: grpo(sampling={"num_samples": 4}),
-        ("sampling takes an object such as Sampling(num_samples=8), got {'num_samples': 4}",),
+        ("sampling: expected an object such as Sampling(num_samples=8), got {'num_samples': 4}",),
     ),
-    "sampling of PPO": (lambda: PPO(POLICY, [], POLICY, sampling={}), ("sampling takes an object", "got {}")),  # type: ignore[arg-type]
+    "sampling of PPO": (lambda: PPO(POLICY, [], POLICY, sampling={}), ("sampling: expected an object", "got {}")),  # type: ignore[arg-type]
     "validation by a dict": (
         lambda: Evaluate({"greedy": {"temperature": 0}}),
-        ("sampling['greedy'] takes an object such as Sampling(temperature=0.0), got {'temperature': 0}",),
+        ("sampling['greedy']: expected an object such as Sampling(temperature=0.0), got {'temperature': 0}",),
     ),
     "validation without a name": (
         lambda: Evaluate(Sampling()),
-        ('sampling takes an object such as {"greedy": Sampling(temperature=0.0)}, got Sampling(',),
+        ('sampling: expected an object such as {"greedy": Sampling(temperature=0.0)}, got Sampling(',),
     ),
     "an objective as a dict": (
         lambda: grpo(objective={"kl_coef": 0.1}),
-        ("objective takes an object such as Objective(kl_coef=0.01), got {'kl_coef': 0.1}",),
+        ("objective: expected an object such as Objective(kl_coef=0.01), got {'kl_coef': 0.1}",),
     ),
-    "no objective": (lambda: grpo(objective=None), ("objective takes an object", "got None")),
+    "no objective": (lambda: grpo(objective=None), ("objective: expected an object", "got None")),
     "a folder for a policy": (
         lambda: grpo("folder"),
-        ("policy takes an object such as CausalLM(\"folder\"), got 'folder'",),
+        ("policy: expected an object such as CausalLM(\"folder\"), got 'folder'",),
     ),
     "a model for a policy": (
         lambda: SFT(torch.nn.Sequential(torch.nn.Linear(1, 1))),  # type: ignore[arg-type]
-        ("policy takes", "got Sequential( (0): Linear"),
+        ("policy: expected", "got Sequential( (0): Linear"),
     ),
     "a built optimizer": (
         lambda: Update(optimizer=ADAM),
-        ("optimizer takes a function of the parameters such as lambda params: AdamW(params, lr=1e-6), got AdamW (",),
+        ("optimizer: expected a function of the parameters",),
     ),
     "a built schedule": (
         lambda: SFT(POLICY, update=Optimization(lr_scheduler=torch.optim.lr_scheduler.LinearLR(ADAM))),  # type: ignore[arg-type]
-        ("lr_scheduler takes a function of the optimizer", "got <torch"),
+        ("lr_scheduler: expected a function of the optimizer", "got <torch"),
     ),
     "a critic by name": (
         lambda: PPO(POLICY, critic="folder", rewards=[TestsReward()]),  # type: ignore[arg-type]
-        ("critic takes an object such as SeparateCritic(), got 'folder'",),
+        ("critic: expected an object such as SeparateCritic(), got 'folder'",),
     ),
     "adapters as a dict": (
         lambda: CausalLM("folder", lora={"rank": 8}),  # type: ignore[arg-type]
-        ("lora takes an object such as LoRA(rank=16), got {'rank': 8}",),
+        ("lora: expected an object such as LoRA(rank=16), got {'rank': 8}",),
     ),
     "another library's group": (
         lambda: grpo(num_generations=8),

@@ -218,7 +218,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         repair(template="{feedbak}"),
         ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
     ),
-    "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens must be at least 1, got 0",)),
+    "a message of no tokens": (repair(max_message_tokens=0), ("max_message_tokens: expected at least 1, got 0",)),
     "a message too short for a note": (
         "--model.sandbox own_runner.Nothing " + repair(max_message_tokens=3),
         ("max_message_tokens of Repair: 3 tokens do not hold", "allow at least"),
@@ -263,7 +263,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "an environment of numbers": (
         "--model.collect.environment own_things.Number --model.collect.environment.max_turns 2 "
         "--model.sandbox own_runner.Nothing",
-        ("Number.answer must return a text, or None", "got 7"),
+        ("Number.answer: expected a text, or None", "got 7"),
     ),
     "an environment that forgets its base": (
         "--model.collect.environment own_things.Forgetful",
@@ -275,11 +275,17 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     # -- the objective and the updates -----------------------------------------------------------------------
     "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low must be", "got 1.5")),
-    "a negative upper bound": ("--model.objective.loss.clip_high -0.1", ("clip_high must be above 0, got -0.1",)),
-    "a two-sided bound below one": ("--model.objective.loss.dual_clip 0.5", ("dual_clip must be above 1", "got 0.5")),
+    "a negative upper bound": (
+        "--model.objective.loss.clip_high -0.1",
+        ("clip_high: expected a number above 0, got -0.1",),
+    ),
+    "a two-sided bound below one": (
+        "--model.objective.loss.dual_clip 0.5",
+        ("dual_clip: expected a number above 1", "got 0.5"),
+    ),
     "no importance": (
         "--model.objective.loss ImportanceSampling --model.objective.loss.cap 0",
-        ("cap must be above 0, got 0",),
+        ("cap: expected a number above 0, got 0",),
     ),
     "a bound of another loss": (
         "--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli.config_files import with_parts
 from lit_rl.cli.data_check.checked import run_references, suggest_rules
 from lit_rl.cli.data_check.findings import Findings
@@ -124,7 +124,7 @@ def with_data_of_config(verb: str, arguments: Sequence[str]) -> list[str]:
     given, parts = with_parts(arguments, _data_of)
     if parts and not any(parts.values()):
         have = "have" if len(parts) > 1 else "has"
-        raise ValueError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
+        raise UsageError(f"{' and '.join(parts)} {have} no data section: {verb} reads the task from there")
     return given
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.cli.messages import suggestion
 from lit_rl.signatures import arguments_of
 
@@ -67,7 +68,7 @@ def with_parts(
             continue
         file = value if equals else next(rest, None)
         if not file:
-            raise ValueError(f"{name} needs a value: give a file after it")
+            raise UsageError(f"{name} needs a value: give a file after it")
         parts[file] = part_of(yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {})
         found.append(f"--config={json.dumps(parts[file])}")
     return found, parts
@@ -82,23 +83,23 @@ def check_file(name: str) -> None:
     try:
         content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not UTF-8 text: a configuration is a YAML file") from error
+        raise UsageError(f"{name} is not UTF-8 text: a configuration is a YAML file") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ValueError(f"{name}{position}: {error.problem or error.context or 'not YAML'}") from error
+        raise UsageError(f"{name}{position}: {error.problem or error.context or 'not YAML'}") from error
     except yaml.YAMLError as error:
-        raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{name}: {' '.join(str(error).split())}") from error
     if content is None:
-        raise ValueError(f"{name} is empty: a configuration has the sections model and data (lit-rl configs copy NAME)")
+        raise UsageError(f"{name} is empty: a configuration has the sections model and data (lit-rl configs copy NAME)")
     if not isinstance(content, dict):
-        raise ValueError(
+        raise UsageError(
             f"{name} is not a configuration: expected sections such as model and data, got {str(content)[:60]}"
         )
     for section in content:
         first = str(section).partition(".")[0]
         if first not in (*_SECTIONS, *_VERBS):
-            raise ValueError(f"{name}: there is no section {section}{suggestion(first, _SECTIONS)}")
+            raise UsageError(f"{name}: there is no section {section}{suggestion(first, _SECTIONS)}")
 
 
 def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) -> None:
@@ -117,4 +118,4 @@ def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) ->
         default = parameters[key].default if key in parameters else None
         if is_dataclass(default) and isinstance(value, list | str | int | float):
             keys = ", ".join(field.name for field in fields(default))
-            raise ValueError(f"{section}.{key} takes keys and values, got {value}: its keys are {keys}")
+            raise ArgumentError(f"{section}.{key}", "keys and values", str(value), f"its keys are {keys}")

@@ -11,6 +11,7 @@ import yaml
 from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import described, take_of_folder
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.model_folders import load_weights, read_checkpoint, write_model
@@ -104,13 +105,13 @@ def config_of(checkpoint: Mapping[str, Any], files: Sequence[str]) -> dict[str, 
         return made_of
     texts = [Path(file).read_text() for file in files] if files else [checkpoint.get("config") or ""]
     if not all(texts):
-        raise ValueError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
+        raise UsageError("the checkpoint holds no configuration (it was not made by lit-rl fit): give --config FILE")
     config: Any = {}
     for text in texts:
         config = _laid_over(config, _of_this_version(yaml.safe_load(text)))
     if not isinstance(config, dict) or "policy" not in (config.get("model") or {}).get("init_args", {}):
         where = " with ".join(files) or "the checkpoint"
-        raise ValueError(f"{where} holds no configuration of a run: it has no model.policy")
+        raise UsageError(f"{where} holds no configuration of a run: it has no model.policy")
     return config
 
 
@@ -147,7 +148,7 @@ def policy_of(config: Mapping[str, Any]) -> CausalLM:
     described = config["model"]["init_args"]["policy"]
     policy = parser.instantiate_classes(parser.parse_object({"policy": described})).policy
     if not isinstance(policy, CausalLM):
-        raise ValueError(f"only language models can be exported, the policy is a {type(policy).__name__}")
+        raise UsageError(f"only language models can be exported, the policy is a {type(policy).__name__}")
     return policy
 
 

@@ -20,6 +20,7 @@ import lit_rl.losses
 import lit_rl.models
 import lit_rl.modules
 import lit_rl.rewards
+from lit_rl.arguments import LitRLError
 from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
@@ -48,7 +49,6 @@ from lit_rl.cli.show import show
 from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
 from lit_rl.data.task import TaskDataModule
-from lit_rl.execution import SandboxError
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, say_where, screen_settings
 from lit_rl.training.phases import where
@@ -267,7 +267,7 @@ def main(args: Sequence[str] | None = None) -> None:
         message = str(error).strip()
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
             message = explain(message)
-        # Our own errors say what to do; for others it matters where they came from.
-        says_enough = isinstance(error, ValueError | OSError | ImportError | SandboxError) and "\n" not in message
+        # Our own errors, raised anew by the parser at times, say what to do; for others it matters where they arose.
+        says_enough = isinstance(error, LitRLError | ValueError | OSError | ImportError) and "\n" not in message
         what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
         fail(f"{rank}: {what}" if rank else what, status=1)

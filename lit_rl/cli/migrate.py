@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentParser
 
+from lit_rl.arguments import UsageError
 from lit_rl.cli.config_files import check_file
 from lit_rl.renamed import ARGUMENTS, CLASSES, OF_PPO
 from lit_rl.renamed import migrate as migrate_config
@@ -28,7 +29,7 @@ def migrate(arguments: Sequence[str]) -> None:
         try:
             text, changes = migrate_text(Path(file).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
+            raise UsageError(f"{file}: {error}") from error
         if changes:
             Path(file).write_text(text, encoding="utf-8")
         print("\n  ".join([f"{file}: {'rewritten' if changes else 'nothing to rewrite'}", *changes]))

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
+from lit_rl.arguments import UsageError
 from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -57,7 +58,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
     given, rest = parser.parse_known_args(list(arguments))
     if given.gpus < 1 or given.gpus_per_node < 1:
-        raise ValueError(f"--gpus and --gpus_per_node must be 1 or more, got {given.gpus} and {given.gpus_per_node}")
+        raise UsageError(f"--gpus and --gpus_per_node must be 1 or more, got {given.gpus} and {given.gpus_per_node}")
     run, device = build([*rest, *_HERE]), DEVICES[given.gpu]
     job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, given.gpus, given.gpus_per_node)
     job = replace(
@@ -84,7 +85,7 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
         ValueError: a module, a policy or a number of ranks that the formulas do not cover.
     """
     if not isinstance(module, RolloutModule) or not isinstance(module.policy, CausalLM):
-        raise ValueError(
+        raise UsageError(
             f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__} on a "
             f"{type(module.policy).__name__}: give such a configuration"
         )
@@ -92,7 +93,7 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
     shape, adapters = shape_of(policy)
     replicas = strategy.replicas if sharded else gpus
     if gpus % replicas:
-        raise ValueError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
+        raise UsageError(f"{gpus} GPUs cannot be divided into {replicas} replicas: change --gpus or replicas")
     weight_bytes = torch_dtype(policy.dtype).itemsize
     narrow = strategy.param_dtype if sharded else None
     reduced = (strategy.reduce_dtype or narrow) if sharded else None
@@ -135,14 +136,14 @@ def shape_of(policy: CausalLM) -> tuple[Shape, int]:
         ValueError: a mixture of experts, or a base in 4 bits.
     """
     if policy.quantization is not None:
-        raise ValueError(f"plan does not cover quantization {policy.quantization}: leave it out for an upper bound")
+        raise UsageError(f"plan does not cover quantization {policy.quantization}: leave it out for an upper bound")
     if policy.config is not None:
         policy.load_tokenizer()
     with torch.device("meta"):
         model = load_model(policy.model_spec(), policy.tokenizer)
     config = text_config(model)
     if any(getattr(config, name, None) for name in ("num_experts", "num_local_experts", "n_routed_experts")):
-        raise ValueError(f"plan covers dense models, got {config.model_type}, a mixture of experts: give a dense one")
+        raise UsageError(f"plan covers dense models, got {config.model_type}, a mixture of experts: give a dense one")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     sizes = {name: p.numel() for name, p in model.named_parameters()}
     adapters = sum(size for name, size in sizes.items() if f".{POLICY}." in name)

@@ -11,6 +11,7 @@ from jsonargparse import Namespace
 from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning_utilities.core.rank_zero import rank_zero_info
 
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
 from lit_rl.callbacks.screen import ProgressScreen
 from lit_rl.cli.export import resolve
@@ -88,7 +89,7 @@ def follow_length(config: Any) -> None:
             schedule["total_steps"] = length + _FIRST_STEP
         steps = schedule["total_steps"]
         if steps is not None and steps < length:
-            raise ValueError(
+            raise UsageError(
                 f"the schedule's total_steps is {steps}, and the run goes on to {length}: "
                 "leave total_steps out to have it follow, or set both alike"
             )
@@ -153,7 +154,7 @@ def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | 
         return str(path)
     found = take(name, callbacks)
     if found is None:
-        raise ValueError(
+        raise UsageError(
             f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does not "
             "have: give a path or the folder of a run"
         )
@@ -172,6 +173,6 @@ def require_writer(callbacks: Iterable[Callback]) -> None:
             getattr(type(callback), hook) is not getattr(Callback, hook) for hook in hooks
         ):
             return
-    raise ValueError(
+    raise UsageError(
         "predict samples and writes nothing: add a callback that does, such as lit_rl.callbacks.PreferenceWriter"
     )

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
+from lit_rl.arguments import UsageError
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FLAGS = ("--config", "-c")
 
@@ -79,7 +81,7 @@ def configs(arguments: Sequence[str]) -> None:
         print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
         return
     if parsed.name is None:
-        raise ValueError("lit-rl configs copy needs a NAME: lit-rl configs lists them")
+        raise UsageError("lit-rl configs copy needs a NAME: lit-rl configs lists them")
     print(f"copied to {copy(parsed.name, Path(parsed.target))}: change it, then lit-rl fit --config that file")
 
 

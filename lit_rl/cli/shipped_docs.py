@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
+from lit_rl.arguments import UsageError
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _HEADING = re.compile(r"(#+) (.+)")
 _MOST_FOUND = 15
@@ -101,7 +103,7 @@ def find(wanted: str) -> str:
     having = [other for other, one in below.items() if is_word and wanted.lower() in one.own.lower()]
     if not having:
         nor = ", and none has these words" if is_word else ""
-        raise ValueError(f"no page or section is called {wanted}{nor}: {_advice(name, known, below)}")
+        raise UsageError(f"no page or section is called {wanted}{nor}: {_advice(name, known, below)}")
     return _listed(f"Sections with {wanted}:", having, below)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lit_rl.arguments import UsageError
 from lit_rl.types import Problem
 
 
@@ -73,7 +74,7 @@ def find_overlaps(
         Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165
     """
     if ngram_words < 1 or not 0 < min_share <= 1:
-        raise ValueError(
+        raise UsageError(
             f"needs ngram_words >= 1 and min_share in (0, 1], got {ngram_words} and {min_share}: correct them"
         )
     grams = [word_ngrams(statement(problem), ngram_words) for problem in held_out]

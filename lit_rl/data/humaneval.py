@@ -7,6 +7,7 @@ import random
 import re
 from typing import Literal, Unpack
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.mbpp_plus import comparing_test, plain_test
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.problem_loader import ProblemLoader
@@ -104,7 +105,7 @@ class HumanEval(TaskDataModule):
             ValueError: ``split`` leaves nothing to train on.
         """
         if self.split != "train":
-            raise ValueError(
+            raise UsageError(
                 f"HumanEval with split={self.split!r} is only measured on: split='train' trains on 131 "
                 "problems and measures on the other 33"
             )
@@ -193,5 +194,5 @@ def before_function(source: str, name: str) -> str:
     """
     definition = re.search(rf"^(async +)?def +{re.escape(name)}\b", source, flags=re.MULTILINE)
     if definition is None:
-        raise ValueError(f"the source defines no function {name}")
+        raise UsageError(f"the source defines no function {name}")
     return source[: definition.start()]

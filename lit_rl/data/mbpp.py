@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.mbpp_plus import plain_test, reference_test
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
@@ -111,7 +112,7 @@ class MBPP(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if not 0 <= few_shot <= len(EXAMPLES):
-            raise ValueError(f"few_shot needs 0 to {len(EXAMPLES)} examples, got {few_shot}")
+            raise ArgumentError("few_shot", f"0 to {len(EXAMPLES)} examples", str(few_shot))
         self.path = path
         self.parts: dict[Split, Part] = {
             "train": train_split,
@@ -144,7 +145,7 @@ class MBPP(TaskDataModule):
         wanted = EXAMPLES[: self.few_shot]
         missing = [number for number in wanted if number not in by_number]
         if missing:
-            raise ValueError(
+            raise UsageError(
                 f"few_shot={self.few_shot} needs the rows with task_id {list(wanted)}, {self.path} lacks "
                 f"{missing}: use a whole file or few_shot=0"
             )

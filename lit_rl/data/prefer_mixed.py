@@ -8,6 +8,8 @@ from itertools import accumulate
 from math import ceil
 from typing import Any
 
+from lit_rl.arguments import ArgumentError
+
 _UNIT = 1000
 """Weight of a problem that is not taken less often; whole numbers, so that all ranks draw the same."""
 
@@ -40,7 +42,7 @@ class PreferMixed:
 
     def __init__(self, rarely: float = 0.25) -> None:
         if not 0 < rarely <= 1:
-            raise ValueError(f"rarely must be above 0 and at most 1, got {rarely}: 0.25 for a quarter as often")
+            raise ArgumentError("rarely", "a share above 0 and at most 1", str(rarely), "0.25 for a quarter as often")
         self.rarely = rarely
         self.reset()
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
@@ -69,9 +70,9 @@ def make_pairs(
         [('4', '5')]
     """
     if not margin > 0:
-        raise ValueError(f"margin needs to be above 0, got {margin}: pairs of equal rewards teach nothing")
+        raise ArgumentError("margin", "a number above 0", str(margin), "pairs of equal rewards teach nothing")
     if len(completions) != len(rewards):
-        raise ValueError(f"needs one reward per completion, got {len(rewards)} for {len(completions)}")
+        raise UsageError(f"needs one reward per completion, got {len(rewards)} for {len(completions)}")
     scored: dict[str, float] = {}
     for text, reward in zip(completions, rewards, strict=True):
         if reward is not None and not math.isnan(reward):
@@ -106,7 +107,7 @@ def write_pairs(path: str | Path, pairs: Iterable[PreferencePair]) -> int:
     """
     path = Path(path)
     if path.suffix != ".jsonl":
-        raise ValueError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
+        raise UsageError(f"preference pairs are JSON lines: the path needs to end in .jsonl, got {path}")
     lines = [json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs]
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")

@@ -10,7 +10,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.types import Problem
 
@@ -57,7 +57,7 @@ class ProblemLoader:
         self.world_size = world_size
         self.drop_last = drop_last
         if drop_last and len(problems) < batch_size * world_size:
-            raise ValueError(
+            raise UsageError(
                 f"a training batch needs {batch_size * world_size} problems (batch_size {batch_size} on "
                 f"{world_size} ranks), got {len(problems)}: lower batch_size or load more problems"
             )
@@ -133,7 +133,7 @@ class ProblemLoader:
         if saved != here:
             fits = saved % self.world_size == 0
             advice = f"set batch_size to {saved // self.world_size}" if fits else "take a number of ranks that divides"
-            raise ValueError(
+            raise UsageError(
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
                 f"({self.batch_size} on each of {self.world_size} ranks): {advice} to go on"
             )

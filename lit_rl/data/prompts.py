@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 from typing import Literal
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.types import Message
 
 Form = Literal["completion", "instruct"]
@@ -211,5 +212,5 @@ def _task_request(task: str, tests: Sequence[str]) -> str:
 
 def _first(examples: Sequence[tuple[str, str]], count: int) -> Sequence[tuple[str, str]]:
     if not 0 <= count <= len(examples):
-        raise ValueError(f"few_shot needs 0 to {len(examples)} examples, got {count}")
+        raise ArgumentError("few_shot", f"0 to {len(examples)} examples", str(count))
     return examples[:count]

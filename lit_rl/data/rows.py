@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-from lit_rl.arguments import shown
+from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.data.local_files import JSON_LINES, JSON_LISTS, SUFFIXES, data_files, local_path
 
 BadRows = Literal["error", "skip"]
@@ -18,7 +18,7 @@ _MISSING = object()
 Value = TypeVar("Value")
 
 
-class RowError(ValueError):
+class RowError(UsageError):
     """A row that cannot be used: one line with the file, the row and the field."""
 
 
@@ -177,9 +177,9 @@ def _read_file(path: Path) -> Iterator[Row]:
         elif path.name.endswith(".arrow"):
             yield from _read_arrow(path)
         else:
-            raise ValueError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
+            raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
-        raise ValueError(f"{path} cannot be read to its end ({fault}): fetch or unpack it again") from None
+        raise UsageError(f"{path} cannot be read to its end ({fault}): fetch or unpack it again") from None
 
 
 def _open(path: Path) -> IO[str]:
@@ -207,9 +207,9 @@ def _read_list(path: Path) -> Iterator[Row]:
         except UnicodeDecodeError:
             raise
         except ValueError as fault:
-            raise ValueError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
+            raise UsageError(f"{path} is broken JSON ({fault}): fix it, or name JSON lines .jsonl") from None
     if not isinstance(rows, list):
-        raise ValueError(f"{path} needs one JSON list of rows, got {_typed(rows)}")
+        raise ArgumentError(str(path), "one JSON list of rows", _typed(rows))
     for number, values in enumerate(rows, 1):
         yield _row(str(path), number, values)
 
@@ -228,7 +228,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
                     number += 1
                     yield _row(str(path), number, values)
     except pyarrow.ArrowInvalid as fault:
-        raise ValueError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
+        raise UsageError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
 
 
 def _read_arrow(path: Path) -> Iterator[Row]:
@@ -255,7 +255,7 @@ def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
     except Exception as fault:
         # The hub client raises many kinds: no network, no such data set, no such split.
         first_line = str(fault).strip().split("\n")[0]
-        raise ValueError(
+        raise UsageError(
             f"data set {name} (subset {subset}, split {split}) cannot be loaded from the hub "
             f"({type(fault).__name__}: {first_line}): correct the id or give a local file as `path`"
         ) from fault

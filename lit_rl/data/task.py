@@ -11,7 +11,7 @@ from typing import Any, Literal
 import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least
 from lit_rl.data.prefer_mixed import PreferMixed
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.execution.program import Extraction
@@ -113,18 +113,18 @@ class TaskDataModule(pl.LightningDataModule):
         """The problems that :meth:`load_problems` returns, checked."""
         who = f"{type(self).__name__}.load_problems"
         if type(self).load_problems is TaskDataModule.load_problems:
-            raise ValueError(f"{who} is missing: write it, to return a list of Problem for each split")
+            raise UsageError(f"{who} is missing: write it, to return a list of Problem for each split")
         loaded: Any = self.load_problems(split)
         wrong = loaded if not isinstance(loaded, list) else next((p for p in loaded if not isinstance(p, Problem)), ())
         if wrong != ():
-            raise ValueError(f"{who} must return a list of Problem, got {wrong!r:.80} for {split}")
+            raise ArgumentError(who, "a list of Problem", f"{wrong!r:.80} for {split}")
         return list(loaded)
 
     def _require_names(self, problems: Sequence[Problem], split: Split) -> None:
         """Require distinct task ids: they name random streams, and verdicts and pass@k are kept by them."""
         for task_id, count in Counter(problem.task_id for problem in problems).most_common(1):
             if count > 1:
-                raise ValueError(
+                raise UsageError(
                     f"{self.name}: {task_id!r} is the task_id of {count} {split} problems: give each its own"
                 )
 
@@ -164,7 +164,7 @@ class TaskDataModule(pl.LightningDataModule):
 
     def _training_loader(self, problems: list[Problem]) -> ProblemLoader:
         if not problems and self.left_out.get("train"):
-            raise ValueError(
+            raise UsageError(
                 f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
@@ -194,7 +194,7 @@ class TaskDataModule(pl.LightningDataModule):
     def _require_programs(self, problems: Sequence[Problem]) -> None:
         """Require that something can pass: the preference goes by verdicts."""
         if not any(problem.check.runs_program for problem in problems):
-            raise ValueError(f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out")
+            raise UsageError(f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out")
 
     def _loader(
         self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False

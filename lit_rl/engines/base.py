@@ -33,13 +33,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from lit_rl.arguments import LitRLError
 from lit_rl.models.policy import Policy
 from lit_rl.types import Generation, Request, Sampling
 
 __all__ = ["Engine", "EngineError", "Generation", "Request", "Session"]
 
 
-class EngineError(RuntimeError):
+class EngineError(LitRLError, RuntimeError):
     """The engine failed, not the policy: a server that died, an answer that cannot be used.
 
     It ends the run; it is never a reward of 0. The callback Checkpointing saves before that, so raise it on all ranks.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.engines.base import Session
 from lit_rl.types import Generation, Request, StopReason
 
@@ -49,7 +50,7 @@ class CheckedSession(Session):
         """
         finished: Any = self._session.step()
         if not isinstance(finished, Sequence) or not all(isinstance(one, Generation) for one in finished):
-            raise ValueError(f"{self._name}.step must return a list of Generation, often empty, got {finished!r:.80}")
+            raise ArgumentError(f"{self._name}.step", "a list of Generation, often empty", f"{finished!r:.80}")
         for generation in finished:
             self._take(generation)
         self._require_count()
@@ -65,13 +66,13 @@ class CheckedSession(Session):
         """Close the request that a generation answers."""
         request = self._open.pop(generation.row, None)
         if request is None:
-            raise ValueError(
+            raise UsageError(
                 f"{self._name}.step answered row {generation.row}, which is not being asked for: answer each request "
                 "once, with its own row"
             )
         fault = self._fault(generation, request)
         if fault:
-            raise ValueError(f"{self._name}.step answered row {generation.row} with {fault}")
+            raise UsageError(f"{self._name}.step answered row {generation.row} with {fault}")
 
     def _fault(self, answer: Generation, request: Request) -> str:
         """What is wrong with an answer; empty if nothing is."""
@@ -93,7 +94,7 @@ class CheckedSession(Session):
         says, left = self._session.num_unfinished, len(self._open)
         if says != left:
             rows = ", ".join(map(str, list(self._open)[:5])) + (", ..." if left > 5 else "")
-            raise ValueError(
+            raise UsageError(
                 f"{self._name}.num_unfinished is {says}, but {left} requests are not answered yet"
                 f"{f' (rows {rows})' if left else ''}: answer every request and count those that wait"
             )

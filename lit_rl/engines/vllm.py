@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import require_at_least, require_share
+from lit_rl.arguments import UsageError, require_at_least, require_share
 from lit_rl.engines.base import Engine, EngineError, Session
 from lit_rl.engines.vllm_package import (
     describe_model,
@@ -206,7 +206,7 @@ class VLLMSession(Session):
         """Hand requests to vLLM's scheduler; see :meth:`Session.submit`."""
         for request in requests:
             if len(request.prompt_ids) >= self._most_tokens:
-                raise ValueError(
+                raise UsageError(
                     f"the prompt of row {request.row} has {len(request.prompt_ids)} tokens, and a row of vllm holds "
                     f"{self._most_tokens}: raise max_row_tokens of the engine, or leave the problem out"
                 )

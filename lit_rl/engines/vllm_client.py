@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from lit_rl.arguments import UsageError
 from lit_rl.engines.base import EngineError
 from lit_rl.engines.vllm_package import require_release
 
@@ -30,7 +31,7 @@ class VLLMClient:
     def __init__(self, url: str, num_tries: int = 5, longest_pause: float = 10.0) -> None:
         self.url = url.rstrip("/")
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
-            raise ValueError(f"the address of a vllm server looks like http://node17:8000, got {url!r}")
+            raise UsageError(f"the address of a vllm server looks like http://node17:8000, got {url!r}")
         self.num_tries = num_tries
         self.longest_pause = longest_pause
 

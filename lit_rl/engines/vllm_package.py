@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
 from lit_rl.training.ranks import world_size
@@ -104,7 +105,7 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
                 **arguments,
             )
         except (ValueError, RuntimeError, NotImplementedError, TypeError) as error:
-            raise ValueError(f"vllm cannot start with this model: {_first_sentence(error)}") from error
+            raise UsageError(f"vllm cannot start with this model: {_first_sentence(error)}") from error
 
 
 def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from lit_rl.arguments import require_above, require_at_least
+from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.engines.base import Engine, EngineError, Session
 from lit_rl.engines.vllm_arrival import ReadBack, noting_zeros, require_same_model, rpc
 from lit_rl.engines.vllm_client import VLLMClient
@@ -72,7 +72,7 @@ class VLLMServer(Engine):
         require_at_least(1, max_requests=max_requests, num_tries=num_tries)
         addresses = [url] if isinstance(url, str) else url
         if not addresses:
-            raise ValueError("url names no server: give at least one address, such as http://node17:8000")
+            raise UsageError("url names no server: give at least one address, such as http://node17:8000")
         self.servers = [VLLMClient(one, num_tries) for one in addresses]
         self.folder = Path(folder).absolute()
         self.start_seconds = start_seconds

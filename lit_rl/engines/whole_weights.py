@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, has_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import base_of
@@ -32,11 +33,13 @@ def require_whole(policy: Policy, engine: str) -> CausalLM:
         ValueError: it is a toy, or its adapters cannot be added to their base from outside.
     """
     if not isinstance(policy, CausalLM):
-        raise ValueError(f"{engine} needs a language model, got a {type(policy).__name__}: use the engine InProcess")
+        raise ArgumentError(
+            f"policy of {engine}", "a language model", f"a {type(policy).__name__}", "use the engine InProcess"
+        )
     if has_adapter(policy.model):
         config = policy.model.peft_config[POLICY]
         if getattr(config, "use_dora", False) or not hasattr(config, "lora_alpha"):
-            raise ValueError(
+            raise UsageError(
                 f"{engine} merges plain LoRA adapters, got {config.peft_type.value}"
                 f"{' with use_dora' if getattr(config, 'use_dora', False) else ''}: use the engine InProcess"
             )

@@ -7,6 +7,7 @@ import marshal
 import math
 from typing import Any, ClassVar, Literal, Self
 
+from lit_rl.arguments import UsageError
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
 
@@ -21,7 +22,7 @@ def wall_limit(cpu_seconds: float) -> float:
     return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
 
 
-class FaultyCheck(ValueError):
+class FaultyCheck(UsageError):
     """A check that cannot judge any program; found before a program runs, and the same for every program."""
 
 
@@ -44,7 +45,7 @@ class Check:
             ValueError: the class, or its judge, is defined in the script that runs.
         """
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
-            raise ValueError(
+            raise UsageError(
                 f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
                 "script that runs (__main__): move both to a module beside it"
             )
@@ -123,8 +124,8 @@ def require_carried(value: Any, where: str) -> None:
         else:
             plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
     except plain.NotCarried as error:
-        raise ValueError(f"{where} cannot be carried: {error}") from None
+        raise UsageError(f"{where} cannot be carried: {error}") from None
     except RecursionError:
-        raise ValueError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
+        raise UsageError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
     except TypeError:
         return  # no copy can be made of it: it is not plain data, and equals no answer

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from lit_rl.arguments import (
+    ArgumentError,
     require_items,
     require_not_negative,
     require_one_of,
@@ -117,11 +118,11 @@ class CallTests(Check):
         require_not_negative(self, "tolerance")
         require_switch(self, "tuples_are_lists", "in_place")
         if not all(part.isidentifier() for part in str(self.entry_point).split(".")):
-            raise ValueError(f"CallTests.entry_point must be a function or Class.method, got {self.entry_point!r}")
+            raise ArgumentError("CallTests.entry_point", "a function or Class.method", f"{self.entry_point!r}")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and isinstance(case[0], tuple)):
-                raise ValueError(
-                    f"CallTests.cases[{index}] needs a tuple of arguments and the expected value, got {shown(case)}"
+                raise ArgumentError(
+                    f"CallTests.cases[{index}]", "a tuple of arguments and the expected value", str(shown(case))
                 )
             require_carried(case[0], f"CallTests.cases[{index}]: an argument")
             require_carried(case[1], f"CallTests.cases[{index}]: the expected value")
@@ -159,9 +160,10 @@ class StdioTests(Check):
         require_not_negative(self, "tolerance")
         for index, case in enumerate(self.cases):
             if not (isinstance(case, tuple) and len(case) == 2 and _is_text(case[0]) and _is_expected(case[1])):
-                raise ValueError(
-                    f"StdioTests.cases[{index}] needs two texts (or a tuple of accepted outputs as the second), "
-                    f"got {shown(case)}"
+                raise ArgumentError(
+                    f"StdioTests.cases[{index}]",
+                    "two texts (or a tuple of accepted outputs as the second)",
+                    str(shown(case)),
                 )
 
     @property

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Self
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.execution.checks import Check, Language, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.judging.supervising.supervisor import KILLED
@@ -74,7 +75,7 @@ class Sandbox(ProgramRunner):
         temporary_folder: str | None = None,
     ) -> None:
         if num_workers < 1:
-            raise ValueError(f"num_workers must be at least 1, got {num_workers}")
+            raise ArgumentError("num_workers", "at least 1", str(num_workers))
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
         self._arguments = (

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.execution.confinement.cgroup import ControlGroup
 from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder
@@ -115,7 +116,7 @@ class ZygoteSettings(NamedTuple):
     landlock_version: int | None = None
 
 
-class IsolationError(RuntimeError):
+class IsolationError(LitRLError, RuntimeError):
     """No zygote can be started with the requested isolation."""
 
 
@@ -210,7 +211,7 @@ def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
     for name in names:
         spec = importlib.util.find_spec(name) if "." not in name else None
         if spec is None or (spec.origin is None and not spec.submodule_search_locations):
-            raise ValueError(f"packages names {name!r}, which is not installed: pip install it or leave it out")
+            raise UsageError(f"packages names {name!r}, which is not installed: pip install it or leave it out")
         paths = list(spec.submodule_search_locations or [str(spec.origin)])
         beside = [os.path.join(os.path.dirname(path), f"{name}.libs") for path in paths]
         found[name] = [os.path.realpath(path) for path in (*paths, *beside) if os.path.exists(path)]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
 from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
@@ -20,7 +21,7 @@ from lit_rl.execution.wire.messages import pack, receive_message, send_message
 _START_SECONDS = 60.0
 
 
-class SandboxError(RuntimeError):
+class SandboxError(LitRLError, RuntimeError):
     """The sandbox cannot start, was closed, or runs on a machine that fails. Never the fault of a program."""
 
 

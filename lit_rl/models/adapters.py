@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lit_rl.arguments import require_above, require_at_least, require_share
+from lit_rl.arguments import UsageError, require_above, require_at_least, require_share
 from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
 
@@ -92,7 +92,7 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
     if missing:
         linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
         there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
-        raise ValueError(
+        raise UsageError(
             f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or some "
             f"of {there}"
         )
@@ -126,13 +126,13 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
         example = re.search(r"size mismatch for (\S+?):", str(error))
         if example is None:
             raise
-        raise ValueError(other.format(f"weights differ in shape, for example {example[1]}")) from error
+        raise UsageError(other.format(f"weights differ in shape, for example {example[1]}")) from error
     except ValueError as error:
-        raise ValueError(other.format(str(error).partition(". ")[0])) from error
+        raise UsageError(other.format(str(error).partition(". ")[0])) from error
     held = get_peft_model_state_dict(model, adapter_name=POLICY, save_embedding_layers=False)
     wrong = sorted(saved ^ {name for name in held if ".lora_" in name})
     if wrong:
-        raise ValueError(other.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
+        raise UsageError(other.format(f"{len(wrong)} weights are of one only, for example {wrong[0]}"))
     return model
 
 

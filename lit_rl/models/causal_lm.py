@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from lit_rl.arguments import require_kind
+from lit_rl.arguments import UsageError, require_kind
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
     REFERENCE,
@@ -85,11 +85,11 @@ class CausalLM(Policy):
     ) -> None:
         super().__init__()
         if (model is None) == (config is None):
-            raise ValueError("give either model (hub id or folder) or config (a model from scratch), not both or none")
+            raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if model is None and tokenizer is None:
-            raise ValueError("a model from scratch needs tokenizer: the hub id or folder of one")
+            raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
-            raise ValueError("quantization freezes the base of a given model under new adapters: give model and lora")
+            raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
         if lora is not None:
             require_kind(LoRA, "LoRA(rank=16)", lora=lora)
         torch_dtype(dtype)  # looked at here, before a run waits for its data

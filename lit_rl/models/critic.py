@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lit_rl.arguments import UsageError
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
@@ -102,7 +103,7 @@ class SeparateCritic(Critic):
         if self.trunk is not None:
             return
         if not isinstance(policy, CausalLM):
-            raise ValueError(
+            raise UsageError(
                 f"SeparateCritic builds on a CausalLM policy, got {type(policy).__name__}: give its own critic"
             )
         spec = replace(policy.model_spec(), lora=self.lora, dtype=self.dtype or policy.dtype, quantization=None)
@@ -157,7 +158,7 @@ class SharedCritic(Critic):
         if self._policy:
             return
         if not isinstance(policy, CausalLM) or not hasattr(policy.model, "peft_config"):
-            raise ValueError(
+            raise UsageError(
                 "SharedCritic needs a policy with adapters (lora); use SeparateCritic for a fully trained policy"
             )
         add_adapter(policy.model, CRITIC, policy.init_seed, self.lora)

@@ -10,8 +10,10 @@ from typing import Any
 
 from torch import nn
 
+from lit_rl.arguments import UsageError
 
-class UnsupportedModelError(ValueError):
+
+class UnsupportedModelError(UsageError):
     """A model whose log-probabilities differ between sampling and training, or that transformers cannot build."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.family import decoder_of, takes, text_config
 from lit_rl.models.projection import tolerance
 from lit_rl.training.modes import evaluating
@@ -96,7 +97,7 @@ def check_packing(model: Any) -> None:
         packed = hidden_states(model, ids, mask, pack_tokens=10)[mask].float()
     difference = float((alone - packed).abs().max() / alone.abs().max())
     if difference > tolerance(model, 1e-3, 0.02):
-        raise ValueError(
+        raise UsageError(
             f"{type(model).__name__} with attention {model.config._attn_implementation} does not keep packed rows "
             f"apart (they differ by {difference:.1%}): leave pack_tokens out, or use attention: sdpa"
         )

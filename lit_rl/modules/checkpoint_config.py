@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from jsonargparse import ArgumentParser
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.renamed import migrate
 
@@ -36,7 +37,7 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
         ValueError: the checkpoint holds no configuration.
     """
     if not checkpoint.get("config"):
-        raise ValueError(
+        raise UsageError(
             f"{path} holds no configuration (it was not made by lit-rl fit): give the algorithm's arguments, at "
             "least policy"
         )

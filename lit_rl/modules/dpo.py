@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.preferences import pair_of
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator
@@ -87,7 +88,7 @@ class DPO(TextModule):
             seed=seed,
         )
         if not beta > 0:
-            raise ValueError(f"beta must be above 0, got {beta}: it says how much a nat of log-ratio is worth")
+            raise ArgumentError("beta", "a number above 0", str(beta), "it says how much a nat of log-ratio is worth")
         self.kind = kind
         self.beta = beta
         self.reference: Reference | None = None
@@ -112,7 +113,7 @@ class DPO(TextModule):
             pair = pair_of(problem)
             return pair.chosen, pair.rejected
         if self.trainer.training:
-            raise ValueError(
+            raise UsageError(
                 f"problem {problem.task_id} has no pair to learn from: train DPO on lit_rl.data.PreferencePairs"
             )
         return ()
@@ -173,7 +174,7 @@ def implicit_rewards(logprobs: Tensor, ref_logprobs: Tensor, *, beta: float) -> 
         tensor([0.2000])
     """
     if logprobs.dim() != 1:
-        raise ValueError(f"logprobs must be [M], summed over tokens, got {shape_of(logprobs)}")
+        raise ArgumentError("logprobs", "[M], summed over tokens", str(shape_of(logprobs)))
     require_same_shape(logprobs=logprobs, ref_logprobs=ref_logprobs)
     require_no_grad(ref_logprobs=ref_logprobs)
     return beta * (logprobs - ref_logprobs)
@@ -238,7 +239,7 @@ def preference_loss(
             return torch.relu((1.0 if target_margin is None else target_margin) - margin)
         case "ipo":
             if target_margin is not None:
-                raise ValueError("ipo sets its own target, 1 / (2 beta); got a target_margin, leave it out")
+                raise UsageError("ipo sets its own target, 1 / (2 beta); got a target_margin, leave it out")
             return (margin / beta - 1.0 / (2.0 * beta)).square()
         case _:
             assert_never(kind)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.modules.minibatches import split_rows
@@ -143,7 +144,7 @@ def require_unfiltered(sampling: Sampling, what: str, remedy: str = "") -> None:
         ValueError: ``what`` compares the two, and a filter makes them those of fewer tokens.
     """
     if sampling.top_k or sampling.top_p < 1:
-        raise ValueError(
+        raise UsageError(
             f"{what}, got top_k={sampling.top_k} and top_p={sampling.top_p}, under which they are those of fewer "
             f"tokens: leave both out{', ' + remedy if remedy else ''}"
         )

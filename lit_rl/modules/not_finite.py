@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lit_rl.arguments import LitRLError
 from lit_rl.types import Completions, Experience
 
 Evidence = dict[str, Any]
 """Plain data and tensors: ``torch.load(file, weights_only=True)`` reads it."""
 
 
-class NotFiniteError(FloatingPointError):
+class NotFiniteError(LitRLError, FloatingPointError):
     """A loss or a gradient is NaN or infinite."""
 
 

@@ -10,11 +10,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from lit_rl.arguments import require_above, require_kind
+from lit_rl.arguments import ArgumentError, UsageError, require_above, require_kind
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
 from lit_rl.losses import Clipped, Correction, Loss, Tokens
+from lit_rl.renamed import value_now
 from lit_rl.types import Experience
 
 APPROXIMATE_KL = "policy/approximate_kl"
@@ -51,17 +52,19 @@ class Objective:
     correction: Correction | None = None
 
     def __post_init__(self) -> None:
-        require_kind(Loss, "Clipped(clip_high=0.28)", loss=self.loss)
+        require_kind(Loss, "Clipped(clip_high=0.28)", value_now, loss=self.loss)
         if self.kl_coef < 0:
-            raise ValueError(f"kl_coef must be >= 0, got {self.kl_coef}: a negative one drives the policy away")
+            raise ArgumentError(
+                "kl_coef", "a number of at least 0", str(self.kl_coef), "a negative one drives the policy away"
+            )
         if self.correction is not None and self.loss.reads_sampler_logprobs:
-            raise ValueError(
+            raise UsageError(
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
         require_above(0, target_kl=self.target_kl)
         if self.target_kl is not None and not self.penalises_rewards:
-            raise ValueError(
+            raise UsageError(
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={self.kl_coef} in the {self.kl_in}: "
                 "set kl_coef above 0 and kl_in to reward"
             )
@@ -139,9 +142,10 @@ class Objective:
         )
         loss = self.loss.token_losses(tokens)
         if loss.shape != logprobs.shape:
-            raise ValueError(
-                f"{type(self.loss).__name__}.token_losses must return one loss per token, "
-                f"{tuple(logprobs.shape)}, got {tuple(loss.shape)}"
+            raise ArgumentError(
+                f"{type(self.loss).__name__}.token_losses",
+                f"one loss per token, {tuple(logprobs.shape)}",
+                str(tuple(loss.shape)),
             )
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
@@ -167,8 +171,9 @@ class Objective:
         sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
         weights = correction.weights(tokens.old_logprobs, sampled, tokens.mask)
         if weights.shape != sampled.shape:
-            raise ValueError(
-                f"{type(correction).__name__}.weights must return one weight per token, {tuple(sampled.shape)}, got "
-                f"{tuple(weights.shape)}"
+            raise ArgumentError(
+                f"{type(correction).__name__}.weights",
+                f"one weight per token, {tuple(sampled.shape)}",
+                str(tuple(weights.shape)),
             )
         return weights.detach()

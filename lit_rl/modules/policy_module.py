@@ -15,7 +15,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.arguments import require_kind
+from lit_rl.arguments import UsageError, require_kind
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.loading.model_folders import read_checkpoint
@@ -225,7 +225,7 @@ class PolicyModule(pl.LightningModule):
             return {"optimizer": optimizer, "lr_scheduler": schedule}
         monitor = getattr(schedule, "monitor", None)
         if monitor is None:
-            raise ValueError(
+            raise UsageError(
                 "ReduceLROnPlateau needs a metric to look at: use lightning.pytorch.cli.ReduceLROnPlateau and set "
                 "its monitor, such as val/greedy/pass@1"
             )
@@ -331,7 +331,7 @@ class PolicyModule(pl.LightningModule):
             ValueError: the module has no rewards, so it cannot say which completion is the better one.
         """
         if self.rewards is None:
-            raise ValueError("predict compares completions by their rewards: list at least one reward term")
+            raise UsageError("predict compares completions by their rewards: list at least one reward term")
         self.progress.begin("predict")
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
@@ -396,7 +396,7 @@ class PolicyModule(pl.LightningModule):
         own = {name: tuple(value.shape) for name, value in self.state_dict().items()}
         wrong = [name for name in own.keys() | shapes.keys() if own.get(name) != shapes.get(name)]
         if wrong:
-            raise ValueError(
+            raise UsageError(
                 f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, "
                 f"for example {sorted(wrong)[0]}; resume with the configuration it was made with"
             )

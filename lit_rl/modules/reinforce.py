@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
-from lit_rl.arguments import require_kind, require_share
+from lit_rl.arguments import ArgumentError, UsageError, require_kind, require_share
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
@@ -25,6 +25,7 @@ from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.renamed import value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
@@ -91,21 +92,21 @@ class REINFORCE(RolloutModule):
             seed=seed,
         )
         if objective.kl_coef and objective.kl_in == "reward":
-            raise ValueError("REINFORCE takes the KL in the loss, got objective.kl_in=reward: set it to loss")
-        require_kind(Baseline, "NoBaseline()", baseline=baseline)
+            raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
+        require_kind(Baseline, "NoBaseline()", value_now, baseline=baseline)
         if deltas is not None and not isinstance(baseline, NoBaseline):
-            raise ValueError(
+            raise UsageError(
                 f"deltas take the place of a baseline, got deltas={type(deltas).__name__} and "
                 f"baseline={type(baseline).__name__}: give one"
             )
         if baseline.normalize != "none":
-            raise ValueError(
+            raise UsageError(
                 f"rewards-to-go are not normalized, got the baseline {type(baseline).__name__} with "
                 f"normalize={baseline.normalize}: give it normalize: none, or give it as deltas"
             )
         require_share(gamma=gamma)
         used = baseline if deltas is None else deltas
-        require_kind(RowAdvantages, "GroupMean()", deltas=used)
+        require_kind(RowAdvantages, "GroupMean()", value_now, deltas=used)
         used.require_samples(sampling.num_samples, "baseline" if deltas is None else "deltas")
         used.sum_over_ranks = sum_over_ranks
         self.baseline = baseline

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import require_kind
+from lit_rl.arguments import UsageError, require_kind
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.decoding.streams import StreamKey
@@ -113,7 +113,7 @@ class RolloutModule(PolicyModule):
             seed=seed,
         )
         if self.rewards is None:
-            raise ValueError(f"{type(self).__name__} needs rewards: list at least one reward term")
+            raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
@@ -416,12 +416,12 @@ class RolloutModule(PolicyModule):
         super().on_train_start()
         loader, settings = self.trainer.train_dataloader, self.sampler.settings
         if settings.staleness and not hasattr(loader, "following"):
-            raise ValueError(
+            raise UsageError(
                 "staleness 1 samples for the problems that come next, and this loader does not tell them: train on a "
                 "TaskDataModule or a ProblemLoader, or set staleness to 0"
             )
         if settings.max_resamples and not hasattr(loader, "problems"):
-            raise ValueError(
+            raise UsageError(
                 f"max_resamples={settings.max_resamples} draws other training problems, and this loader has batches "
                 "only: train on a TaskDataModule or a ProblemLoader, or set max_resamples to 0"
             )
@@ -447,12 +447,12 @@ def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -
         ValueError: they cannot.
     """
     if collect.staleness and not objective.compares_with_sampler:
-        raise ValueError(
+        raise UsageError(
             "staleness 1 trains on rows that older weights sampled, and nothing in the objective makes up for that: "
             "set objective.correction, such as lit_rl.losses.TruncatedWeights, or staleness to 0"
         )
     if collect.max_resamples and sampling.num_samples < 2:
-        raise ValueError(
+        raise UsageError(
             f"max_resamples={collect.max_resamples} replaces groups in which all completions do alike, and groups of "
             f"{sampling.num_samples} always do: num_samples must be 2 or more, or max_resamples 0"
         )

@@ -135,7 +135,7 @@ class Evaluate:
         if self.sampling is not None:
             require_kind(dict, '{"greedy": Sampling(temperature=0.0)}', sampling=self.sampling)
             for name, one in self.sampling.items():
-                require_kind(Sampling, "Sampling(temperature=0.0)", **{f"sampling[{name!r}]": one})
+                require_kind(Sampling, "Sampling(temperature=0.0)", None, **{f"sampling[{name!r}]": one})
 
     def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
         """How validation samples; by default greedily, with this token limit."""

@@ -8,6 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.rollout import Environment
@@ -29,7 +30,7 @@ def require_problems(trainer: pl.Trainer, stage: str) -> None:
     tasks = (task.validation_tasks or [task]) if stage == "validate" else [task]
     if not any(of.problems(_SPLITS[stage]) for of in tasks):
         verb = next(name for name in _SPLITS if name == stage)  # Lightning's stages are members of an enumeration
-        raise ValueError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
+        raise UsageError(f"{task.name} has no {_SPLITS[stage]} problems, so there is nothing to {verb}")
 
 
 def require_no_programs(module: Any, stage: str) -> None:
@@ -52,7 +53,7 @@ def require_no_programs(module: Any, stage: str) -> None:
     if stage == "predict" or (stage == "fit" and module.samples_to_train):
         problems += task.problems("train")
     if any(problem.check.runs_program for problem in problems):
-        raise ValueError(
+        raise UsageError(
             f"{type(module).__name__} has no sandbox, and the problems of {task.name} have programs to run: set "
             "model.sandbox, such as lit_rl.execution.Sandbox"
             + ("" if module.samples_to_train or stage != "fit" else ", or trainer.limit_val_batches to 0")
@@ -87,7 +88,7 @@ def require_playable(environment: Environment, trainer: pl.Trainer, stage: str, 
         reasons = [environment.refusal(problem) for problem in problems]
         refused = [reason for reason in reasons if reason]
         if refused and len(refused) == len(problems):
-            raise ValueError(refused[0])
+            raise UsageError(refused[0])
         if problems:
             check_before_answer(environment, problems[reasons.index("")])
         if refused:
@@ -121,7 +122,7 @@ def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
     batch_size = getattr(task, "batch_size", None)
     rows = None if batch_size is None else batch_size * num_samples
     if rows is not None and num_minibatches > rows:
-        raise ValueError(
+        raise UsageError(
             f"update.minibatches is {num_minibatches}, and a rollout has {rows} rows on each rank (batch_size "
             f"{batch_size}, num_samples {num_samples}): lower it, or raise batch_size"
         )
@@ -135,12 +136,12 @@ def settle_precision(trainer: pl.Trainer) -> None:
     """
     precision: Any = trainer.precision_plugin
     if getattr(precision, "scaler", None) is not None:
-        raise ValueError(
+        raise UsageError(
             "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
             "use bf16-mixed or 32-true"
         )
     if precision.precision == "16-true":
-        raise ValueError(
+        raise UsageError(
             "precision 16-true keeps weights in float16, in which small gradients become 0: use bf16-mixed or 32-true"
         )
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
@@ -165,7 +166,7 @@ def require_running_programs(problems: Sequence[Problem], name: str) -> None:
         ValueError: none of them does.
     """
     if not any(problem.check.runs_program for problem in problems):
-        raise ValueError(
+        raise UsageError(
             f"staleness 1 samples while programs run, and {name} runs none, so rows would be older and nothing "
             "faster: set staleness to 0"
         )

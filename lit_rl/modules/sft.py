@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.types import Completions, Problem
@@ -47,7 +48,7 @@ def demonstration(problem: Problem) -> str:
     if "demonstration" in problem.fields:
         return str(problem.fields["demonstration"])
     if problem.reference is None:
-        raise ValueError(
+        raise UsageError(
             f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one of them"
         )
     if problem.program_prefix and problem.reference.startswith(problem.program_prefix):

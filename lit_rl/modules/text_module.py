@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import require_kind
+from lit_rl.arguments import UsageError, require_kind
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.not_finite import Evidence, evidence_of_completions
@@ -61,7 +61,7 @@ class TextModule(PolicyModule):
     ) -> None:
         require_kind(Optimization, "Optimization(microbatch_size=4)", update=update)
         if collect.staleness or collect.max_resamples:
-            raise ValueError(
+            raise UsageError(
                 f"collect.staleness and collect.max_resamples are about sampling to train on, which "
                 f"{type(self).__name__} does not do: set both to 0"
             )

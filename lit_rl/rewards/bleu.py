@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.rewards.term import RewardTerm, TermScore, load_extra
 from lit_rl.types import Completions, Judgement, Problem
@@ -39,7 +40,7 @@ class BleuReward(RewardTerm):
     def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: str = "13a") -> None:
         super().__init__(weight, name)
         if tokenize not in TOKENIZERS:
-            raise ValueError(f"BleuReward.tokenize must be one of {', '.join(TOKENIZERS)}, got {tokenize!r}")
+            raise ArgumentError("BleuReward.tokenize", f"one of {', '.join(TOKENIZERS)}", f"{tokenize!r}")
         self.tokenize = tokenize
         self._bleu: Any = None
 

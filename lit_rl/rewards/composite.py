@@ -11,7 +11,7 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import require_number, shown
+from lit_rl.arguments import ArgumentError, UsageError, require_number, shown
 from lit_rl.rewards.attribution import Parts, TokenPlaces
 from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
@@ -48,7 +48,7 @@ class Composite:
         self.low = -math.inf if clip_low is None else require_number(self, "clip_low", clip_low)
         self.high = math.inf if clip_high is None else require_number(self, "clip_high", clip_high)
         if self.low > self.high:
-            raise ValueError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
+            raise UsageError(f"Composite.clip_low must not exceed clip_high, got {clip_low} and {clip_high}")
         self.terms = list(terms)
 
     def setup(self) -> None:
@@ -71,7 +71,7 @@ class Composite:
                 term.check_problem(problem)
             except ValueError as error:
                 key = f"Composite.terms[{index}] ({type(term).__name__})"
-                raise ValueError(f"{key} cannot score problem {problem.task_id}: {error}") from error
+                raise UsageError(f"{key} cannot score problem {problem.task_id}: {error}") from error
 
     def __call__(self, completions: Completions, judgements: Sequence[Judgement]) -> RewardOutput:
         """Rewards and credit of N completions.
@@ -84,7 +84,7 @@ class Composite:
             ValueError: the numbers differ, or a term returns a value that is not finite.
         """
         if len(completions) != len(judgements):
-            raise ValueError(f"got {len(completions)} completions but {len(judgements)} judgements")
+            raise UsageError(f"got {len(completions)} completions but {len(judgements)} judgements")
         scores = [_checked_scores(term, completions, judgements) for term in self.terms]
         mask = completions.completion_mask.cpu()
         credit, decided = torch.zeros(2, *mask.shape, dtype=torch.float32)
@@ -137,19 +137,19 @@ class Composite:
 def _require_terms(terms: Any) -> None:
     """Check what a reward is made of: a list of terms, each with a name of its own."""
     if isinstance(terms, str) or not isinstance(terms, Sequence):
-        raise ValueError(f"rewards takes a list of reward terms such as [TestsReward()], got {shown(terms)}")
+        raise ArgumentError("rewards", "a list of reward terms such as [TestsReward()]", shown(terms))
     if not terms:
-        raise ValueError("Composite.terms is empty: list at least one reward term")
+        raise UsageError("Composite.terms is empty: list at least one reward term")
     for index, term in enumerate(terms):
         if not isinstance(term, RewardTerm):
-            raise ValueError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
+            raise UsageError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
         if not (hasattr(term, "name") and hasattr(term, "weight")):
             name = type(term).__name__
-            raise ValueError(f"{name} has no name and weight: have {name}.__init__ call super().__init__(weight)")
+            raise UsageError(f"{name} has no name and weight: have {name}.__init__ call super().__init__(weight)")
     names = [term.name for term in terms]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise ValueError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
+            raise UsageError(f"Composite.terms[{index}].name is {name!r} a second time: rename one")
 
 
 def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
@@ -159,22 +159,22 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
         scores: Any = term.score(completions, judgements)
     except _FAULTS as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise ValueError(
+        raise UsageError(
             f"{name}.score failed: {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}); "
             "for a row that it cannot judge it should return TermScore(None, reason=...)"
         ) from error
     if not isinstance(scores, Sequence):
-        raise ValueError(f"{name}.score must return one TermScore for each completion, got {scores!r:.80}")
+        raise ArgumentError(f"{name}.score", "one TermScore for each completion", f"{scores!r:.80}")
     if len(scores) != len(completions):
-        raise ValueError(
+        raise UsageError(
             f"{name} gave {len(scores)} scores for {len(completions)} completions: return one TermScore for each"
         )
     for i, score in enumerate(scores):
         if not isinstance(score, TermScore):
-            raise ValueError(f"{name} must give row {i} a TermScore, got {score!r:.80}: return TermScore(value)")
+            raise UsageError(f"{name} must give row {i} a TermScore, got {score!r:.80}: return TermScore(value)")
         num_turns = len(completions.turns[i])
         if len(score.turn_values) > num_turns:
-            raise ValueError(
+            raise UsageError(
                 f"{name} gave row {i} {len(score.turn_values)} turn_values for {num_turns} turns: give each turn "
                 "one at most"
             )
@@ -182,9 +182,9 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
         numbers += [] if score.value is None else [score.value]
         for number in numbers:
             if not isinstance(number, SupportsFloat):
-                raise ValueError(f"{name} must give row {i} a number, got {number!r:.80}")
+                raise UsageError(f"{name} must give row {i} a number, got {number!r:.80}")
         if not all(map(math.isfinite, numbers)):
-            raise ValueError(
+            raise UsageError(
                 f"{name} gave row {i} a value that is not finite: {score}; use TermScore(None, reason=...) where the "
                 "term has none"
             )

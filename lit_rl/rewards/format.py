@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lit_rl.arguments import UsageError
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -29,7 +30,7 @@ class FormatReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
         if self.fence and problem.continues_program:
-            raise ValueError(
+            raise UsageError(
                 "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "
                 "task's form to instruct"
             )

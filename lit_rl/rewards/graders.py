@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from lit_rl.arguments import ArgumentError, UsageError
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -66,7 +68,7 @@ class ServerGrader(Grader):
         api_key_variable: str = "OPENAI_API_KEY",
     ) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ValueError(f"ServerGrader.url must begin with http:// or https://, got {url!r}")
+            raise UsageError(f"ServerGrader.url must begin with http:// or https://, got {url!r}")
         self.url, self.model = url.rstrip("/") + "/chat/completions", model
         self.max_tokens, self.temperature = max_tokens, temperature
         self.timeout_seconds, self.retries = timeout_seconds, retries
@@ -132,7 +134,7 @@ class LocalGrader(Grader):
         dtype: str = "bfloat16",
     ) -> None:
         if not isinstance(getattr(torch, dtype, None), torch.dtype):
-            raise ValueError(f"LocalGrader.dtype must name a torch dtype, got {dtype!r}")
+            raise ArgumentError("LocalGrader.dtype", "the name of a torch dtype", f"{dtype!r}")
         self.path, self.max_new_tokens, self.batch_size = model, max_new_tokens, batch_size
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.dtype = dtype

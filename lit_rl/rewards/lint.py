@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from lit_rl.arguments import require_number
+from lit_rl.arguments import UsageError, require_number
 from lit_rl.rewards.places import Places, check_language, rows, unread, utf8
 from lit_rl.rewards.python_prefix import first_rejected, is_blank
 from lit_rl.rewards.term import RewardTerm, Span, TermScore, load_extra
@@ -70,7 +70,7 @@ class LintReward(RewardTerm):
         super().__init__(weight, name)
         self.select, self.ignore = list(select), list(ignore)
         if not self.select:
-            raise ValueError("LintReward.select is empty: name the rules to look for, such as E, F, B, S")
+            raise UsageError("LintReward.select is empty: name the rules to look for, such as E, F, B, S")
         for rule, severity in (severities or {}).items():
             require_number(self, f"severities[{rule}]", severity, low=0.0)
         self.severities = {**SEVERITIES, **(severities or {})}
@@ -88,7 +88,7 @@ class LintReward(RewardTerm):
             done = self._run(folder)
         if done.returncode:
             message = " ".join(done.stderr.split())
-            raise ValueError(f"ruff rejects LintReward.select or ignore: {message}")
+            raise UsageError(f"ruff rejects LintReward.select or ignore: {message}")
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem's programs are not Python."""

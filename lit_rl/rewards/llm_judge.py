@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from string import Formatter
 
-from lit_rl.arguments import require_number
+from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.rewards.graders import Answer, Grader
 from lit_rl.rewards.places import utf8
 from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
@@ -79,9 +79,9 @@ class LLMJudgeReward(RewardTerm):
         try:
             self.pattern = re.compile(pattern, re.MULTILINE)
         except re.error as error:
-            raise ValueError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
+            raise UsageError(f"LLMJudgeReward.pattern is not a regular expression: {error}") from error
         if self.pattern.groups != 1:
-            raise ValueError(f"LLMJudgeReward.pattern needs one group, the score, got {self.pattern.groups}")
+            raise ArgumentError("LLMJudgeReward.pattern", "one group, the score", str(self.pattern.groups))
         self._file = None if cache_file is None else Path(os.path.expandvars(cache_file)).expanduser()
         self._scores = _read_cache(self._file)
 
@@ -164,10 +164,10 @@ def _fields_of(template: str) -> set[str]:
     try:
         names = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
     except ValueError as error:
-        raise ValueError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
+        raise UsageError(f"LLMJudgeReward.template has a brace of its own: double it ({error})") from error
     if names - FIELDS or not names & {"completion", "program"}:
         known = ", ".join(sorted(FIELDS))
-        raise ValueError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
+        raise UsageError(f"LLMJudgeReward.template needs program or completion, of {known}; got {sorted(names)}")
     return names
 
 

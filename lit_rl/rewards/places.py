@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Final
 
+from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import Language
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import Span, TermScore
@@ -105,7 +106,7 @@ def check_language(term: str, problem: Problem, known: Sequence[Language] = LANG
     """Raise ValueError if a term cannot parse the problem's language."""
     language = problem.check.language
     if language not in known:
-        raise ValueError(f"{term} reads {', '.join(known)}, but its programs are written in {language!r}")
+        raise UsageError(f"{term} reads {', '.join(known)}, but its programs are written in {language!r}")
 
 
 def unread(judgement: Judgement, known: Sequence[str] = LANGUAGES) -> TermScore | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, get_args
 
-from lit_rl.arguments import require_number
+from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rewards.places import blame_line, rows
@@ -64,14 +64,14 @@ class TestsReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         if mode not in get_args(Mode):
-            raise ValueError(f"TestsReward.mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+            raise ArgumentError("TestsReward.mode", f"one of {', '.join(get_args(Mode))}", f"{mode!r}")
         self.mode, self.blame = mode, blame
         self.grades = merge_grades(self, GRADES, grades)
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if nothing is run for this problem."""
         if problem.check.num_tests == 0:
-            raise ValueError(f"TestsReward needs tests, but its check is {type(problem.check).__name__}")
+            raise UsageError(f"TestsReward needs tests, but its check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
@@ -107,6 +107,6 @@ def merge_grades(
     for key, grade in (given or {}).items():
         if key not in defaults:
             known = ", ".join(defaults)
-            raise ValueError(f"{type(owner).__name__}.grades has an unknown verdict {key!r}: use {known}")
+            raise UsageError(f"{type(owner).__name__}.grades has an unknown verdict {key!r}: use {known}")
         require_number(owner, f"grades[{key}]", grade)
     return {**defaults, **(given or {})}

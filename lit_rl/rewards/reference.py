@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lit_rl.arguments import UsageError
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Judgement, Problem
 
@@ -23,7 +24,7 @@ def check_reference(term: str, problem: Problem) -> str:
     """
     reference = reference_of(problem)
     if reference is None:
-        raise ValueError(f"{term} compares with a reference, and this problem has none")
+        raise UsageError(f"{term} compares with a reference, and this problem has none")
     return reference
 
 

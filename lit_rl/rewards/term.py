@@ -14,6 +14,7 @@ from types import ModuleType
 
 from torch import Tensor
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.types import Completions, Judgement, Problem
 
 
@@ -72,11 +73,11 @@ class RewardTerm(ABC):
     def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not number or not math.isfinite(weight):
-            raise ValueError(f"{type(self).__name__}.weight must be a finite number, got {weight!r}")
+            raise ArgumentError(f"{type(self).__name__}.weight", "a finite number", f"{weight!r}")
         self.weight = float(weight)
         self.name = self.default_name if name is None else name
         if not self.name:
-            raise ValueError(f"{type(self).__name__}.name is empty: give the name under which it is logged")
+            raise UsageError(f"{type(self).__name__}.name is empty: give the name under which it is logged")
 
     @abstractmethod
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

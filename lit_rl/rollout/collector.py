@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
 
+from lit_rl.arguments import UsageError
 from lit_rl.engines.base import Engine, Generation, Request, Session
 from lit_rl.engines.checked import CheckedSession
 from lit_rl.execution.runner import ProgramRunner
@@ -60,7 +61,7 @@ def write_rows(
     for group, problem in enumerate(problems):
         prompt = policy.codec.encode(problem)
         if not environment.leaves_room(len(prompt)):
-            raise ValueError(
+            raise UsageError(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
                 f"{type(environment).__name__} is {environment.max_row_tokens}: raise it, or leave the problem out"
             )
@@ -196,4 +197,4 @@ class _Loop:
         try:
             return message if limit is None else self.codec.shorten(message, limit)
         except ValueError as error:
-            raise ValueError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error
+            raise UsageError(f"max_message_tokens of {type(self.environment).__name__}: {error}") from error

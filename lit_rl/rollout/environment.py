@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
 from lit_rl.types import Problem, Program, StopReason
@@ -116,10 +116,10 @@ def require_environment(environment: Environment) -> None:
         ValueError: it is a class or something else, or its constructor does not call that of :class:`Environment`.
     """
     if not isinstance(environment, Environment):
-        raise ValueError(f"environment takes an object such as Repair(max_turns=2), got {environment!r:.80}")
+        raise ArgumentError("environment", "an object such as Repair(max_turns=2)", f"{environment!r:.80}")
     if not all(hasattr(environment, name) for name in _LIMITS):
         name = type(environment).__name__
-        raise ValueError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
+        raise UsageError(f"{name} has no max_turns: have {name}.__init__ call super().__init__(max_turns=...)")
 
 
 def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
@@ -133,9 +133,9 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
     if check is None or check is problem.public_check:
         return check
     if not isinstance(check, Check):
-        raise ValueError(f"{name}.check must return a check such as problem.public_check, or None, got {check!r:.80}")
+        raise ArgumentError(f"{name}.check", "a check such as problem.public_check, or None", f"{check!r:.80}")
     if _asked(check) == _asked(problem.check) != _asked(problem.public_check):
-        raise ValueError(
+        raise UsageError(
             f"{name}.check returns the hidden tests of problem {problem.task_id}, and the policy would read in the "
             "feedback what rewards it: return problem.public_check, or a check made of what the prompt shows"
         )
@@ -153,14 +153,12 @@ def ask(environment: Environment, problem: Problem, attempts: Sequence[Attempt])
         message: Any = environment.answer(problem, attempts)
     except _FAULTS as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        raise ValueError(
+        raise UsageError(
             f"{name}.answer failed about problem {problem.task_id}: {type(error).__name__}: {error} "
             f"({Path(place.filename).name}, line {place.lineno})"
         ) from error
     if message is not None and not isinstance(message, str):
-        raise ValueError(
-            f"{name}.answer must return a text, or None where it has nothing more to say, got {message!r:.80}"
-        )
+        raise ArgumentError(f"{name}.answer", "a text, or None where it has nothing more to say", f"{message!r:.80}")
     return message or ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from lit_rl.arguments import UsageError
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.value_text import shortened
 from lit_rl.rollout.environment import Attempt
@@ -46,7 +47,7 @@ def describe(attempt: Attempt, language: str) -> str:
     outcome = attempt.outcome
     if outcome is None:
         if attempt.program is not None:
-            raise ValueError("an attempt can be described once its program was judged, and this one was not")
+            raise UsageError("an attempt can be described once its program was judged, and this one was not")
         outcome = Outcome(Verdict.NO_PROGRAM)
     parts = [_what_happened(attempt, outcome, language)]
     if outcome.failed_case is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program import Wanted
@@ -12,7 +13,7 @@ from lit_rl.rollout.records import Rollout
 from lit_rl.types import Problem, Program
 
 
-class InfrastructureError(RuntimeError):
+class InfrastructureError(LitRLError, RuntimeError):
     """Too many programs could not be judged, through no fault of their own."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from string import Formatter
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
@@ -51,7 +52,7 @@ class Repair(Environment):
         max_row_tokens: int | None = None,
     ) -> None:
         if max_turns < 2:
-            raise ValueError(f"Repair needs max_turns of at least 2, got {max_turns}: use SingleTurn for one turn")
+            raise ArgumentError("Repair.max_turns", "at least 2", str(max_turns), "use SingleTurn for one turn")
         super().__init__(max_turns, max_message_tokens, max_row_tokens)
         if template is not None:
             _require_placeholders(template)
@@ -69,18 +70,18 @@ class Repair(Environment):
         """
         public = problem.public_check
         if public is None:
-            raise ValueError(
+            raise UsageError(
                 f"problem {problem.task_id} has no public_check to repair a program by: have the task make some of its "
                 "cases public, or use the environment SingleTurn"
             )
         fault = _fault_of(public)
         if fault:
-            raise ValueError(
+            raise UsageError(
                 f"the public_check of problem {problem.task_id} has no cases ({fault}): give it one that a program can "
                 "fail, or leave public_check out and use the environment SingleTurn"
             )
         if problem.continues_program and not self._template(problem).endswith("{program_prefix}"):
-            raise ValueError(
+            raise UsageError(
                 f"the completion of problem {problem.task_id} continues its prompt, so Repair's template must end "
                 "with {program_prefix}, or be null"
             )
@@ -115,11 +116,11 @@ def _require_placeholders(template: str) -> None:
     try:
         found = [(name, form, conversion) for _, name, form, conversion in Formatter().parse(template)]
     except ValueError as error:
-        raise ValueError(f"Repair's template cannot be read ({error}): write {{{{ and }}}} for braces") from None
+        raise UsageError(f"Repair's template cannot be read ({error}): write {{{{ and }}}} for braces") from None
     for name, form, conversion in found:
         if name is not None and (name not in _PLACEHOLDERS or form or conversion):
             shown = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
-            raise ValueError(f"Repair's template has the unknown placeholder {shown}: it may use {known}")
+            raise UsageError(f"Repair's template has the unknown placeholder {shown}: it may use {known}")
 
 
 def _fault_of(check: Check) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lightning_utilities.core.rank_zero import rank_zero_warn
 
-from lit_rl.arguments import require_at_least, require_share
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share
 from lit_rl.engines.base import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.outcome import Outcome, Verdict
@@ -72,9 +72,9 @@ class Collect:
         require_at_least(0, max_resamples=self.max_resamples)
         require_share(max_failures=self.max_failures)
         if self.staleness not in (0, 1):
-            raise ValueError(f"staleness must be 0 (on-policy) or 1 (one rollout ahead), got {self.staleness}")
+            raise ArgumentError("staleness", "0 (on-policy) or 1 (one rollout ahead)", str(self.staleness))
         if self.max_resamples and self.staleness:
-            raise ValueError(
+            raise UsageError(
                 f"max_resamples={self.max_resamples} waits for verdicts before it samples again; staleness=1 samples "
                 "without waiting for verdicts; set one of the two to 0"
             )

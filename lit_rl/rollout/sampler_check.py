@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import require_above, require_at_least
+from lit_rl.arguments import LitRLError, require_above, require_at_least
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
 from lit_rl.training.ranks import Means, world_size
@@ -24,7 +24,7 @@ _SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the 
 _FILTERED = 0.99
 
 
-class SamplerMismatchError(RuntimeError):
+class SamplerMismatchError(LitRLError, RuntimeError):
     """An engine with weights of its own does not sample what the policy would."""
 
 

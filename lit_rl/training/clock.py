@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import UsageError, require_at_least
 
 Unit = Literal["rollout", "update"]
 
@@ -55,7 +55,7 @@ class Clock:
         of_rollouts = "rollout_step" in checkpoint
         if of_rollouts != (self.unit == "rollout"):
             counted = "counts rollouts" if of_rollouts else "counts no rollouts"
-            raise ValueError(
+            raise UsageError(
                 f"the checkpoint {counted}, so {algorithm} cannot resume from it: export it (lit-rl export) and start "
                 "from the folder, as model.policy.model"
             )

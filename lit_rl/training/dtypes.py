@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from lit_rl.arguments import UsageError
+
 
 def torch_dtype(name: str) -> torch.dtype:
     """The dtype of a name.
@@ -13,5 +15,5 @@ def torch_dtype(name: str) -> torch.dtype:
     """
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
+        raise UsageError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
     return found

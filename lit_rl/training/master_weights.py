@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lit_rl.arguments import UsageError
+
 _KEY = "masters"
 
 
@@ -35,7 +37,7 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
         narrow = [p for p in group["params"] if p.dtype in (torch.bfloat16, torch.float16)]
         for parameter in narrow:
             if hasattr(parameter, "full_tensor"):
-                raise ValueError(
+                raise UsageError(
                     f"weights that learn are spread over ranks in {parameter.dtype}, where small steps are lost: set "
                     "the policy's dtype to float32 and param_dtype of fsdp2 to bfloat16"
                 )

@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.optim import Optimizer
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.training.dtypes import torch_dtype
 from lit_rl.training.phases import where
 from lit_rl.training.sharding import layers_of, shard
@@ -86,7 +86,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         """
         ranks = self.num_nodes * self.num_processes
         if ranks % self.replicas:
-            raise ValueError(
+            raise UsageError(
                 f"replicas={self.replicas} does not divide the number of ranks, {self.num_nodes} nodes x "
                 f"{self.num_processes} devices = {ranks}: use the number of nodes, or 1"
             )
@@ -162,7 +162,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         """
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
-            raise ValueError(
+            raise UsageError(
                 f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: go on with the strategy "
                 "that made it, or start from an export of it (lit-rl export)"
             )
@@ -230,7 +230,7 @@ def _read(state: dict[str, Any], path: Path) -> None:
         load(state, checkpoint_id=path)
     except CheckpointException as error:  # a BaseException, which nobody would catch
         cause = next(iter(error.failures.values()))[0]
-        raise ValueError(f"checkpoint {path} could not be read: {str(cause).partition(chr(10))[0]}") from error
+        raise UsageError(f"checkpoint {path} could not be read: {str(cause).partition(chr(10))[0]}") from error
 
 
 def check_strategy(strategy: Any) -> None:
@@ -242,11 +242,11 @@ def check_strategy(strategy: Any) -> None:
     """
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
     if "deepspeed" in name.lower():
-        raise ValueError(f"strategy {name} is not supported, it goes backward by itself: use strategy fsdp2")
+        raise UsageError(f"strategy {name} is not supported, it goes backward by itself: use strategy fsdp2")
     if isinstance(strategy, str) and strategy != "auto" and strategy not in StrategyRegistry:
-        raise ValueError(f"unknown strategy {strategy}: use auto, ddp or fsdp2")
+        raise UsageError(f"unknown strategy {strategy}: use auto, ddp or fsdp2")
     if isinstance(strategy, FSDPStrategy) or strategy in FSDPStrategy.get_registered_strategies():
-        raise ValueError(
+        raise UsageError(
             f"strategy {name} is FSDP1, which cannot go backward inside a training step: use strategy fsdp2"
         )
 

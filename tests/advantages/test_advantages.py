@@ -73,7 +73,7 @@ def test_a_baseline_that_returns_one_number_is_told_so() -> None:
         def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
             return scores.mean()
 
-    with pytest.raises(ValueError, match=r"Wrong must return one number per row, \(2,\), got \(\)"):
+    with pytest.raises(ValueError, match=r"Wrong: expected one number per row, \(2,\), got \(\)"):
         Wrong()(torch.zeros(2), torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64))
 
 

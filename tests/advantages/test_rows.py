@@ -221,7 +221,7 @@ def test_the_running_mean_starts_at_the_first_mean_and_forgets() -> None:
     for mean_reward in (4.0, 8.0, 0.0):
         whole(baseline, torch.full((2,), mean_reward))
     assert baseline.mean == 3.0  # 4 -> 6 -> 3
-    with pytest.raises(ValueError, match="decay must be below 1, got 1"):
+    with pytest.raises(ValueError, match="decay: expected a number below 1, got 1"):
         RunningMean(decay=1)
 
 

@@ -217,8 +217,8 @@ def test_a_row_says_how_its_output_is_compared(tmp_path):
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        ({"compare": "spaces"}, r"row 1: .*compare must be one of lines, decimals, tokens, got 'spaces'"),
-        ({"tolerance": -1.0}, r"row 1: .*tolerance must be a finite number of at least 0, got -1.0"),
+        ({"compare": "spaces"}, r"row 1: .*compare: expected one of lines, decimals, tokens, got 'spaces'"),
+        ({"tolerance": -1.0}, r"row 1: .*tolerance: expected a finite number of at least 0, got -1.0"),
         ({"tests": json.dumps([{"input": "1", "accepted_outputs": []}])}, r"row 1: .*at least one output"),
     ],
 )

@@ -72,7 +72,7 @@ def test_while_nothing_is_known_the_order_is_that_without_preference() -> None:
 
 @pytest.mark.parametrize("rarely", [0.0, -1.0, 1.5])
 def test_a_share_that_makes_no_sense_is_refused(rarely: float) -> None:
-    with pytest.raises(ValueError, match="rarely must be above 0 and at most 1"):
+    with pytest.raises(ValueError, match="rarely: expected a share above 0 and at most 1"):
         PreferMixed(rarely)
 
 

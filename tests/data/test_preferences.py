@@ -51,7 +51,7 @@ def test_without_a_cap_every_pair_is_there_once(rewards, margin):
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match="margin needs to be above 0, got 0"):
+    with pytest.raises(ValueError, match="margin: expected a number above 0, got 0"):
         make_pairs(PROBLEM, [], [], margin=0)
     with pytest.raises(ValueError, match="one reward per completion, got 1 for 2"):
         make_pairs(PROBLEM, ["a", "b"], [1.0], margin=0.5)

@@ -282,7 +282,7 @@ def test_a_session_that_fails_on_sharded_weights_spreads_them_again(byte_tokeniz
     ("wrong", "said"),
     [
         ({"prompt_ids": ()}, "prompt of row 3 has no tokens"),
-        ({"max_tokens": 0}, "max_tokens must be at least 1, got 0 in the request of row 3"),
+        ({"max_tokens": 0}, "max_tokens: expected at least 1, got 0 in the request of row 3"),
     ],
 )
 def test_requests_that_ask_for_nothing_are_refused(wrong: dict[str, Any], said: str) -> None:
@@ -291,7 +291,7 @@ def test_requests_that_ask_for_nothing_are_refused(wrong: dict[str, Any], said: 
 
 
 def test_max_rows_must_be_at_least_one() -> None:
-    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="max_rows: expected at least 1, got 0"):
         InProcess(max_rows=0)
 
 

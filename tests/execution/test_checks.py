@@ -160,37 +160,37 @@ def test_a_check_that_the_worker_cannot_import_is_named_and_spoils_no_other(tmp_
 CASES = (("", ""),)
 CALLS = (((1,), 2),)
 NO_SENSE = [
-    (lambda: StdioTests(()), "StdioTests.cases is empty, so every program would pass"),
-    (lambda: CallTests((), "f"), "CallTests.cases is empty, so every program would pass"),
-    (lambda: RobotWorlds(()), "RobotWorlds.tests is empty, so every program would pass"),
-    (lambda: InventedWorlds(num_worlds=0), "InventedWorlds.num_worlds must be a whole number of at least 1, got 0"),
-    (lambda: InventedWorlds(num_worlds=2.5), "InventedWorlds.num_worlds must be a whole number"),
-    (lambda: StdioTests([("", "")]), "StdioTests.cases must be a tuple, got list"),
-    (lambda: StdioTests((("", ["YES", "NO"]),)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: StdioTests((*CASES, ("", ()))), r"StdioTests.cases\[1\] needs two texts"),
-    (lambda: StdioTests(((None, ""),)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: StdioTests((("", "", ""),)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: StdioTests((("\ud83d", ""),)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: StdioTests((("", ("a", "\ud83d")),)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: StdioTests(("ab",)), r"StdioTests.cases\[0\] needs two texts"),
-    (lambda: CallTests(((1, 2),), "f"), r"CallTests.cases\[0\] needs a tuple of arguments and the expected value"),
-    (lambda: CallTests((((1,),),), "f"), r"CallTests.cases\[0\] needs a tuple of arguments and the expected value"),
-    (lambda: CallTests(CALLS, ""), "CallTests.entry_point must be a function or Class.method, got ''"),
-    (lambda: CallTests(CALLS, "f()"), r"CallTests.entry_point must be a function or Class.method, got 'f\(\)'"),
-    (lambda: StdioTests(CASES, "java"), "StdioTests.language must be one of python, c, cpp, got 'java'"),
-    (lambda: StdioTests(CASES, compare="words"), "StdioTests.compare must be one of lines, decimals, tokens"),
-    (lambda: StdioTests(CASES, tolerance=-1e-6), "StdioTests.tolerance must be a finite number of at least 0"),
-    (lambda: StdioTests(CASES, tolerance=float("nan")), "StdioTests.tolerance must be a finite number of at least 0"),
-    (lambda: CallTests(CALLS, "f", tolerance=float("inf")), "CallTests.tolerance must be a finite number"),
-    (lambda: AssertTests("assert f()", in_place="false"), "AssertTests.in_place must be True or False, got 'false'"),
-    (lambda: AssertTests("assert f()", allow_objects=1), "AssertTests.allow_objects must be True or False, got 1"),
-    (lambda: CallTests(CALLS, "f", in_place=None), "CallTests.in_place must be True or False, got None"),
-    (lambda: BuildAndRun("t", "f", 0, 1), "BuildAndRun.first_line must be a whole number of at least 1, got 0"),
-    (lambda: BuildAndRun("t", "f", 3, 1), "BuildAndRun.last_line must not be before first_line"),
-    (lambda: BuildAndRun("t", "f", 1, 1, weights=(0, 0, 0, 0)), "BuildAndRun.weights must be four numbers"),
-    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, -1, 1, 1)), "BuildAndRun.weights must be four numbers"),
-    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, 1)), "BuildAndRun.weights must be four numbers"),
-    (lambda: BuildAndRun("t", "f", 1, 1, build_seconds=0), "BuildAndRun.build_seconds must be a finite number of"),
+    (lambda: StdioTests(()), "StdioTests.cases: expected at least one, got none"),
+    (lambda: CallTests((), "f"), "CallTests.cases: expected at least one, got none"),
+    (lambda: RobotWorlds(()), "RobotWorlds.tests: expected at least one, got none"),
+    (lambda: InventedWorlds(num_worlds=0), "InventedWorlds.num_worlds: expected a whole number of at least 1, got 0"),
+    (lambda: InventedWorlds(num_worlds=2.5), "InventedWorlds.num_worlds: expected a whole number"),
+    (lambda: StdioTests([("", "")]), "StdioTests.cases: expected a tuple, got list"),
+    (lambda: StdioTests((("", ["YES", "NO"]),)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: StdioTests((*CASES, ("", ()))), r"StdioTests.cases\[1\]: expected two texts"),
+    (lambda: StdioTests(((None, ""),)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: StdioTests((("", "", ""),)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: StdioTests((("\ud83d", ""),)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: StdioTests((("", ("a", "\ud83d")),)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: StdioTests(("ab",)), r"StdioTests.cases\[0\]: expected two texts"),
+    (lambda: CallTests(((1, 2),), "f"), r"CallTests.cases\[0\]: expected a tuple of arguments and the expected value"),
+    (lambda: CallTests((((1,),),), "f"), r"CallTests.cases\[0\]: expected a tuple of arguments and the expected value"),
+    (lambda: CallTests(CALLS, ""), "CallTests.entry_point: expected a function or Class.method, got ''"),
+    (lambda: CallTests(CALLS, "f()"), r"CallTests.entry_point: expected a function or Class.method, got 'f\(\)'"),
+    (lambda: StdioTests(CASES, "java"), "StdioTests.language: expected one of python, c, cpp, got 'java'"),
+    (lambda: StdioTests(CASES, compare="words"), "StdioTests.compare: expected one of lines, decimals, tokens"),
+    (lambda: StdioTests(CASES, tolerance=-1e-6), "StdioTests.tolerance: expected a finite number of at least 0"),
+    (lambda: StdioTests(CASES, tolerance=float("nan")), "StdioTests.tolerance: expected a finite number of at least 0"),
+    (lambda: CallTests(CALLS, "f", tolerance=float("inf")), "CallTests.tolerance: expected a finite number"),
+    (lambda: AssertTests("assert f()", in_place="false"), "AssertTests.in_place: expected True or False, got 'false'"),
+    (lambda: AssertTests("assert f()", allow_objects=1), "AssertTests.allow_objects: expected True or False, got 1"),
+    (lambda: CallTests(CALLS, "f", in_place=None), "CallTests.in_place: expected True or False, got None"),
+    (lambda: BuildAndRun("t", "f", 0, 1), "BuildAndRun.first_line: expected a whole number of at least 1, got 0"),
+    (lambda: BuildAndRun("t", "f", 3, 1), "BuildAndRun.last_line: expected not before first_line"),
+    (lambda: BuildAndRun("t", "f", 1, 1, weights=(0, 0, 0, 0)), "BuildAndRun.weights: expected four numbers"),
+    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, -1, 1, 1)), "BuildAndRun.weights: expected four numbers"),
+    (lambda: BuildAndRun("t", "f", 1, 1, weights=(1, 1)), "BuildAndRun.weights: expected four numbers"),
+    (lambda: BuildAndRun("t", "f", 1, 1, build_seconds=0), "BuildAndRun.build_seconds: expected a finite number of"),
 ]  # fmt: skip
 
 
@@ -205,7 +205,9 @@ def test_values_that_make_no_sense_are_refused_in_one_line() -> None:
 def test_time_limits_that_make_no_sense_are_refused(seconds: object) -> None:
     for check in CHECKS[:6]:
         name = type(check).__name__
-        with pytest.raises(ValueError, match=f"{name}.timeout_seconds must be a finite number of seconds above 0, got"):
+        with pytest.raises(
+            ValueError, match=f"{name}.timeout_seconds: expected a finite number of seconds above 0, got"
+        ):
             replace(check, timeout_seconds=seconds)
 
 

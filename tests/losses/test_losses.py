@@ -73,13 +73,13 @@ def test_clip_low_of_1_is_no_lower_bound() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Clipped(clip_low=1.5), "clip_low must be above 0 and at most 1, got 1.5"),
-        (lambda: CISPO(clip_high=1, clip_low=0), "clip_low must be above 0 and at most 1, got 0"),
-        (lambda: Clipped(clip_high=0), "clip_high must be above 0, got 0"),
-        (lambda: Clipped(dual_clip=1.1), "dual_clip must be above 1.2, got 1.1"),
-        (lambda: ImportanceSampling(cap=0), "cap must be above 0, got 0"),
-        (lambda: Objective(loss="naive"), "loss takes an object such as .*, got 'naive'; it is now PolicyGradient"),  # type: ignore[arg-type]
-        (lambda: Objective(loss=PolicyGradient), "loss takes an object such as Clipped"),  # type: ignore[arg-type]
+        (lambda: Clipped(clip_low=1.5), "clip_low: expected a number above 0 and at most 1, got 1.5"),
+        (lambda: CISPO(clip_high=1, clip_low=0), "clip_low: expected a number above 0 and at most 1, got 0"),
+        (lambda: Clipped(clip_high=0), "clip_high: expected a number above 0, got 0"),
+        (lambda: Clipped(dual_clip=1.1), "dual_clip: expected a number above 1.2, got 1.1"),
+        (lambda: ImportanceSampling(cap=0), "cap: expected a number above 0, got 0"),
+        (lambda: Objective(loss="naive"), "loss: expected an object such as .*, got 'naive'; it is now PolicyGradient"),  # type: ignore[arg-type]
+        (lambda: Objective(loss=PolicyGradient), "loss: expected an object such as Clipped"),  # type: ignore[arg-type]
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(make: Any, message: str) -> None:

@@ -177,7 +177,7 @@ def test_training_on_problems_without_pairs_is_refused(make_dpo: Make, tmp_path:
 
 
 def test_a_beta_of_zero_is_refused(make_dpo: Make) -> None:
-    with pytest.raises(ValueError, match=r"beta must be above 0, got 0"):
+    with pytest.raises(ValueError, match=r"beta: expected a number above 0, got 0"):
         make_dpo(beta=0.0)
 
 

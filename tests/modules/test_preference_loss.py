@@ -94,7 +94,7 @@ def test_wrong_arguments_say_what_came() -> None:
     one = torch.zeros(1)
     with pytest.raises(ValueError, match="ipo sets its own target"):
         preference_loss(one, one, one, one, beta=0.1, kind="ipo", target_margin=1.0)
-    with pytest.raises(ValueError, match=r"logprobs must be \[M\], summed over tokens, got \[1, 3\]"):
+    with pytest.raises(ValueError, match=r"logprobs: expected \[M\], summed over tokens, got \[1, 3\]"):
         preference_loss(*[torch.zeros(1, 3)] * 4, beta=0.1)
     with pytest.raises(ValueError, match=r"rejected_logprobs must have the shape of chosen_logprobs \[1\]"):
         preference_loss(one, torch.zeros(2), one, torch.zeros(2), beta=0.1)

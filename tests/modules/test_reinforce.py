@@ -248,7 +248,7 @@ def test_a_normalized_baseline_of_rewards_to_go_is_refused() -> None:
 
 
 def test_a_kl_in_the_reward_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"got objective\.kl_in=reward: set it to loss"):
+    with pytest.raises(ValueError, match=r"objective\.kl_in: expected loss"):
         REINFORCE(SortingPolicy(), rewards=[EvenBytes()], objective=Objective(kl_coef=0.1, kl_in="reward"))
 
 

@@ -70,7 +70,7 @@ def test_an_answer_may_repeat_the_imports_or_not(answer: str) -> None:
 def test_a_task_without_reference_and_an_unknown_tokenizer_are_refused() -> None:
     with pytest.raises(ValueError, match="BleuReward compares with a reference, and this problem has none"):
         BleuReward().check_problem(problem())
-    with pytest.raises(ValueError, match=r"BleuReward\.tokenize must be one of .*, got 'words'"):
+    with pytest.raises(ValueError, match=r"BleuReward\.tokenize: expected one of .*, got 'words'"):
         BleuReward(tokenize="words")
 
 

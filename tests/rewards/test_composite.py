@@ -131,7 +131,7 @@ def test_tokens_outside_the_mask_get_no_credit() -> None:
 
 @pytest.mark.parametrize("weight", ["much", None, math.nan, math.inf, True])
 def test_a_weight_that_is_no_number_is_refused(weight: float) -> None:
-    with pytest.raises(ValueError, match=r"Fixed\.weight must be a finite number, got "):
+    with pytest.raises(ValueError, match=r"Fixed\.weight: expected a finite number, got "):
         Fixed([], weight)
 
 
@@ -159,7 +159,7 @@ def test_bad_compositions_are_refused_with_the_key() -> None:
         Composite([fixed(1.0), fixed(1.0)])
     with pytest.raises(ValueError, match=r"Composite\.clip_low must not exceed clip_high, got 1 and 0"):
         Composite([fixed(1.0)], clip_low=1, clip_high=0)
-    with pytest.raises(ValueError, match=r"Composite\.clip_high must be a finite number, got 'high'"):
+    with pytest.raises(ValueError, match=r"Composite\.clip_high: expected a finite number, got 'high'"):
         Composite([fixed(1.0)], clip_high="high")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Fixed gave row 0 a value that is not finite"):
         one_row([fixed(math.nan)])

@@ -53,9 +53,9 @@ def test_overlong_grows_through_the_buffer(letters: int, value: float) -> None:
 def test_length_costs_alpha_a_hundred_tokens_and_limits_out_of_range_are_named() -> None:
     # 249 letters and EOS
     assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
-    with pytest.raises(ValueError, match=r"LengthPenalty\.alpha must be a number in \[0.0, inf\], got -1"):
+    with pytest.raises(ValueError, match=r"LengthPenalty\.alpha: expected a number in \[0.0, inf\], got -1"):
         LengthPenalty(alpha=-1)
-    with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens must be a number in \[1, 10\], got 11"):
+    with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens: expected a number in \[1, 10\], got 11"):
         OverlongPenalty(max_tokens=10, buffer_tokens=11)
 
 

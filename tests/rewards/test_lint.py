@@ -136,7 +136,7 @@ def test_a_missing_ruff_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
 def test_wrong_arguments_and_languages_are_named() -> None:
     with pytest.raises(ValueError, match=r"LintReward\.select is empty"):
         LintReward(select=[])
-    with pytest.raises(ValueError, match=r"LintReward\.severities\[E\] must be a number in \[0.0, inf\], got -1"):
+    with pytest.raises(ValueError, match=r"LintReward\.severities\[E\]: expected a number in \[0.0, inf\], got -1"):
         LintReward(severities={"E": -1})
     with pytest.raises(ValueError, match="LintReward reads python, but its programs are written in 'cpp'"):
         LintReward().check_problem(problem(StdioTests((("", ""),), language="cpp")))

@@ -68,7 +68,7 @@ def test_bleu_and_judge_are_built_with_their_grader() -> None:
     [
         ("LintReward", "LinterReward", ["reward.terms", "LinterReward"]),
         ("weight: 0.7", "weight: much", ["reward.terms", "weight", "much"]),
-        ("weight: 0.7", "weight: .nan", ["TestsReward.weight must be a finite number, got nan"]),
+        ("weight: 0.7", "weight: .nan", ["TestsReward.weight: expected a finite number, got nan"]),
         ("F: 0.4", "F: high", ["reward.terms", "severities", "high"]),
         ("mode: graded", "mode: some", ["reward.terms", "mode", "some"]),
         ("clip_low: -1", "clip_low: low", ["reward.clip_low", "low"]),

@@ -73,7 +73,7 @@ ENGINES: dict[str, tuple[Engine, str]] = {
         Changed(lambda done: [replace(done[0], ids=done[0].ids[:-1], logprobs=done[0].logprobs[:-1])]),
         r"the reason eos, but its last id is \d+: keep the id of EOS, one of \[256\]",
     ),
-    "returns one generation": (Changed(lambda done: done[0]), "must return a list of Generation"),
+    "returns one generation": (Changed(lambda done: done[0]), "expected a list of Generation"),
     "returns nothing": (Changed(lambda done: None), "a list of Generation, often empty, got None"),
 }
 
@@ -114,7 +114,7 @@ def saying(message: Any) -> Environment:
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (7, "Mine.answer must return a text, or None where it has nothing more to say, got 7"),
+        (7, "Mine.answer: expected a text, or None where it has nothing more to say, got 7"),
         (b"again", "got b'again'"),
         (lambda: {}["hint"], r"Mine.answer failed about problem t: KeyError: 'hint' \(test_broken_promises.py, line"),
         (lambda: None.strip(), "AttributeError: 'NoneType' object has no attribute 'strip'"),  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def test_a_check_that_is_none_is_told(tiny_policy: CausalLM) -> None:
         def check(self, problem: Problem) -> Any:
             return "assert f(1) == 2"
 
-    with pytest.raises(ValueError, match=r"Checks.check must return a check .* got 'assert f\(1\) == 2'"):
+    with pytest.raises(ValueError, match=r"Checks.check: expected a check .* got 'assert f\(1\) == 2'"):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), Checks(max_turns=2))
 
 
@@ -177,7 +177,7 @@ def test_an_empty_message_ends_the_conversation(tiny_policy: CausalLM) -> None:
 
 @pytest.mark.parametrize("given", [Repair, "Repair", 2])
 def test_what_is_no_environment_is_refused(tiny_policy: CausalLM, given: Any) -> None:
-    with pytest.raises(ValueError, match=r"environment takes an object such as Repair\(max_turns=2\), got "):
+    with pytest.raises(ValueError, match=r"environment: expected an object such as Repair\(max_turns=2\), got "):
         play(tiny_policy, Scripted([["bad"], ["bad"]]), given)
 
 

@@ -147,9 +147,9 @@ def test_a_program_with_braces_fills_no_placeholder(sandbox):
         ({"template": "{feedback.x}"}, "unknown placeholder"),
         ({"template": "{feedback"}, "cannot be read"),
         ({"template": "}"}, "cannot be read"),
-        ({"max_turns": 1}, "max_turns of at least 2, got 1: use SingleTurn"),
-        ({"max_message_tokens": 0}, "max_message_tokens must be at least 1, got 0"),
-        ({"max_row_tokens": -1}, "max_row_tokens must be at least 1, got -1"),
+        ({"max_turns": 1}, "Repair.max_turns: expected at least 2, got 1; use SingleTurn"),
+        ({"max_message_tokens": 0}, "max_message_tokens: expected at least 1, got 0"),
+        ({"max_row_tokens": -1}, "max_row_tokens: expected at least 1, got -1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(arguments, message):

@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
 from lit_rl.data.basics.families import HELD_OUT, TELLABLE, TRAINED
 from lit_rl.data.basics.problems import Rendering, problems_of
@@ -90,29 +91,32 @@ class Basics(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if not 0 <= bug_share <= 1:
-            raise ValueError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
+            raise UsageError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
         if families not in _FAMILIES:
-            raise ValueError(f"families must be trained, held_out or tellable, got {families!r}")
+            raise ArgumentError("families", "trained, held_out or tellable", f"{families!r}")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
-            raise ValueError(
-                f"num_public_cases must be 0 to {MAX_PUBLIC_CASES}, got {num_public_cases}: "
-                "at least half of the 8 cases stay hidden"
+            raise ArgumentError(
+                "num_public_cases",
+                f"0 to {MAX_PUBLIC_CASES}",
+                str(num_public_cases),
+                "at least half of the 8 cases stay hidden",
             )
         if show_public_cases and num_public_cases == 0:
-            raise ValueError("show_public_cases needs cases to show, got num_public_cases=0: set it to 1 or more")
+            raise ArgumentError("show_public_cases", "cases to show", "num_public_cases=0", "set it to 1 or more")
         if (untold_constants or second_turn_share) and num_public_cases == 0:
-            raise ValueError(
+            raise UsageError(
                 "untold_constants and second_turn_share need a public case, got num_public_cases=0: set it to 1 or more"
             )
         if not 0 <= second_turn_share <= 1:
-            raise ValueError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
+            raise UsageError(f"second_turn_share is a share in [0, 1], got {second_turn_share}: use 0.5 for half")
         if not 0 <= few_shot <= (len(SOLVED) if form == "instruct" else 0):
-            raise ValueError(
-                f"few_shot must be 0 to {len(SOLVED)} in instruct form and 0 in completion form, got {few_shot} in "
-                f"{form} form"
+            raise ArgumentError(
+                "few_shot",
+                f"0 to {len(SOLVED)} in instruct form and 0 in completion form",
+                f"{few_shot} in {form} form",
             )
         if form == "instruct" and second_turn_share:
-            raise ValueError(
+            raise UsageError(
                 f"second_turn_share is for completion form, got {second_turn_share} in instruct form: leave it out"
             )
         self.form: Form = form

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.basics.cases import Arguments, answer_of, divided_cases, examples_text, function_of
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
@@ -220,7 +221,7 @@ def problems_of(
         seen.add(reference)
         yield build_problem(drawn, rendering)
     if len(seen) < count:
-        raise ValueError(
+        raise UsageError(
             f"family {family.name} has only {len(seen)} distinct {split or 'reference'} programs, "
             f"got a request for {count}: ask for fewer problems"
         )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.checks import CallTests, Compare, StdioTests
 
 MAX_HIDDEN_BYTES = 1 << 30
@@ -68,7 +69,7 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     if isinstance(tests, Mapping):
         tests = [tests]
     if not isinstance(tests, Sequence) or isinstance(tests, str):
-        raise ValueError(f"tests need a list or a dictionary, got {type(tests).__name__}")
+        raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
     return [_from_dictionary(test, function) for test in tests]
 
 
@@ -86,12 +87,12 @@ def _from_columns(tests: Mapping[str, Any]) -> list[ContestTest]:
 
 def _from_dictionary(test: Any, function: str | None) -> ContestTest:
     if not isinstance(test, Mapping) or "input" not in test or not {"output", "accepted_outputs"} & set(test):
-        raise ValueError(f"a test needs input and output, got {str(test)[:60]}")
+        raise UsageError(f"a test needs input and output, got {str(test)[:60]}")
     kind = test.get("testtype") or test.get("type") or "stdin"
     if test.get("fn_name") or kind in _FUNCTIONAL:
         name = test.get("fn_name") or (test.get("metadata") or {}).get("func_name") or function
         if not name:
-            raise ValueError("a functional test needs a function name (fn_name or metadata.func_name), got none")
+            raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
         return _call(test["input"], test["output"], name)
     return ContestTest(_text(test["input"]), _expected(test))
 
@@ -102,7 +103,7 @@ def _expected(test: Mapping[str, Any]) -> str | tuple[str, ...]:
     if accepted is None:
         return _text(test["output"])
     if not isinstance(accepted, list) or not accepted:
-        raise ValueError(f"accepted_outputs needs a list with at least one output, got {str(accepted)[:60]}")
+        raise ArgumentError("accepted_outputs", "a list with at least one output", f"{str(accepted)[:60]}")
     listed = [test["output"]] if test.get("output") is not None else []
     return tuple(dict.fromkeys(_text(output) for output in (*listed, *accepted)))
 
@@ -155,7 +156,7 @@ def contest_check(
     """
     functions = {test.function for test in tests}
     if len(functions) != 1:
-        raise ValueError(f"the tests of a problem need one kind, got {sorted(map(str, functions))}")
+        raise UsageError(f"the tests of a problem need one kind, got {sorted(map(str, functions))}")
     (function,) = functions
     if function is None:
         cases = tuple((test.given, test.expected) for test in tests)
@@ -197,9 +198,9 @@ def read_hidden_tests(stored: str) -> Any:
         unpacker = zlib.decompressobj()
         content = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_HIDDEN_BYTES)
     except (binascii.Error, zlib.error) as fault:
-        raise ValueError(f"hidden tests are neither JSON nor packed JSON ({fault})") from None
+        raise UsageError(f"hidden tests are neither JSON nor packed JSON ({fault})") from None
     if not unpacker.eof:
-        raise ValueError(f"hidden tests are cut off or unpack to more than {MAX_HIDDEN_BYTES} bytes")
+        raise UsageError(f"hidden tests are cut off or unpack to more than {MAX_HIDDEN_BYTES} bytes")
     return json.loads(_pickled_text(content) if content.startswith(b"\x80") else content)
 
 
@@ -210,9 +211,9 @@ def _pickled_text(content: bytes) -> str:
             if code.name in _STRING_CODES:
                 texts.append(argument)
             elif code.name not in _FRAME_CODES:
-                raise ValueError(f"it holds the code {code.name}")
+                raise UsageError(f"it holds the code {code.name}")
     except ValueError as fault:
-        raise ValueError(f"hidden tests need a pickle of one text, got another ({fault})") from None
+        raise UsageError(f"hidden tests need a pickle of one text, got another ({fault})") from None
     if len(texts) != 1:
-        raise ValueError(f"hidden tests need a pickle of one text, got {len(texts)} texts")
+        raise UsageError(f"hidden tests need a pickle of one text, got {len(texts)} texts")
     return str(texts[0])

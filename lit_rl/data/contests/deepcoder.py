@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.contests.contest_examples import parameters_of, shown_tests
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
@@ -166,7 +167,7 @@ class DeepCoder(TaskDataModule):
         """
         if num_empty == num_rows:
             statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
-            raise ValueError(
+            raise UsageError(
                 f"{self.name}: none of the {num_rows} {split} rows of {source} has a statement ({statement}) and "
                 f"tests ({tests}): rename the fields, or take another source"
             )
@@ -267,7 +268,7 @@ def _stored_split(split: Split) -> str:
 def _check_split(source: str, split: str) -> None:
     splits = CONFIGURATIONS.get(source)
     if splits is not None and split not in splits:
-        raise ValueError(f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no {split} rows")
+        raise UsageError(f"DeepCoder's configuration {source!r} has {' and '.join(splits)} rows only, no {split} rows")
 
 
 def _question(row: Row) -> tuple[str, tuple[Message, ...]]:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lit_rl.arguments import require_count, require_seconds
+from lit_rl.arguments import ArgumentError, UsageError, require_count, require_seconds
 from lit_rl.execution.check_base import Check
 from lit_rl.execution.confinement.visible_files import is_inside
 
@@ -64,17 +64,15 @@ class BuildAndRun(Check):
         require_seconds(self, "build_seconds", "run_seconds")
         require_count(self, "first_line", "compare_bytes", "memory_bytes")
         if self.last_line < self.first_line - 1:
-            raise ValueError(f"BuildAndRun.last_line must not be before first_line, got {self.last_line}")
+            raise ArgumentError("BuildAndRun.last_line", "not before first_line", str(self.last_line))
         if self.compare_bytes > _MOST_COMPARED:
-            raise ValueError(f"BuildAndRun.compare_bytes must be at most {_MOST_COMPARED}, got {self.compare_bytes}")
+            raise ArgumentError("BuildAndRun.compare_bytes", f"at most {_MOST_COMPARED}", str(self.compare_bytes))
         tree = os.path.realpath(self.tree)
         for path in self.readable:
             if is_inside(os.path.realpath(path), tree):
-                raise ValueError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
+                raise UsageError(f"BuildAndRun.readable must lie outside its tree, got {path}: copy it elsewhere")
         if len(self.weights) != 4 or min(self.weights) < 0 or not 0 < sum(self.weights) < math.inf:
-            raise ValueError(
-                f"BuildAndRun.weights must be four numbers of at least 0 and not all 0, got {self.weights}"
-            )
+            raise ArgumentError("BuildAndRun.weights", "four numbers of at least 0 and not all 0", str(self.weights))
 
     @property
     def language(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
@@ -102,9 +103,9 @@ class CodeCompletion(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if (tree is None) != (places is None):
-            raise ValueError("code_completion needs tree and places together: lines of one tree fit no other")
+            raise UsageError("code_completion needs tree and places together: lines of one tree fit no other")
         if min(weights) < 0 or sum(weights) <= 0:
-            raise ValueError(f"weights must be at least 0 and not all 0, got {weights}")
+            raise ArgumentError("weights", "at least 0 and not all 0", str(weights))
         self.tree = SHIPPED_TREE if tree is None else Path(os.path.expandvars(tree)).expanduser().resolve()
         self.places = list(SHIPPED_PLACES if places is None else places)
         self.context_lines = context_lines
@@ -156,7 +157,7 @@ def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[st
         raise FileNotFoundError(f"no source file {path}: correct tree or the place's file")
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not 1 <= place.first_line <= place.last_line <= len(lines):
-        raise ValueError(f"{path} has {len(lines)} lines, the place has {place.first_line} to {place.last_line}")
+        raise UsageError(f"{path} has {len(lines)} lines, the place has {place.first_line} to {place.last_line}")
     first, last = place.first_line - 1, place.last_line
     return lines[:first], lines[first:last], lines[last:]
 

@@ -10,6 +10,7 @@ import random
 from pathlib import Path
 from typing import Unpack
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import ThornSource, read_thorns
 from lit_rl.data.options import TaskOptions
@@ -65,7 +66,7 @@ class EinsteinToolkit(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if not 0 <= validation_share < 1:
-            raise ValueError(f"validation_share must be in [0, 1), got {validation_share}")
+            raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
         self.path = path
         self.context_chars = context_chars
         self.ccl_chars = ccl_chars

@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator
 from typing import Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.local_files import local_path
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.robots.robot_checks import InventedWorlds
@@ -61,7 +62,7 @@ class RoboInstruct(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if not 0 <= validation_share < 1:
-            raise ValueError(f"validation_share must be in [0, 1), got {validation_share}")
+            raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
         self.path = path
         self.validation_share = validation_share
         self.split_seed = split_seed
@@ -122,7 +123,7 @@ def usable_rows(rows: Iterator[Row], *, use_revision: bool = True) -> list[tuple
         seen |= {instruction, program}
         used.append((row.number, instruction, prepare(program).source.rstrip() + "\n"))
     if not used:
-        raise ValueError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
+        raise UsageError(f"{source} has no row with an instruction (prompt) and a robot program (program)")
     return used
 
 

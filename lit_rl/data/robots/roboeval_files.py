@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.robots.robot_checks import RobotTest
 from lit_rl.data.robots.service_robot import check_state
 from lit_rl.data.robots.trace_checks import KINDS, validate
@@ -29,7 +30,7 @@ _FORMULAS = {"Exists": "exists", "Precedes": "precedes", "ActAtFirst": "act_at_f
 _MAX_STEPS = 100_000
 
 
-class TaskFileError(ValueError):
+class TaskFileError(UsageError):
     """A task file holds something these rules do not cover."""
 
 

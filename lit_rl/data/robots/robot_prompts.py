@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.robots.robot_checks import InventedWorlds, RobotWorlds
 from lit_rl.types import Problem
 
@@ -105,4 +106,4 @@ def robot_problem(
     if form == "completion":
         shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
         return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
-    raise ValueError(f"form must be 'instruct' or 'completion', got {form!r}")
+    raise ArgumentError("form", "'instruct' or 'completion'", f"{form!r}")

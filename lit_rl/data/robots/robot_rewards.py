@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, get_args
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.robots.robot_checks import RobotCheck, RobotWorlds
 from lit_rl.data.robots.trace_checks import holds
 from lit_rl.execution.outcome import Outcome, Verdict
@@ -56,17 +57,17 @@ class SimulatorReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         if mode not in get_args(Mode):
-            raise ValueError(f"SimulatorReward.mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+            raise ArgumentError("SimulatorReward.mode", f"one of {', '.join(get_args(Mode))}", f"{mode!r}")
         self.mode = mode
         self.grades = merge_grades(self, GRADES, grades)
         ordered = list(self.grades.values())
         if ordered != sorted(ordered):
-            raise ValueError(f"SimulatorReward.grades must not fall from {' to '.join(GRADES)}, got {ordered}")
+            raise UsageError(f"SimulatorReward.grades must not fall from {' to '.join(GRADES)}, got {ordered}")
 
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem has no worlds."""
         if not isinstance(problem.check, RobotCheck):
-            raise ValueError(f"SimulatorReward needs robot worlds, but its check is {type(problem.check).__name__}")
+            raise UsageError(f"SimulatorReward needs robot worlds, but its check is {type(problem.check).__name__}")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
@@ -105,7 +106,7 @@ class ErrandsReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem is not one of several errands."""
         if not isinstance(problem.check, RobotWorlds) or "errands" not in problem.fields:
-            raise ValueError("ErrandsReward needs a task of several errands: set RobotTasks.num_errands to 2 or more")
+            raise UsageError("ErrandsReward needs a task of several errands: set RobotTasks.num_errands to 2 or more")
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed or the problem has no errands."""

@@ -6,6 +6,7 @@ import random
 from dataclasses import asdict
 from typing import Any, Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.options import TaskOptions
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.robot_errands import MOST, run_errands
@@ -49,7 +50,7 @@ class RobotTasks(TaskDataModule):
     ) -> None:
         super().__init__(**options)
         if type(num_errands) is not int or not 1 <= num_errands <= MOST:
-            raise ValueError(f"RobotTasks.num_errands must be a whole number from 1 to {MOST}, got {num_errands!r}")
+            raise ArgumentError("RobotTasks.num_errands", f"a whole number from 1 to {MOST}", f"{num_errands!r}")
         self.num_train = num_train
         self.num_validation = num_validation
         self.task_seed = task_seed
@@ -108,5 +109,5 @@ def generate(count: int, *, seed: int = 0, num_errands: int = 1) -> list[RobotTa
         task = FAMILIES[attempt % len(FAMILIES)](rng) if num_errands == 1 else run_errands(rng, num_errands)
         tasks.setdefault(task.instruction, task)
     if len(tasks) < count:
-        raise ValueError(f"cannot make {count} different robot tasks, only {len(tasks)}: ask for fewer")
+        raise UsageError(f"cannot make {count} different robot tasks, only {len(tasks)}: ask for fewer")
     return list(tasks.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.data.options import SmallTaskOptions
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import TokenTarget
@@ -40,7 +41,7 @@ class Corridor(TaskDataModule):
         chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         if not chosen or any(not 1 <= start <= num_cells for start in chosen):
-            raise ValueError(f"starts must be 1 to num_cells ({num_cells}) steps from the goal, got {chosen}")
+            raise ArgumentError("starts", f"1 to num_cells ({num_cells}) steps from the goal", str(chosen))
         self.num_cells = num_cells
         self.starts = chosen
 

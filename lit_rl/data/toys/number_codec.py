@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.types import Problem, StopReason
 
@@ -54,7 +55,7 @@ class NumberCodec(Codec):
         """
         count = len(read_numbers(text))
         if count > max_tokens:
-            raise ValueError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
+            raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
         return text
 
 
@@ -66,7 +67,7 @@ def numbers_of(problem: Problem) -> Numbers:
     """
     numbers = problem.check.numbers
     if numbers is None:
-        raise ValueError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
+        raise UsageError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
     return numbers
 
 
@@ -79,4 +80,4 @@ def read_numbers(text: str) -> Numbers:
     try:
         return tuple(int(word) for word in text.split())
     except ValueError as error:
-        raise ValueError(f"a toy policy reads numbers with spaces between them, got {text[:60]!r}") from error
+        raise UsageError(f"a toy policy reads numbers with spaces between them, got {text[:60]!r}") from error

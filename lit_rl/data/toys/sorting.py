@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.options import SmallTaskOptions
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.checks import TokenTarget
@@ -42,9 +43,9 @@ class Sorting(TaskDataModule):
         super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
         lengths = {len(prompt) for prompt in chosen}
         if len(lengths) != 1 or 0 in lengths:
-            raise ValueError(f"sorting needs prompts of one length of at least 1, got {chosen}")
+            raise ArgumentError("prompts", "one length of at least 1", str(chosen))
         if min(min(prompt) for prompt in chosen) < 0:
-            raise ValueError(f"numbers to sort are token ids, so none may be negative, got {chosen}")
+            raise UsageError(f"numbers to sort are token ids, so none may be negative, got {chosen}")
         self.prompts = chosen
 
     def load_problems(self, split: Split) -> list[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.toys.toy_worlds import corridor_distances, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
@@ -36,7 +37,7 @@ class SortingReward(RewardTerm):
     ) -> None:
         super().__init__(weight, name)
         if kind not in _SORTING:
-            raise ValueError(f"SortingReward.kind must be one of {', '.join(get_args(SortingKind))}, got {kind!r}")
+            raise ArgumentError("SortingReward.kind", f"one of {', '.join(get_args(SortingKind))}", f"{kind!r}")
         self.kind = kind
 
     def check_problem(self, problem: Problem) -> None:
@@ -65,7 +66,7 @@ class CorridorReward(RewardTerm):
     def check_problem(self, problem: Problem) -> None:
         """Raise ValueError if the problem is not a corridor."""
         if len(_numbers(problem)) != 2:
-            raise ValueError(f"CorridorReward needs (num_cells, start), got {_numbers(problem)}")
+            raise ArgumentError("CorridorReward", "(num_cells, start)", str(_numbers(problem)))
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; a span on the last action where the goal was reached."""
@@ -91,5 +92,5 @@ def answers(completions: Completions) -> list[list[int]]:
 def _numbers(problem: Problem) -> tuple[int, ...]:
     numbers = problem.check.numbers
     if numbers is None:
-        raise ValueError(f"toy rewards need numbers (TokenTarget), but its check is {type(problem.check).__name__}")
+        raise UsageError(f"toy rewards need numbers (TokenTarget), but its check is {type(problem.check).__name__}")
     return numbers

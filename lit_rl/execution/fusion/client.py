@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.check_base import Check, FaultyCheck
 from lit_rl.execution.fusion.judges import judge_for
 from lit_rl.execution.fusion.protocol import RemoteRun, ServerFailure, post, read_run
@@ -59,7 +60,7 @@ class SandboxFusionClient(ProgramRunner):
     ) -> None:
         self.url = (url or os.environ.get("SANDBOX_URL", "")).rstrip("/")
         if not self.url:
-            raise ValueError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
+            raise UsageError("no server: pass url or set SANDBOX_URL, such as http://127.0.0.1:8080")
         concurrency = _concurrency(max_concurrency)
         self._memory_megabytes = max(1, memory_bytes >> 20)
         self._wall_factor = wall_factor
@@ -172,5 +173,5 @@ def _concurrency(given: int | None) -> int:
     if given is None:
         name, value = "SANDBOX_MAX_CONCURRENCY", os.environ.get("SANDBOX_MAX_CONCURRENCY", "32")
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value}")
+        raise ArgumentError(str(name), "a whole number of at least 1", str(value))
     return int(value)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
@@ -86,18 +87,18 @@ def judge_for(check: Check) -> RemoteJudge:
     """
     make = _JUDGES.get(type(check))
     if make is None:
-        raise ValueError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")
+        raise UsageError(f"{type(check).__name__} cannot be judged by a server: use the local Sandbox")
     judge = make(check)
     return lambda run, program: judge(run, program) if program.strip() else Outcome(Verdict.NO_PROGRAM)
 
 
 def _stdio(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
-        raise ValueError(f"the server cannot run {check.language}: use the local Sandbox")
+        raise UsageError(f"the server cannot run {check.language}: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
     if longest > _LONGEST_ANSWER:  # the right answer would come back as a time-out
-        raise ValueError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
+        raise UsageError(f"the server cannot return the expected {longest} bytes of output: use the local Sandbox")
 
     def judge(run: Run, program: str) -> Outcome:
         return over_cases(check, lambda stdin, expected: _case(run, program, check, stdin, expected))
@@ -133,10 +134,10 @@ def _calls(check: CallTests) -> RemoteJudge:
 def _asserts(check: AssertTests) -> RemoteJudge:
     for option in ("in_place", "allow_objects"):
         if getattr(check, option):
-            raise ValueError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
+            raise UsageError(f"a server cannot honour AssertTests({option}=True): use the local Sandbox")
     found = plan_of(check)
     if found is None:
-        raise ValueError("these tests do more than compare results of literal calls: use the local Sandbox")
+        raise UsageError("these tests do more than compare results of literal calls: use the local Sandbox")
     plan: AssertPlan = found
     _require_short(assertion.literal() for assertion in plan.assertions)
 
@@ -158,7 +159,7 @@ def _require_short(expected: Iterable[Any]) -> None:
     """Refuse a check whose right answers a server would cut off, so that every program would fail."""
     num_bytes = sum(len(plain.dumps(value)) + 1 for value in expected)
     if num_bytes > _LONGEST_ANSWER:
-        raise ValueError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
+        raise UsageError(f"the server cannot return the expected {num_bytes} bytes of answers: use the local Sandbox")
 
 
 def _answers(

@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from lit_rl.arguments import UsageError
 from lit_rl.types import Message
 
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
@@ -20,7 +21,7 @@ _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
 _MESSAGE = "message-{0}"
 
 
-class RewritesHistoryError(ValueError):
+class RewritesHistoryError(UsageError):
     """A chat template that renders earlier turns differently once there is a later one."""
 
 
@@ -86,7 +87,7 @@ def render(tokenizer: Any, messages: Sequence[Message]) -> str:
         )
     except TemplateError as error:
         roles = ", ".join(message["role"] for message in messages)
-        raise ValueError(f"the chat template fails on messages of the roles {roles}: {error}") from error
+        raise UsageError(f"the chat template fails on messages of the roles {roles}: {error}") from error
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.codecs.chat_template import TurnFrame, defused, find_frame, render, special_tokens
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans
@@ -154,7 +155,7 @@ class TextCodec(Codec):
             if excess <= 0:
                 return shorter
             kept -= excess  # tokens at the borders may be split differently
-        raise ValueError(
+        raise UsageError(
             f"{max_tokens} tokens do not hold even the note that something was left out: allow at least "
             f"{2 * len(self._ids(_LEFT_OUT))}"
         )
@@ -169,7 +170,7 @@ class TextCodec(Codec):
 
     def _require_template(self, problem: Problem) -> None:
         if not getattr(self.tokenizer, "chat_template", None):
-            raise ValueError(
+            raise UsageError(
                 f"problem {problem.task_id} is a chat, but the tokenizer has no chat template: "
                 "use the task's completion form or a chat model"
             )

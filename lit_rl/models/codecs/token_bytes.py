@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from lit_rl.arguments import UsageError
 from lit_rl.byte_spans import ByteSpan, ByteSpans, integers
 
 _BYTE_FALLBACK = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -133,7 +134,7 @@ _VOCABULARIES: WeakKeyDictionary[Any, tuple[int, _Vocabulary]] = WeakKeyDictiona
 def _vocabulary(tokenizer: Any) -> _Vocabulary:
     """The tokenizer's table, built once; again when tokens were added since."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ValueError(
+        raise UsageError(
             f"{type(tokenizer).__name__} has no tokenizers backend, so its tokens have no fixed bytes: "
             "load it with AutoTokenizer from a folder with tokenizer.json"
         )
@@ -147,7 +148,7 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
 def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
     """The backend's decoder as a flat list of steps, each one that keeps bytes in place."""
     if decoder is None:
-        raise ValueError(f"{name} has no decoder and would put a space between all tokens: set one, e.g. ByteLevel")
+        raise UsageError(f"{name} has no decoder and would put a space between all tokens: set one, e.g. ByteLevel")
     state = json.loads(decoder.__getstate__())
     steps = state["decoders"] if state["type"] == "Sequence" else [state]
     for step in steps:
@@ -155,7 +156,7 @@ def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
         known |= step["type"] == "Replace" and "String" in step["pattern"]
         known |= step["type"] == "Strip" and step["stop"] == 0
         if not known:
-            raise ValueError(
+            raise UsageError(
                 f"{name} decodes by {step['type']}, which does not keep bytes in place: use a BPE tokenizer"
             )
     return list(steps)

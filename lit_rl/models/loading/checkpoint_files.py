@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from lit_rl.arguments import UsageError
+
 _NEEDED = ("state_dict", "pytorch-lightning_version")
 _GIVE = "give a .ckpt file of a run, or the folder of a run"
 _MOST_KEYS = 5
@@ -31,15 +33,15 @@ def read_file(path: Path, *, lazily: bool = False) -> dict[str, Any]:
     except UnpicklingError as error:
         found = re.search(r"GLOBAL ([\w.]+)", str(error))
         holds = f"it holds objects of {found[1]}" if found else "it holds objects that are not loaded for safety"
-        raise ValueError(f"{path} is not a checkpoint: {holds}; {_GIVE}") from error
+        raise UsageError(f"{path} is not a checkpoint: {holds}; {_GIVE}") from error
     except (RuntimeError, EOFError, KeyError) as error:
-        raise ValueError(f"{path} is not a checkpoint: torch cannot read it ({_first_line(error)}); {_GIVE}") from error
+        raise UsageError(f"{path} is not a checkpoint: torch cannot read it ({_first_line(error)}); {_GIVE}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is not a checkpoint: it holds a {type(content).__name__}; {_GIVE}")
+        raise UsageError(f"{path} is not a checkpoint: it holds a {type(content).__name__}; {_GIVE}")
     if any(name not in content for name in _NEEDED):
         names = [str(name) for name in content]
         shown = ", ".join(names[:_MOST_KEYS]) + (", ..." if len(names) > _MOST_KEYS else "")
-        raise ValueError(f"{path} is not a checkpoint: it holds the keys {shown or '(none)'}; {_GIVE}")
+        raise UsageError(f"{path} is not a checkpoint: it holds the keys {shown or '(none)'}; {_GIVE}")
     return content
 
 
@@ -65,9 +67,9 @@ def _require_archive(path: Path) -> None:
     with path.open("rb") as file:
         begins = file.read(4)
     if begins == b"PK\x03\x04":
-        raise ValueError(f"{path} is not a whole checkpoint: its end is missing; take an earlier one")
+        raise UsageError(f"{path} is not a whole checkpoint: its end is missing; take an earlier one")
     what = "it is not a file of torch" if begins else "it is empty"
-    raise ValueError(f"{path} is not a checkpoint: {what}; {_GIVE}")
+    raise UsageError(f"{path} is not a checkpoint: {what}; {_GIVE}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from lit_rl.arguments import UsageError
+
 
 def gguf_file(source: str) -> Path | None:
     """The GGUF file that a source means: itself, or the only one in a folder without a model of transformers.
@@ -32,7 +34,7 @@ def gguf_file(source: str) -> Path | None:
         found = [] if described else sorted(path.glob("*.gguf"))
         if len(found) > 1:
             names = ", ".join(file.name for file in found[:4]) + (", ..." if len(found) > 4 else "")
-            raise ValueError(
+            raise UsageError(
                 f"{source} holds {len(found)} GGUF files ({names}): name one of them, {source}/{found[0].name}"
             )
     else:

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoint_files import read_file
@@ -71,7 +72,7 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     have = policy.state_dict()
     wrong = sorted((learns - own.keys()) | {n for n, v in own.items() if n not in have or have[n].shape != v.shape})
     if wrong:
-        raise ValueError(
+        raise UsageError(
             f"the checkpoint is of another model: {len(wrong)} weights differ in name or shape, for example "
             f"{wrong[0]}; export it with the configuration it was made with"
         )
@@ -98,7 +99,7 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
         raise FileExistsError(f"{folder} is not empty: give a new folder")
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:
-        raise ValueError(
+        raise UsageError(
             "the adapter's base was made from scratch, the adapter alone cannot be loaded: export with --merge true"
         )
     model = policy.model.merge_and_unload(adapter_names=[POLICY]) if adapted and merge else policy.model

@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from lit_rl.arguments import UsageError
 from lit_rl.models.family import UnsupportedModelError
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
@@ -89,7 +90,7 @@ def base_of_adapter(source: str) -> str:
     with plain_failures("adapter", source, MODEL_KEY):
         named = json.loads(file.read_text()).get("base_model_name_or_path")
     if not named:
-        raise ValueError(f"the adapter {source} names no base: set base_model_name_or_path in its {ADAPTER_CONFIG}")
+        raise UsageError(f"the adapter {source} names no base: set base_model_name_or_path in its {ADAPTER_CONFIG}")
     try:
         return resolve(str(named))
     except FileNotFoundError:
@@ -119,7 +120,7 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
     except Exception as error:
         if "out of memory" in str(error):
             raise
-        raise ValueError(_failure(kind, source, key, error)) from error
+        raise UsageError(_failure(kind, source, key, error)) from error
 
 
 def _failure(kind: str, source: str, key: str, error: Exception) -> str:

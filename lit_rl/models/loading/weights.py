@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import torch
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
 from lit_rl.models.family import plain_refusals
 from lit_rl.models.loading.gguf import (
@@ -146,7 +147,7 @@ def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
     if name not in CONFIG_MAPPING:
         near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
         meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
-        raise ValueError(f"{CONFIG_KEY}.model_type must be a type of model that transformers has, got {name}{meant}")
+        raise ArgumentError(f"{CONFIG_KEY}.model_type", "a type of model that transformers has", f"{name}{meant}")
     return fields
 
 
@@ -186,7 +187,7 @@ def _from_gguf(spec: ModelSpec, home: str, file: dict[str, str], key: str) -> An
 
     path = str(Path(home) / file["gguf_file"])
     if spec.quantization is not None:
-        raise ValueError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
+        raise UsageError(f"quantization {spec.quantization} cannot be had from the GGUF file {path}: leave it out")
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     with plain_failures("model", path, key), plain_refusals(path, spec.attention), without_gguf_bar():
         if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
@@ -231,7 +232,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
     from peft import PeftConfig, get_peft_model
 
     if spec.lora is not None:
-        raise ValueError(
+        raise UsageError(
             f"{source} holds an adapter already, got lora={spec.lora} as well: leave lora out to continue it"
         )
     home = base_of_adapter(source)
