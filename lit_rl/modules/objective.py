@@ -5,18 +5,21 @@ Letters: n rows of a micro-batch, T completion tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, UsageError, require_above, require_kind
 from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
-from lit_rl.functional.masking import masked_mean
+from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
-from lit_rl.losses import Clipped, Correction, Loss, Tokens
+from lit_rl.losses import CISPO, Clipped, Correction, ImportanceSampling, Loss, PolicyGradient, Tokens
 from lit_rl.renamed import value_now
 from lit_rl.types import Experience
+
+KLPlace = Literal["loss", "reward"]
+_WIDEST_SEQUENCE_CLIP = 0.05
 
 APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and the one that sampled."""
@@ -32,11 +35,13 @@ class Objective:
             (``sequence_product``: probability of the whole completion; use it with ``aggregate: sequence_mean``, and
             with ``sequence_sum`` where ``loss`` is ``CISPO`` or ``ImportanceSampling``).
         kl_coef: weight of the KL to the reference; 0 needs no reference at all.
-        kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is.
-        kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward.
+        kl_kind: its estimator; see :func:`lit_rl.functional.kl.kl_estimate` for what each one's gradient is. ``None``
+            for ``k1`` in the reward and ``k3`` in the loss.
+        kl_in: ``loss`` adds the KL to the loss, ``reward`` subtracts it from each token's reward; ``None`` for
+            ``reward`` in PPO, whose critic then predicts it, and ``loss`` in every other algorithm.
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion); ``None``
             leaves it. Needs the KL in the reward.
-        entropy_coef: weight of an entropy bonus.
+        entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
         correction: weigh each token's loss by how likely it is now over how likely the sampler found it, by a class
             such as :class:`lit_rl.losses.TruncatedWeights`; ``None`` for no weights. Ratios in the loss are then those
             to the policy at the beginning of the rollout's updates, for rows that older weights sampled too.
@@ -45,8 +50,8 @@ class Objective:
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
     ratio_level: RatioLevel = "token"
     kl_coef: float = 0.0
-    kl_kind: KLKind = "k3"
-    kl_in: Literal["loss", "reward"] = "loss"
+    kl_kind: KLKind | None = None
+    kl_in: KLPlace | None = None
     target_kl: float | None = None
     entropy_coef: float = 0.0
     correction: Correction | None = None
@@ -63,11 +68,72 @@ class Objective:
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
         require_above(0, target_kl=self.target_kl)
-        if self.target_kl is not None and not self.penalises_rewards:
+        if self.target_kl is not None and (self.kl_coef == 0 or self.kl_in == "loss"):
             raise UsageError(
-                f"target_kl moves the KL coefficient of the reward, got kl_coef={self.kl_coef} in the {self.kl_in}: "
+                f"target_kl moves the KL coefficient of the reward, got kl_coef={self.kl_coef} and kl_in={self.kl_in}: "
                 "set kl_coef above 0 and kl_in to reward"
             )
+
+    def settled(self, kl_in: KLPlace) -> Objective:
+        """Fill in where an algorithm has the KL by default."""
+        return self if self.kl_in is not None else replace(self, kl_in=kl_in)
+
+    def check(self, aggregate: AggregateMode, steps: int) -> list[str]:
+        """Compare the parts with each other and with the update that they are for.
+
+        Args:
+            aggregate: how token losses become one number.
+            steps: optimizer steps of one rollout.
+
+        Returns:
+            What works and is hardly meant, each with what to set, on one line.
+
+        Raises:
+            UsageError: the gradient would not be that of the objective's name.
+        """
+        name = type(self.loss).__name__
+        if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
+            raise UsageError(
+                "objective.kl_kind k1 in the loss has an expected gradient of 0 under the policy that sampled: set it "
+                "to k3 or k2, or objective.kl_in to reward"
+            )
+        if self.ratio_level == "sequence_product":
+            # The gradient of a ratio of whole completions has a term for each token, on each of the tokens.
+            wanted = "sequence_sum" if isinstance(self.loss, CISPO | ImportanceSampling) else "sequence_mean"
+            ours = type(self.loss).__module__ == Loss.__module__
+            if aggregate != wanted and (ours or aggregate not in ("sequence_mean", "sequence_sum")):
+                raise UsageError(
+                    f"objective.ratio_level sequence_product with {name} and update.aggregate {aggregate} multiplies "
+                    f"the gradient of a completion by its length: set update.aggregate to {wanted}"
+                )
+        doubts = []
+        if self.ratio_level == "sequence":
+            if aggregate != "sequence_mean":
+                doubts.append(
+                    f"objective.ratio_level sequence is GSPO's, which weighs completions alike, and update.aggregate "
+                    f"is {aggregate}: set it to sequence_mean"
+                )
+            if isinstance(self.loss, Clipped) and max(self.loss.clip_low, self.loss.clip_high) > _WIDEST_SEQUENCE_CLIP:
+                doubts.append(
+                    f"objective.loss clips at {self.loss.clip_low:g} and {self.loss.clip_high:g}, which a "
+                    "length-normalised ratio hardly reaches: GSPO has clip_low 0.0003 and clip_high 0.0004"
+                )
+        if isinstance(self.loss, PolicyGradient) and steps > 1:
+            doubts.append(
+                f"objective.loss PolicyGradient has no ratio, so only the first of the {steps} updates of a rollout is "
+                "on-policy: set update.epochs and update.minibatches to 1, or the loss to Clipped"
+            )
+        if self.entropy_coef < 0:
+            doubts.append(
+                f"objective.entropy_coef is {self.entropy_coef:g}, which drives the entropy down: set it above 0 for a "
+                "bonus"
+            )
+        return doubts
+
+    @property
+    def kl_estimator(self) -> KLKind:
+        """Estimator of the KL to the reference."""
+        return self.kl_kind or ("k1" if self.kl_in == "reward" else "k3")
 
     @property
     def compares_with_sampler(self) -> str:
@@ -84,7 +150,7 @@ class Objective:
     @property
     def pulls_on_every_token(self) -> bool:
         """Whether rows without an advantage move weights too."""
-        with_kl = self.kl_coef != 0 and self.kl_in == "loss"
+        with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token
 
     def penalised(
@@ -116,7 +182,7 @@ class Objective:
             ref_logprobs,
             mask,
             coef=self.kl_coef if coef is None else coef,
-            kind=self.kl_kind,
+            kind=self.kl_estimator,
         )
 
     def token_loss(
@@ -155,9 +221,9 @@ class Objective:
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
-            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_kind)
+            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_estimator)
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
-            if self.kl_in == "loss":
+            if self.kl_in != "reward":
                 loss = loss + self.kl_coef * kl
         if entropy is not None:
             metrics["policy/entropy"] = masked_mean(entropy.detach(), mask)

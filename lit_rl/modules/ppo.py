@@ -49,7 +49,7 @@ class PPO(RolloutModule):
         critic: predicts the value of its states.
         sandbox: runs programs; or a function that builds it when a run starts.
         sampling: how training samples; one completion per problem is enough.
-        objective: the policy's loss. ``kl_in`` is ``reward`` here: KL is part of what the critic predicts.
+        objective: the policy's loss. A KL is in the reward by default, so that the critic predicts it.
         estimator: from token rewards and values to advantages and the critic's targets. With ``credit: terminal``,
             gamma and lambda 1 and no KL the target is the reward itself at every token, and the critic's loss plain
             half the squared error to it.
@@ -67,6 +67,8 @@ class PPO(RolloutModule):
         Schulman et al. 2017, https://arxiv.org/abs/1707.06347
     """
 
+    kl_in = "reward"
+
     def __init__(
         self,
         policy: Policy,
@@ -75,7 +77,7 @@ class PPO(RolloutModule):
         *,
         sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(num_samples=1),  # noqa: B008  # frozen
-        objective: Objective = Objective(kl_in="reward", kl_kind="k1"),  # noqa: B008
+        objective: Objective = Objective(),  # noqa: B008
         estimator: TokenAdvantages = GAE(),  # noqa: B008  # has no state
         credit: Credit = "spans",
         critic_update: CriticUpdate = CriticUpdate(),  # noqa: B008

@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from lit_rl.arguments import UsageError, require_kind
@@ -26,7 +27,7 @@ from lit_rl.modules.kl_penalty import KLPenalty
 from lit_rl.modules.logprobs import LogprobReader, Logprobs, require_unfiltered
 from lit_rl.modules.minibatches import denominator_over_ranks, idle, minibatches
 from lit_rl.modules.not_finite import Evidence
-from lit_rl.modules.objective import APPROXIMATE_KL, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     RewardWatch,
@@ -80,6 +81,8 @@ class RolloutModule(PolicyModule):
     """
 
     samples_to_train = True
+    kl_in: ClassVar[KLPlace] = "loss"
+    """Where the KL to the reference goes unless the objective says it."""
     sampling: Sampling
     update: Update
     reference: Reference | None = None
@@ -114,6 +117,8 @@ class RolloutModule(PolicyModule):
         )
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
+        objective = objective.settled(self.kl_in)
+        self._doubts = objective.check(update.aggregate, update.steps)
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
@@ -387,6 +392,8 @@ class RolloutModule(PolicyModule):
                 ``staleness`` with a task that runs no programs.
         """
         super().setup(stage)
+        for doubt in self._doubts if stage == "fit" else ():
+            rank_zero_warn(doubt)
         task = task_of(self.trainer)
         if stage == "fit" and task is not None and self.rewards is not None:
             problems = task.problems("train")

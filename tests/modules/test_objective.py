@@ -1,0 +1,102 @@
+"""Objectives that are not what they are called: refused where the gradient is wrong, told where it is hardly meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, SeparateCritic, TestsReward, Update
+from lit_rl.arguments import UsageError
+from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens
+
+TERMS: Any = [TestsReward()]
+GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
+
+
+class Own(Loss):
+    """Somebody else's loss, about which nothing is known."""
+
+    def token_losses(self, tokens: Tokens) -> torch.Tensor:
+        return -tokens.logprobs
+
+
+@pytest.mark.parametrize("kind", ["k1", "k2", "k3", None])
+def test_a_kl_is_where_the_algorithm_has_it_in_python_as_on_the_command_line(kind: Any) -> None:
+    """Objective(kl_coef=0.1) leaves the rest to PPO, as a configuration's ``objective: {kl_coef: 0.1}`` does."""
+    given = Objective(kl_coef=0.1, kl_kind=kind)
+    ppo = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=given).objective
+    assert (ppo.kl_in, ppo.kl_estimator, ppo.penalises_rewards) == ("reward", kind or "k1", True)
+    for algorithm in (GRPO, REINFORCE):
+        if kind != "k1":
+            objective = algorithm(CausalLM("folder"), TERMS, objective=given).objective
+            assert (objective.kl_in, objective.kl_estimator) == ("loss", kind or "k3")
+            assert not objective.penalises_rewards
+    in_loss = PPO(CausalLM("folder"), TERMS, SeparateCritic(), objective=Objective(kl_coef=0.1, kl_in="loss")).objective
+    assert (in_loss.kl_in, in_loss.kl_estimator) == ("loss", "k3")
+
+
+@pytest.mark.parametrize(
+    ("objective", "mode"),
+    [
+        (Objective(kl_coef=0.1, kl_kind="k1"), "token_mean"),
+        (Objective(kl_coef=0.1, kl_kind="k1", kl_in="loss"), "sequence_mean"),
+        (Objective(ratio_level="sequence_product"), "token_mean"),
+        (Objective(ratio_level="sequence_product"), "sequence_sum"),
+        (Objective(ratio_level="sequence_product", loss=CISPO(clip_high=1.0)), "sequence_mean"),
+        (Objective(ratio_level="sequence_product", loss=ImportanceSampling()), "sequence_sum_constant"),
+        (Objective(ratio_level="sequence_product", loss=Own()), "token_mean"),
+    ],
+)
+def test_an_objective_with_another_gradient_than_its_name_says_is_refused(objective: Objective, mode: Any) -> None:
+    with pytest.raises(UsageError, match=r"objective\."):
+        GRPO(CausalLM("folder"), TERMS, objective=objective, update=Update(aggregate=mode))
+
+
+@pytest.mark.parametrize(
+    ("objective", "mode", "steps", "told"),
+    [
+        (Objective(ratio_level="sequence", loss=GSPO), "token_mean", 1, ["update.aggregate"]),
+        (Objective(ratio_level="sequence"), "sequence_mean", 1, ["objective.loss"]),
+        (Objective(ratio_level="sequence"), "sequence_sum", 1, ["update.aggregate", "objective.loss"]),
+        (Objective(loss=PolicyGradient()), "token_mean", 4, ["update.epochs"]),
+        (Objective(entropy_coef=-0.01), "token_mean", 1, ["objective.entropy_coef"]),
+        (Objective(ratio_level="sequence", loss=GSPO), "sequence_mean", 4, []),
+        (Objective(ratio_level="sequence_product"), "sequence_mean", 4, []),
+        (Objective(ratio_level="sequence_product", loss=CISPO(clip_high=1.0)), "sequence_sum", 4, []),
+        (Objective(ratio_level="sequence_product", loss=Own()), "sequence_sum", 1, []),
+        (Objective(loss=PolicyGradient(), kl_coef=0.1, entropy_coef=0.01), "token_mean", 1, []),
+        (Objective(), "token_mean", 8, []),
+    ],
+)
+def test_what_is_hardly_meant_is_told_with_what_to_set(
+    objective: Objective, mode: Any, steps: int, told: list[str]
+) -> None:
+    doubts = objective.check(mode, steps)
+    assert len(doubts) == len(told) and all(key in doubt for key, doubt in zip(told, doubts, strict=True)), doubts
+
+
+@pytest.mark.parametrize(
+    ("loss", "mode", "times"),
+    [
+        (Clipped(), "sequence_mean", 1.0),
+        (Clipped(), "sequence_sum", 3.0),
+        (ImportanceSampling(), "sequence_sum", 1.0),
+        (ImportanceSampling(), "sequence_mean", 1 / 3),
+    ],
+)
+def test_the_ratio_of_a_whole_completion_has_its_gradient_under_the_aggregate_that_is_asked_for(
+    loss: Loss, mode: Any, times: float
+) -> None:
+    """The gradient of ratio * A is ratio * A for each of the three tokens: by hand, at ratio e^0.06."""
+    old = torch.tensor([[-1.0, -0.5, -2.0]], dtype=torch.float64)
+    logprobs = (old + torch.tensor([[0.03, -0.01, 0.04]])).requires_grad_()
+    mask, advantage = torch.ones(1, 3, dtype=torch.bool), 0.7
+    tokens = Tokens(logprobs, old, old, torch.full((1, 1), advantage, dtype=torch.float64), mask, "sequence_product")
+    denominator = loss_denominator(mask, mode)
+    aggregate(loss.token_losses(tokens), mask, mode=mode, denominator=denominator).backward()
+    assert logprobs.grad is not None
+    expected = -torch.tensor(0.06, dtype=torch.float64).exp() * advantage * times
+    assert torch.allclose(logprobs.grad, expected.expand(1, 3), rtol=1e-6)
