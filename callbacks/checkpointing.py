@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import ModelParallelStrategy
@@ -15,12 +18,11 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.callbacks.monitoring import warn_of_monitor
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
-from lit_rl.callbacks.random_state import random_states, restore
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
+from lit_rl.training.ranks import gather_over_ranks
 
 
 class Checkpointing(Checkpoint):
@@ -154,7 +156,7 @@ class Checkpointing(Checkpoint):
         self._flag.install()
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
-            restore(self._generators[trainer.global_rank])
+            restore_random_state(self._generators[trainer.global_rank])
         elif self._generators is not None:
             rank_zero_warn(
                 f"the checkpoint was made by {len(self._generators)} ranks, this run has {trainer.world_size}: "
@@ -362,3 +364,76 @@ def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
     if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
         return None
     return fault or "another rank could not write"
+
+
+# -- random generators ----------------------------------------------------------------------------------------
+
+
+def random_states() -> list[dict[str, Any]]:
+    """The state of the random generators of each rank, as plain data, the same list on every rank; all ranks call."""
+    return gather_over_ranks(_random_state())
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Set the generators of this process."""
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+    name, keys, position, has_gauss, gauss = state["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))
+    version, internal, gauss_next = state["python"]
+    random.setstate((version, tuple(internal), gauss_next))
+
+
+def _random_state() -> dict[str, Any]:
+    numpy: Any = np.random.get_state()
+    version, internal, gauss_next = random.getstate()
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        # Plain numbers: a checkpoint with numpy arrays is refused by the safe way of loading.
+        "numpy": [numpy[0], numpy[1].tolist(), int(numpy[2]), int(numpy[3]), float(numpy[4])],
+        "python": [version, list(internal), gauss_next],
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+# -- the metric that picks the best checkpoint ------------------------------------------------------------------
+
+
+def warn_of_monitor(trainer: Any, pl_module: Any, monitor: str | None) -> None:
+    """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
+
+    Args:
+        trainer: the trainer that will fit.
+        pl_module: the module to fit.
+        monitor: the metric that says which checkpoint is the best, if there is one.
+    """
+    if trainer.limit_val_batches == 0:
+        if monitor is not None:
+            rank_zero_warn(f"monitor {monitor} needs validation, and there is none: limit_val_batches is 0")
+        return
+    _warn_of_interval(trainer, pl_module)
+    known = [
+        name
+        for callback in trainer.callbacks
+        if hasattr(callback, "metric_names")
+        for name in callback.metric_names(trainer, pl_module)
+    ]
+    if monitor is None or not known or monitor in known:
+        return
+    near = get_close_matches(monitor, known, n=1, cutoff=0.0)
+    rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
+
+
+def _warn_of_interval(trainer: Any, pl_module: Any) -> None:
+    every = trainer.val_check_interval
+    if trainer.check_val_every_n_epoch is not None or not isinstance(every, int):
+        return
+    clock = pl_module.clock
+    if clock.limit is not None and every > clock.limit:
+        rank_zero_warn(
+            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
+            "Lower val_check_interval for a curve"
+        )

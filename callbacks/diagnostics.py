@@ -12,9 +12,9 @@ import lightning.pytorch as pl
 from lightning.pytorch.cli import SaveConfigCallback
 
 from lit_rl.arguments import require_at_least
-from lit_rl.callbacks.board import boards_of
-from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunSoFar
-from lit_rl.reports.diagnosis.so_far import Where
+from lit_rl.callbacks.tensorboard_layout import boards_of
+from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
+from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.rollout import FinishedRollout
 
 _log = logging.getLogger("lit_rl.diagnostics")
@@ -40,7 +40,7 @@ class Diagnostics(pl.Callback):
         self.patience = patience
         self.rules = chosen_rules(rules, leave_out)
         self.found: list[Diagnosis] = []
-        self._run = RunSoFar(patience)
+        self._run = RunHistory(patience)
         self._spoken: set[str] = set()
 
     @property
@@ -85,7 +85,7 @@ class Diagnostics(pl.Callback):
             elif known and not message:
                 self._spoken.discard(rule.name)
                 for record in records_of(trainer):
-                    record.end_diagnosis(self._run.rollout_step, rule.name)
+                    record.on_diagnosis_end(self._run.rollout_step, rule.name)
 
     def _say(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
         self.found.append(diagnosis)
@@ -97,14 +97,14 @@ class Diagnostics(pl.Callback):
         for logger in boards_of(trainer):
             logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
         for record in records_of(trainer):
-            record.begin_diagnosis(diagnosis.rollout, diagnosis.rule, diagnosis.message, diagnosis.details)
+            record.on_diagnosis(diagnosis.rollout, diagnosis.rule, diagnosis.message, diagnosis.details)
 
     # -- state -----------------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Begin anew; a checkpoint is loaded after this."""
         if stage == "fit":
-            self.found, self._run, self._spoken = [], RunSoFar(self.patience), set()
+            self.found, self._run, self._spoken = [], RunHistory(self.patience), set()
             for rule in self.rules:
                 rule.reset()
 
@@ -134,7 +134,7 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
 
 def records_of(trainer: Any) -> list[Any]:
     """What writes the run's plain files, :class:`RunRecord`."""
-    return [callback for callback in trainer.callbacks if hasattr(callback, "begin_diagnosis")]
+    return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 
 def where_of(trainer: Any) -> Where:

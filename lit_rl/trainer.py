@@ -13,11 +13,11 @@ from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.named_checkpoint import NAMES, take
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
-from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.models.loading.checkpoint_files import require_checkpoint
 from lit_rl.training.quiet import quiet
 from lit_rl.training.strategy import check_strategy

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from support.recorded_runs import write_run
 
-from lit_rl.cli.report import read_events, report
-from lit_rl.reports.html import read_runs
-from lit_rl.reports.html.page import OVERVIEW, page
+from lit_rl.cli.report import report
+from lit_rl.reports.html.page import page
 from lit_rl.reports.run_files import differences, read_settings
+from lit_rl.reports.runs import read_runs
 
 LR = ("model", "init_args", "update", "optimizer", "init_args", "lr")
 
@@ -186,7 +186,7 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     folders = [str(run(tmp_path / "a", config())), str(run(tmp_path / "b", other))]
     report(folders)
     assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
-    text = page(read_runs(folders, read_events, 5), OVERVIEW)
+    text = page(read_runs(folders))
     row = "<tr><td>model.policy.model</td><td>m</td><td>a</td></tr><tr><td></td><td>&lt;b&gt;</td><td>b</td></tr>"
     assert row in text and text.index("What differs") < text.index("Learning curves")
 
@@ -207,7 +207,7 @@ def test_one_run_differs_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = str(run(tmp_path / "a", config()))
     report([folder])
     assert "seed_everything" not in capsys.readouterr().out
-    assert "What differs" not in page(read_runs([folder], read_events, 5), OVERVIEW)
+    assert "What differs" not in page(read_runs([folder]))
 
 
 @pytest.mark.parametrize(("kl", "bands"), [(0.0, 1), (0.1, 0)])
@@ -215,5 +215,5 @@ def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, b
     """A KL coefficient is nothing that the numbers of a run name: only its settings tell."""
     other = config(1, model__init_args__objective__kl_coef=kl)
     folders = [str(run(tmp_path / "a", config(0), seed=0)), str(run(tmp_path / "b", other, seed=1))]
-    text = page(read_runs(folders, read_events, 5), OVERVIEW)
+    text = page(read_runs(folders))
     assert ("(2 seeds)" in text) is bool(bands)

@@ -182,7 +182,7 @@ RUNS: list[Mutant] = [
     ),
     Mutant(
         "Python's generator is not restored",
-        "lit_rl/callbacks/random_state.py",
+        "lit_rl/callbacks/checkpointing.py",
         "    random.setstate((version, tuple(internal), gauss_next))\n",
         "",
         "tests/callbacks/test_random_state.py",

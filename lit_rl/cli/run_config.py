@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
-from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoint_files import require_checkpoint
 

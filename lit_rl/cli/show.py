@@ -9,17 +9,16 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.reports.run_files import (
-    RecordedRollout,
-    RecordedRow,
-    newest_recorded,
-    open_diagnoses,
-    read_diagnoses,
-    read_rollouts,
+from lit_rl.reports.run_files import RecordedRollout, RecordedRow, newest_recorded, read_metrics, read_rollouts
+from lit_rl.reports.run_files.row_text import (
+    KINDS,
+    ending,
+    number_text,
+    printable,
+    sandbox_words,
+    value_table,
+    values_of,
 )
-from lit_rl.reports.run_files.token_values import KINDS, values_of
-from lit_rl.reports.run_files.value_table import value_table
-from lit_rl.reports.run_files.words import ending, number_text, printable, sandbox_words
 
 _BLUE, _ORANGE, _PURPLE = (33, 102, 172), (230, 97, 1), (118, 42, 131)
 _RESET, _BOLD, _FAINT, _UNDERLINE = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m"
@@ -48,7 +47,7 @@ def show(arguments: Sequence[str]) -> None:
         raise ValueError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
     paint = Paint(parsed.colour, _in_colour(), parsed.lines)
-    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in open_diagnoses(read_diagnoses(folder)))]))
+    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)]))
     if parsed.best:
         rollout, row = best_row(folder)
     else:

@@ -20,7 +20,7 @@ from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.cli.config_files import files_of
 from lit_rl.reports.diagnosis import FirstRatio
-from lit_rl.reports.diagnosis.so_far import some_weights
+from lit_rl.reports.diagnosis.run_history import some_weights
 
 FLAG = "--smoke"
 ROLLOUTS = 20

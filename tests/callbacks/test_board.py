@@ -20,9 +20,8 @@ from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation, TensorBoardLayout
-from lit_rl.callbacks.board import OVERVIEW, overview_of
-from lit_rl.callbacks.completion_log import telling_rows
-from lit_rl.callbacks.tables import write_table
+from lit_rl.callbacks.completion_log import telling_rows, write_table
+from lit_rl.callbacks.tensorboard_layout import OVERVIEW, overview_of
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import DPO, GRPO, PPO, SFT, Objective
 from lit_rl.rewards.term import RewardOutput

@@ -31,7 +31,7 @@ from lit_rl.execution.outcome import Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
 from lit_rl.reports import diagnosis
-from lit_rl.reports.diagnosis import RULES, Rule, RunSoFar
+from lit_rl.reports.diagnosis import RULES, Rule, RunHistory
 from lit_rl.rewards import CorridorReward, SortingReward
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
@@ -273,7 +273,7 @@ class Short(Rule):
     def __init__(self, at_least: float = 5.0) -> None:
         self.at_least = at_least
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         length = run.mean("completion/length")
         return f"{length:.0f} tokens" if length is not None and length < self.at_least else ""
 

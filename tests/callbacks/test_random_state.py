@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lit_rl.callbacks.random_state import random_states, restore
+from lit_rl.callbacks.checkpointing import random_states, restore_random_state
 
 DRAWS: dict[str, Callable[[], float]] = {
     "python": random.random,
@@ -26,5 +26,5 @@ def test_a_restored_generator_draws_the_same_again(draw: Callable[[], float]) ->
     states = random_states()
     drawn = [draw() for _ in range(5)]
     assert drawn != [draw() for _ in range(5)]
-    restore(states[0])
+    restore_random_state(states[0])
     assert [draw() for _ in range(5)] == drawn

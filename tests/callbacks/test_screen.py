@@ -18,8 +18,8 @@ from rich.console import Console
 from support.small_runs import Words, build_module
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
+from lit_rl.callbacks.progress_screen import _redirected_handlers, frame_of
 from lit_rl.callbacks.run_view import RunView, clock_text
-from lit_rl.callbacks.screen import _redirected_handlers, frame_of
 from lit_rl.modules import SFT
 from lit_rl.trainer import Trainer, screen_settings
 from lit_rl.training.progress import Progress
@@ -244,7 +244,7 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
 ) -> None:
     drawings = io.StringIO()
     console = Console(file=drawings, width=80, height=24, force_terminal=True)
-    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen._console", lambda: console)
     module = build_module(byte_tokenizer, max_rollouts=1)
     inner = module.reward
 
@@ -268,7 +268,7 @@ def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
-    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen._console", lambda: console)
     module = build_module(byte_tokenizer, max_rollouts=2)
 
     def broken(rollout: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
-from lit_rl.callbacks.validation_summary import line_of, validation_summary
+from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.types import Sampling
 
 GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)

@@ -3,8 +3,6 @@
 A rule of your own is one class in one file, see :class:`Rule`.
 """
 
-from lit_rl.reports.diagnosis.base import Diagnosis, Rule, ShareRule
-from lit_rl.reports.diagnosis.first_ratio import FirstRatio
 from lit_rl.reports.diagnosis.program_rules import (
     BrokenTests,
     FormatFalling,
@@ -14,16 +12,19 @@ from lit_rl.reports.diagnosis.program_rules import (
     Truncated,
 )
 from lit_rl.reports.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.rule import Diagnosis, Rule, ShareRule
+from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.update_rules import (
     EntropyCollapse,
     ExplodingKL,
     ExplodingLoss,
+    FirstRatio,
+    JumpingWeights,
     ReferenceDrifted,
     StaleEngine,
+    StillWeights,
     UselessCritic,
 )
-from lit_rl.reports.diagnosis.weight_rules import JumpingWeights, StillWeights
 
 RULES: tuple[type[Rule], ...] = (
     FlatReward,
@@ -65,7 +66,7 @@ __all__ = [
     "RewardCollapse",
     "RewardHacking",
     "Rule",
-    "RunSoFar",
+    "RunHistory",
     "ShareRule",
     "StaleEngine",
     "StillWeights",

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as pl
 
 from lit_rl.arguments import require_above, require_at_least
-from lit_rl.callbacks.run_summary import head_of, summary_of
+from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
-from lit_rl.callbacks.validation_summary import validation_summary
 from lit_rl.rollout import FinishedRollout
 from lit_rl.training.progress import Progress
 

@@ -56,7 +56,7 @@ class Where(NamedTuple):
     stop_strings: str = "stop_strings are set where the task makes its problems"
 
 
-class RunSoFar:
+class RunHistory:
     """Numbers of the last rollouts, the first and best means of each, validations, and the last rollout itself.
 
     Args:

@@ -9,7 +9,7 @@ A rule of your own is one class in one file::
         def __init__(self, at_least: float = 5.0) -> None:
             self.at_least = at_least
 
-        def look(self, run: RunSoFar) -> str:
+        def look(self, run: RunHistory) -> str:
             length = run.mean("completion/length")
             if length is None or length >= self.at_least:
                 return ""
@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 from lit_rl.arguments import require_share
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.run_history import RunHistory
 
 PAGE = "lit-rl docs monitoring"
 """Prints the page; with ``#`` and the name of a rule, its entry."""
@@ -59,7 +59,7 @@ class Rule(ABC):
     """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
 
     @abstractmethod
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Say what is wrong and what to do, in one line; an empty text if nothing is.
 
         Asked after each rollout once there were ``patience`` rollouts, and after each validation; by every rank.
@@ -68,11 +68,11 @@ class Rule(ABC):
             run: the numbers so far, and the last rollout.
         """
 
-    def suspects(self, run: RunSoFar) -> bool:
+    def suspects(self, run: RunHistory) -> bool:
         """Whether the condition may be about to hold: what it explains then waits until that is clear."""
         return False
 
-    def details(self, run: RunSoFar) -> str:
+    def details(self, run: RunHistory) -> str:
         """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""
         return ""
 
@@ -97,7 +97,7 @@ class ShareRule(Rule):
         require_share(at_most=at_most)
         self.at_most = at_most
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare the share with the limit."""
         share = run.share(self.metric)
         return f"{share:.0%} {self.message}" if share > self.at_most else ""
