@@ -22,6 +22,7 @@ from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, Preemp
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 
@@ -402,7 +403,7 @@ def _random_state() -> dict[str, Any]:
 # -- the metric that picks the best checkpoint ------------------------------------------------------------------
 
 
-def warn_of_monitor(trainer: Any, pl_module: Any, monitor: str | None) -> None:
+def warn_of_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
     """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
 
     Args:
@@ -427,7 +428,7 @@ def warn_of_monitor(trainer: Any, pl_module: Any, monitor: str | None) -> None:
     rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
 
 
-def _warn_of_interval(trainer: Any, pl_module: Any) -> None:
+def _warn_of_interval(trainer: Any, pl_module: TrainedModule) -> None:
     every = trainer.val_check_interval
     if trainer.check_val_every_n_epoch is not None or not isinstance(every, int):
         return

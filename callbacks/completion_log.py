@@ -14,6 +14,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoa
 from lit_rl.arguments import require_at_least
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.types import Completions, Judgement, StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
@@ -68,16 +69,16 @@ class CompletionLog(pl.Callback):
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
-                _write(logger, name, rollout, rows, decode_of(pl_module), step)
+                _write(logger, name, rollout, rows, pl_module.policy.codec.decode, step)
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Write a group of training rows when it is time; of the first rank's."""
         if not trainer.is_global_zero or not self.groups_every or module.clock.count % self.groups_every:
             return
         rollout, rewards = finished.rollout, finished.rewards
         rows = telling_rows(rollout, rewards)
         names = ("best", "median", "worst")[: len(rows)]
-        cells = [as_cell(rollout, rewards, row, decode_of(module)) for row in rows]
+        cells = [as_cell(rollout, rewards, row, module.policy.codec.decode) for row in rows]
         for logger in trainer.loggers if rows else ():
             write_table(logger, "completions/training", names, [cells], module.clock.count)
 
@@ -96,11 +97,6 @@ def _write(
             logger.experiment.add_text(f"completions/{name}/{task_id}/{sample}", text, step)
     if not isinstance(logger, TensorBoardLogger):
         write_table(logger, f"completions/{name}", ("task", "verdict", "completion"), cells, step)
-
-
-def decode_of(module: Any) -> Decode | None:
-    """How the module's policy turns ids into text, if it does."""
-    return getattr(getattr(module.policy, "codec", None), "decode", None)
 
 
 def telling_rows(rollout: Rollout, rewards: RewardOutput) -> list[int]:

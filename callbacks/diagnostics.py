@@ -16,6 +16,7 @@ from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 
 _log = logging.getLogger("lit_rl.diagnostics")
 
@@ -49,13 +50,13 @@ class Diagnostics(pl.Callback):
         last = {one.rule: one for one in self.found}
         return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Look at the weights, and where the run's files are; all ranks call."""
         self._run.begin(pl_module, where_of(trainer))
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
-        self._run.note(module, finished)
+        self._run.add_rollout(module, finished)
         self._look(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -64,7 +65,7 @@ class Diagnostics(pl.Callback):
             return
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
         reward = self._run.mean("reward/mean")
-        self._run.validated(measured | ({} if reward is None else {"reward/mean": reward}))
+        self._run.add_validation(measured | ({} if reward is None else {"reward/mean": reward}))
         self._look(trainer)
 
     def _look(self, trainer: pl.Trainer) -> None:

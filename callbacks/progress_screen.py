@@ -15,6 +15,7 @@ from lit_rl.arguments import require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class ProgressScreen(pl.Callback):
             self.view.resume(self._earlier)
         self._start(trainer, head_of(trainer, pl_module))
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Take over a rollout's metrics."""
         self.view.finish(module.clock.count, finished.metrics)
 
@@ -142,11 +143,11 @@ class ProgressScreen(pl.Callback):
         if trainer.state.fn == "fit":
             self._line(self.view.validation_line())
         else:
-            self._say_what_was_found(trainer, pl_module)
+            self._print_validation(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Say what was found."""
-        self._say_what_was_found(trainer, pl_module)
+        self._print_validation(trainer, pl_module)
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Leave the last screen as it is."""
@@ -169,13 +170,13 @@ class ProgressScreen(pl.Callback):
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _begin(self, trainer: pl.Trainer, module: Any, doing: str) -> None:
+    def _begin(self, trainer: pl.Trainer, module: TrainedModule, doing: str) -> None:
         if trainer.state.fn != "fit":
             self.view = RunView(module.progress, "batch")
             self._start(trainer, [])
         self.view.validating = doing
 
-    def _say_what_was_found(self, trainer: pl.Trainer, module: Any) -> None:
+    def _print_validation(self, trainer: pl.Trainer, module: TrainedModule) -> None:
         self._stop()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
@@ -288,7 +289,7 @@ def _redirected_handlers() -> Iterator[None]:
             handler.setStream(stream)
 
 
-def _total(trainer: pl.Trainer, module: Any) -> int | None:
+def _total(trainer: pl.Trainer, module: TrainedModule) -> int | None:
     """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
     if module.clock.limit is not None:
         return int(module.clock.limit)

@@ -16,6 +16,7 @@ from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, 
 from lit_rl.reports.run_files import RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 _ROLLOUTS_TO_COME = 1000
@@ -67,7 +68,7 @@ class RunRecord(pl.Callback):
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)
         self._writer: RunWriter | None = None
-        self._before: tuple[pl.LightningModule | None, dict[str, float]] = (None, {})
+        self._before: tuple[Any, dict[str, float]] = (None, {})
         """The module that was validated outside of training, and what was measured of it."""
 
     @property
@@ -88,33 +89,29 @@ class RunRecord(pl.Callback):
                 "RunRecord has no folder to write to: the run has neither a logger nor Checkpointing: give its folder"
             )
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Resume where the checkpoint ends; write a line that describes the run."""
-        module: Any = pl_module
         self._writer = None
         if not trainer.is_global_zero:
             return
-        count = module.clock.count
-        self._writer = RunWriter(folder_of(trainer, self.folder), module.clock.unit, count)
-        self._writer.append_start(count, description(trainer, module))
+        count = pl_module.clock.count
+        self._writer = RunWriter(folder_of(trainer, self.folder), pl_module.clock.unit, count)
+        self._writer.append_start(count, description(trainer, pl_module))
         self._write_open_diagnoses(trainer, self._writer)
         validated, measured = self._before
         if not count and validated is pl_module:
-            self._write(module, measured)
+            self._write(pl_module, measured)
         self._before = (None, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Write what an update logged, in a run without rollouts."""
-        module: Any = pl_module
-        if module.clock.unit == "update":
+        if pl_module.clock.unit == "update":
             logged = trainer.logged_metrics
-            self._write(module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
+            self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Write what a validation logged; what was measured just before training is written when that begins."""
         if trainer.state.fn == "validate":
             measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
@@ -123,7 +120,7 @@ class RunRecord(pl.Callback):
             measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
             self._write(pl_module, measured)
 
-    def _write(self, module: Any, values: Mapping[str, Any]) -> None:
+    def _write(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
         if self._writer is not None and values:
             self._writer.append_metrics(module.clock.count, values)
 
@@ -200,7 +197,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     return next(one.run.path for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing))
 
 
-def description(trainer: Any, module: Any) -> dict[str, Any]:
+def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
     """What describes the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -17,7 +16,9 @@ from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, clock_text, short_name, verdicts_of
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.diagnosis import Diagnosis
+from lit_rl.rollout.watchers import TrainedModule
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""
@@ -27,7 +28,7 @@ _TOLD = re.compile(r"(pass@|verdict/|execution/|completion/|reward/|turns/|num_p
 """Metrics of a sampling that its line tells of, or leaves to the logs."""
 
 
-def head_of(trainer: pl.Trainer, module: Any) -> Rows:
+def head_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """The method, policy and task, the devices, and where the run logs."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
@@ -36,7 +37,7 @@ def head_of(trainer: pl.Trainer, module: Any) -> Rows:
     return [("lit-rl", what), ("policy", policy_of(module)), *work_of(trainer, module), *logs_of(trainer)]
 
 
-def policy_of(module: Any) -> str:
+def policy_of(module: TrainedModule) -> str:
     """The policy's source and size."""
     parameters = list(module.policy.parameters())
     total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
@@ -45,7 +46,7 @@ def policy_of(module: Any) -> str:
     return f"{source}   {short_number(total)} parameters{share}"
 
 
-def work_of(trainer: pl.Trainer, module: Any) -> Rows:
+def work_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """What one rollout, or one update, is made of."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     batch, ranks = getattr(task, "batch_size", None), trainer.world_size
@@ -66,7 +67,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
     return [("logs", f"{relative(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
 
 
-def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
+def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Rows:
     """How the run ended, its best and last checkpoint, and commands that work on them."""
     whole = view.total is None or view.done >= view.total
     of = "" if whole else f" of {view.total}"
@@ -104,7 +105,7 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
     return rows
 
 
-def next_of(trainer: pl.Trainer, module: Any, doubt: bool = False) -> Rows:
+def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> Rows:
     """Commands for this run, each ready to be copied.
 
     Args:
@@ -131,9 +132,9 @@ def recorded_folder(trainer: pl.Trainer) -> Path | None:
     return next((one.path for one in records if one.path is not None), None)
 
 
-def can_be_exported(module: Any, config: str | None) -> bool:
+def can_be_exported(module: TrainedModule, config: str | None) -> bool:
     """Whether ``lit-rl export`` writes the policy from a checkpoint alone."""
-    return hasattr(module.policy, "save_pretrained") and bool(config or module.policy.arguments())
+    return isinstance(module.policy, CausalLM) and bool(config or module.policy.arguments())
 
 
 def saver_of(trainer: pl.Trainer) -> Checkpointing | None:
@@ -172,7 +173,7 @@ def short_number(count: int) -> str:
 # -- validation -----------------------------------------------------------------------------------------------
 
 
-def validation_summary(trainer: pl.Trainer, module: Any, metrics: Mapping[str, float]) -> Rows:
+def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
     """The policy, a line for each sampling, other metrics, where the numbers and samples are.
 
     Args:
@@ -192,7 +193,7 @@ def validation_summary(trainer: pl.Trainer, module: Any, metrics: Mapping[str, f
     return [*rows, *logs_of(trainer), *samples_of(trainer)]
 
 
-def line_of(module: Any, prefix: str, metrics: Mapping[str, float], errors: Mapping[str, float]) -> str:
+def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float], errors: Mapping[str, float]) -> str:
     """pass@k with standard errors, mean reward, how many problems, and how programs ended.
 
     Args:

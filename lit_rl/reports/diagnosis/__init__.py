@@ -1,4 +1,4 @@
-"""Rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` asks them.
+"""Rules that name a likely cause when a run does not learn; ``Diagnostics`` and ``--smoke`` ask them.
 
 A rule of your own is one class in one file, see :class:`Rule`.
 """
@@ -7,6 +7,7 @@ from lit_rl.reports.diagnosis.program_rules import (
     BrokenTests,
     FormatFalling,
     Infrastructure,
+    NoPrograms,
     StopStringCuts,
     TimedOut,
     Truncated,
@@ -19,10 +20,12 @@ from lit_rl.reports.diagnosis.update_rules import (
     ExplodingKL,
     ExplodingLoss,
     FirstRatio,
+    GrowingMemory,
     JumpingWeights,
     ReferenceDrifted,
     StaleEngine,
     StillWeights,
+    StuckLoss,
     UselessCritic,
 )
 
@@ -49,7 +52,18 @@ RULES: tuple[type[Rule], ...] = (
 )
 """All that come with the package; the callback asks each, with its defaults, unless told otherwise."""
 
+CHECKS: dict[str, tuple[type[Rule], ...]] = {
+    "programs run": (NoPrograms, Infrastructure, TimedOut),
+    "rewards vary": (FlatReward, FlatGroups),
+    "the first ratio is 1": (FirstRatio,),
+    "the loss moves": (StuckLoss,),
+    "the weights move": (StillWeights, JumpingWeights),
+    "memory stays flat": (GrowingMemory,),
+}
+"""What ``lit-rl fit --smoke`` checks of a run, and the rules that fail it."""
+
 __all__ = [
+    "CHECKS",
     "RULES",
     "BrokenTests",
     "Diagnosis",
@@ -60,8 +74,10 @@ __all__ = [
     "FlatGroups",
     "FlatReward",
     "FormatFalling",
+    "GrowingMemory",
     "Infrastructure",
     "JumpingWeights",
+    "NoPrograms",
     "ReferenceDrifted",
     "RewardCollapse",
     "RewardHacking",
@@ -71,6 +87,7 @@ __all__ = [
     "StaleEngine",
     "StillWeights",
     "StopStringCuts",
+    "StuckLoss",
     "TimedOut",
     "Truncated",
     "UselessCritic",

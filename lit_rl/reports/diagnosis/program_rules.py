@@ -41,6 +41,19 @@ class FormatFalling(Rule):
         return ""
 
 
+class NoPrograms(Rule):
+    """No completion has a program, although the task runs programs; ``--smoke`` asks it."""
+
+    name = "no_programs"
+    page = ""
+
+    def look(self, run: RunHistory) -> str:
+        """Look whether any was found."""
+        if run.module.sampler.sandbox is None or run.share("completion/program_rate"):
+            return ""
+        return "no completion has a program: compare some with the form that the prompt asks for and the task extracts"
+
+
 class Truncated(ShareRule):
     """Many completions are cut by the token limit.
 

@@ -1,4 +1,4 @@
-"""What a rule may look at: the numbers of a run so far, and its last rollout."""
+"""The history of a run that rules look at: its numbers so far, and its last rollout."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch.nn import Parameter
 from lit_rl.reports.diagnosis.stop_strings import Decode, stop_shares
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.rollout.watchers import TrainedModule
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 _GONE = 0.05
@@ -75,7 +76,7 @@ class RunHistory:
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
 
-    module: Any
+    module: TrainedModule
     rollout: Rollout
     rewards: RewardOutput
 
@@ -130,21 +131,26 @@ class RunHistory:
         return list(self._weights)
 
     @property
-    def decode(self) -> Decode | None:
-        """From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`; ``None`` before the first rollout."""
-        return self.module.policy.codec.decode if hasattr(self, "module") else None
+    def decode(self) -> Decode:
+        """From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`."""
+        return self.module.policy.codec.decode
 
-    # -- what the callback tells ---------------------------------------------------------------------------
+    # -- what the callback adds ----------------------------------------------------------------------------
 
-    def begin(self, module: Any, where: Where) -> None:
+    def begin(self, module: TrainedModule, where: Where) -> None:
         """Look at the weights before the first rollout."""
         self.where = where
         self._watched = watched_weights(module)
         self._weights.append(values_of(self._watched))
         self.first_norm = float(self._weights[-1].norm())
 
-    def note(self, module: Any, finished: FinishedRollout) -> None:
+    def add_rollout(self, module: TrainedModule, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""
+        self.rollout, self.rewards = finished.rollout, finished.rewards
+        self.add_numbers(module, {**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
+
+    def add_numbers(self, module: TrainedModule, metrics: Mapping[str, float]) -> None:
+        """Take over the numbers of a rollout, or of an update in a run without rollouts."""
         if self.is_known:
             for name in self._last:
                 mean = self.mean(name)
@@ -152,13 +158,12 @@ class RunHistory:
                     self.first.setdefault(name, mean)
                     self.best[name] = max(mean, self.best.get(name, mean))
         self.module, self.rollout_step = module, module.clock.count
-        self.rollout, self.rewards = finished.rollout, finished.rewards
-        self._recent.append({**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
-        self._last.update(finished.metrics)
-        self._note_reward(finished.metrics)
+        self._recent.append(dict(metrics))
+        self._last.update(metrics)
+        self._note_reward(metrics)
         self._weights.append(values_of(self._watched))
 
-    def validated(self, measured: Mapping[str, float]) -> None:
+    def add_validation(self, measured: Mapping[str, float]) -> None:
         """Take over what a validation measured."""
         self.validations.append((self.rollout_step, dict(measured)))
 
@@ -174,7 +179,7 @@ class RunHistory:
         gone = self.peak is not None and self.peak.is_gone(reward)
         self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
-    def _lag(self, module: Any) -> float:
+    def _lag(self, module: TrainedModule) -> float:
         """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
         versions = self.rollout.completions.weights_versions
         present, self._version = self._version, module.policy.version
@@ -205,12 +210,12 @@ class RunHistory:
         self.lowest = state.get("lowest", 0.0)
 
 
-def some_weights(module: Any) -> Tensor:
+def some_weights(module: TrainedModule) -> Tensor:
     """[W] a few of the weights that learn, copied to the CPU."""
     return values_of(watched_weights(module))
 
 
-def watched_weights(module: Any) -> list[Parameter]:
+def watched_weights(module: TrainedModule) -> list[Parameter]:
     """A few of the tensors that learn: enough to see how far they move.
 
     Matrices where there are any: the weights of norms are about 1, and would hide how far the others move.

@@ -3,11 +3,54 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import isfinite
 
 from lit_rl.arguments import require_above, require_at_least, require_share
 from lit_rl.reports.diagnosis.ratio_probe import Findings, probe_ratio
 from lit_rl.reports.diagnosis.rule import Rule
 from lit_rl.reports.diagnosis.run_history import LAG, RunHistory
+
+LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
+"""The loss of a run, by the name that its algorithm gives it."""
+
+
+class StuckLoss(Rule):
+    """The loss is always the same, or no number; ``--smoke`` asks it."""
+
+    name = "stuck_loss"
+    page = ""
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the losses with each other."""
+        losses = next((values for name in LOSSES if (values := run.values(name))), [])
+        if len(set(losses)) > 1 and all(map(isfinite, losses)):
+            return ""
+        return "the loss is always the same, or not finite: look at the rewards, the learning rate and the data"
+
+
+class GrowingMemory(Rule):
+    """The most memory that was taken grows in the second half of the last rollouts; ``--smoke`` asks it.
+
+    Args:
+        at_most: growth that is let pass, as a share of what was taken by the middle.
+        at_least: growth that is always let pass (GB).
+    """
+
+    name = "growing_memory"
+    page = ""
+
+    def __init__(self, at_most: float = 0.1, at_least: float = 0.1) -> None:
+        require_at_least(0, at_most=at_most, at_least=at_least)
+        self.at_most, self.at_least = at_most, at_least
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the end with the middle."""
+        peaks = run.values("memory/peak_gigabytes")
+        if len(peaks) < 2 or peaks[-1] - peaks[len(peaks) // 2] <= max(
+            self.at_most * peaks[len(peaks) // 2], self.at_least
+        ):
+            return ""
+        return "memory grows from rollout to rollout: look for tensors that a callback, reward or task keeps"
 
 
 class ExplodingLoss(Rule):
@@ -208,6 +251,7 @@ class FirstRatio(Rule):
         """Compare the gap with the limit; where it is larger, look for the cause once."""
         gap, sampling = run.share("sampling/logprob_gap/mean"), run.module.sampling
         ahead = run.module.sampler.settings.staleness  # then other weights sampled, as they were meant to
+        assert sampling is not None  # what learns from rollouts samples
         if gap < self.at_most or sampling.top_k or sampling.top_p < 1 or ahead:
             self._findings = None
             return ""
