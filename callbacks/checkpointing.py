@@ -403,6 +403,12 @@ def _random_state() -> dict[str, Any]:
 # -- the metric that picks the best checkpoint ------------------------------------------------------------------
 
 
+def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
+    """Metrics of validation that callbacks know before there is one."""
+    known = (callback for callback in trainer.callbacks if hasattr(callback, "metric_names"))
+    return [name for callback in known for name in callback.metric_names(trainer, module)]
+
+
 def warn_of_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
     """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
 
@@ -416,24 +422,16 @@ def warn_of_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None)
             rank_zero_warn(f"monitor {monitor} needs validation, and there is none: limit_val_batches is 0")
         return
     _warn_of_interval(trainer, pl_module)
-    known = [
-        name
-        for callback in trainer.callbacks
-        if hasattr(callback, "metric_names")
-        for name in callback.metric_names(trainer, pl_module)
-    ]
+    known = metric_names(trainer, pl_module)
     if monitor is None or not known or monitor in known:
         return
     near = get_close_matches(monitor, known, n=1, cutoff=0.0)
     rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
 
 
-def _warn_of_interval(trainer: Any, pl_module: TrainedModule) -> None:
-    every = trainer.val_check_interval
-    if trainer.check_val_every_n_epoch is not None or not isinstance(every, int):
-        return
-    clock = pl_module.clock
-    if clock.limit is not None and every > clock.limit:
+def _warn_of_interval(trainer: Any, module: TrainedModule) -> None:
+    every, clock = trainer.val_check_interval, module.clock
+    if trainer.check_val_every_n_epoch is None and isinstance(every, int) and every > (clock.limit or every):
         rank_zero_warn(
             f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
             "Lower val_check_interval for a curve"

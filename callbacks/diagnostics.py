@@ -82,13 +82,13 @@ class Diagnostics(pl.Callback):
                 if trainer.is_global_zero:
                     page = f" ({rule.page}#{rule.name})" if rule.page else ""
                     details = rule.details(self._run)
-                    self._say(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
+                    self._report(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
             elif known and not message:
                 self._spoken.discard(rule.name)
                 for record in records_of(trainer):
                     record.on_diagnosis_end(self._run.rollout_step, rule.name)
 
-    def _say(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
+    def _report(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
         self.found.append(diagnosis)
         _log.warning("rollout %d: %s", diagnosis.rollout, diagnosis.message)
         text = diagnosis.message
@@ -98,7 +98,7 @@ class Diagnostics(pl.Callback):
         for logger in boards_of(trainer):
             logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
         for record in records_of(trainer):
-            record.on_diagnosis(diagnosis.rollout, diagnosis.rule, diagnosis.message, diagnosis.details)
+            record.on_diagnosis(diagnosis)
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -111,7 +111,11 @@ class Diagnostics(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The numbers so far, and what was said."""
-        return {"run": self._run.state_dict(), "spoken": sorted(self._spoken), "found": list(map(tuple, self.found))}
+        return {
+            "run": self._run.state_dict(),
+            "spoken": sorted(self._spoken),
+            "found": [tuple(one) for one in self.found],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore them, so that a run that goes on hears nothing twice."""

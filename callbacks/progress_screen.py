@@ -139,7 +139,7 @@ class ProgressScreen(pl.Callback):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Take over the validation's metrics."""
         measured = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
-        self.view.validated(measured)
+        self.view.add_validation(measured)
         if trainer.state.fn == "fit":
             self._line(self.view.validation_line())
         else:

@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
-from lit_rl.reports.run_files import RunWriter, read_metrics
+from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.watchers import TrainedModule
@@ -126,10 +126,10 @@ class RunRecord(pl.Callback):
 
     # -- diagnoses -----------------------------------------------------------------------------------------
 
-    def on_diagnosis(self, rollout: int, rule: str, message: str, details: str) -> None:
-        """Write what was found, see :class:`lit_rl.reports.diagnosis.Diagnosis`; the first rank writes."""
+    def on_diagnosis(self, diagnosis: Diagnosis) -> None:
+        """Write what was found; the first rank writes."""
         if self._writer is not None:
-            self._writer.append_diagnosis(rollout, rule, message, details)
+            self._writer.append_diagnosis(diagnosis)
 
     def on_diagnosis_end(self, rollout: int, rule: str) -> None:
         """Write that the condition of a rule no longer holds; the first rank writes."""
@@ -141,7 +141,7 @@ class RunRecord(pl.Callback):
         known = {one.rule for one in read_metrics(writer.folder).open_diagnoses}
         watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
         for one in (one for callback in watching for one in callback.open if one.rule not in known):
-            writer.append_diagnosis(*one)
+            writer.append_diagnosis(one)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 

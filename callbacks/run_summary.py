@@ -79,7 +79,7 @@ def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Row
     rows = [("done" if whole else "stopped", went), *view.measured()]
     last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
     rows += [] if earned else [("reward", f"0 in the {last}")]
-    rows += [("diagnosis", f"since rollout {one.rollout}: {one.message}") for one in found]
+    rows += [("diagnosis", one.line()) for one in found]
     doubt = bool(found) or not earned
     return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]
 

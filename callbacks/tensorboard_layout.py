@@ -10,6 +10,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.arguments import require_at_least
+from lit_rl.callbacks.checkpointing import metric_names
 from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import RewardOutput
@@ -145,12 +146,7 @@ def board_by_default(trainer: Any) -> None:
 
 def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
     """Metrics by which runs are compared; the table shows the last value of each."""
-    named = [
-        name
-        for callback in trainer.callbacks  # type: ignore[attr-defined]
-        if hasattr(callback, "metric_names")
-        for name in callback.metric_names(trainer, module)
-    ]
+    named = metric_names(trainer, module)
     prefix = module.metric_prefix
     return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]
 

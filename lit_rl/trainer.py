@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.named_checkpoint import NAMES, take
+from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
@@ -193,7 +193,7 @@ def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
         ValueError: there is a file of another kind.
     """
     if ckpt_path in NAMES:
-        return take(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
+        return find_named(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
     if ckpt_path not in LIGHTNINGS_NAMES:
         require_checkpoint(ckpt_path)
     return ckpt_path

@@ -14,8 +14,6 @@ from lit_rl.reports.html.page import page
 from lit_rl.reports.run_files import differences, read_settings
 from lit_rl.reports.runs import read_runs
 
-LR = ("model", "init_args", "update", "optimizer", "init_args", "lr")
-
 
 def config(seed: int = 0, **changed: Any) -> dict[str, Any]:
     """A run's configuration as LightningCLI saves it; names with ``__`` for dots."""
@@ -86,11 +84,6 @@ def test_where_a_run_is_saved_and_seeds_that_follow_do_not_count(tmp_path: Path)
     ]
 
 
-def test_a_seed_of_its_own_counts(tmp_path: Path) -> None:
-    own = config(0, model__init_args__seed=7)
-    assert found(tmp_path, config(0), own) == [("model.seed", {"0": ["a"], "7": ["b"]})]
-
-
 def test_another_class_speaks_for_its_arguments(tmp_path: Path) -> None:
     """Adam's betas say nothing beside SGD, whose learning rate can be compared; a policy is no part of the method."""
     sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
@@ -123,14 +116,22 @@ def test_an_argument_is_compared_between_runs_whose_class_takes_it(tmp_path: Pat
     ]
 
 
-def test_a_setting_that_one_run_does_not_have_is_told(tmp_path: Path) -> None:
-    """A run of a version that did not know it yet."""
-    assert found(tmp_path, config(), config() | {"validate_first": True}) == [
-        ("validate_first", {"not set": ["a"], "true": ["b"]})
-    ]
-    assert found(tmp_path, config(), config(model__init_args__update__epochs=2)) == [
-        ("model.update.epochs", {"not set": ["a"], "2": ["b"]})
-    ]
+@pytest.mark.parametrize(
+    ("other", "differs"),
+    [
+        (config(model__init_args__seed=7), [("model.seed", {"0": ["a"], "7": ["b"]})]),
+        (config() | {"validate_first": True}, [("validate_first", {"not set": ["a"], "true": ["b"]})]),
+        (config(model__init_args__update__epochs=2), [("model.update.epochs", {"not set": ["a"], "2": ["b"]})]),
+        (config(ckpt_path="there"), []),
+        (config(run_dir="there"), []),
+        (config(trainer__default_root_dir="there"), []),
+    ],
+    ids=["a seed of its own", "unknown to an old version", "not given", "a start", "a folder", "another folder"],
+)
+def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
+    tmp_path: Path, other: dict[str, Any], differs: list[tuple[str, dict[str, list[str]]]]
+) -> None:
+    assert found(tmp_path, config(), other) == differs
 
 
 def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
@@ -153,11 +154,6 @@ def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
     assert [name for name, _ in found(tmp_path, config(), other)] == [
         "model.update.epochs", "trainer.precision", "seed_everything", "model.draw_seed",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("place", ["ckpt_path", "run_dir", "trainer__default_root_dir"])
-def test_where_a_run_is_saved_does_not_count(tmp_path: Path, place: str) -> None:
-    assert found(tmp_path, config(**{place: "here"}), config(**{place: "there"})) == []
 
 
 def test_values_are_one_short_line(tmp_path: Path) -> None:

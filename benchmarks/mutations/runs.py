@@ -185,7 +185,7 @@ RUNS: list[Mutant] = [
         "lit_rl/callbacks/checkpointing.py",
         "    random.setstate((version, tuple(internal), gauss_next))\n",
         "",
-        "tests/callbacks/test_random_state.py",
+        "tests/callbacks/test_checkpointing.py",
     ),
     Mutant(
         "the best is the largest whatever mode says",

@@ -13,7 +13,7 @@ from lit_rl.reports.run_files import (
     METRICS_FILE,
     ROLLOUTS_FILE,
     Curve,
-    RecordedDiagnosis,
+    Diagnosis,
     RecordedRollout,
     read_metrics,
     read_rollouts,
@@ -48,7 +48,7 @@ class Run:
     clock: str
     kind: Mapping[str, Any]
     curves: Mapping[str, Curve]
-    diagnoses: Sequence[RecordedDiagnosis]
+    diagnoses: Sequence[Diagnosis]
     settings: Mapping[str, str]
     shown: Sequence[RecordedRollout] = ()
     endings: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: (Counter(), Counter()))

@@ -54,7 +54,7 @@ class Module:
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
         self.sampler = SimpleNamespace(environment=SingleTurn())
-        self.policy = self.rewards = None
+        self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
         self.clock = Clock("rollout")
         self.clock.count = 7

@@ -68,15 +68,6 @@ def run_in(
     return trainer
 
 
-@pytest.mark.parametrize(("rollouts", "said"), [(1, "last rollout"), (2, "last 2 rollouts")])
-def test_the_last_lines_count_the_rollouts_that_earned_nothing(
-    make_module: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], rollouts: int, said: str
-) -> None:
-    run_in(tmp_path / "run", make_module(max_rollouts=rollouts, rewards=[Constant()]))
-    last = capsys.readouterr().out.partition("\ndone ")[2]
-    assert re.search(rf"^reward +0 in the {said}$", last, re.MULTILINE)
-
-
 def said_by(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], None], *arguments: str) -> str:
     capsys.readouterr()
     command(arguments)
@@ -95,8 +86,7 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     assert "lit-rl docs monitoring#flat_reward" in flat.message and flat.details.count("reward 0") == 3
     assert "diagnosis" not in read_metrics(folder).curves
 
-    assert re.search(r"diagnosis +since rollout 2: all rewards of the last 2 rollouts were 0.*#flat_reward", last)
-    assert re.search(r"reward +0 in the last 4 rollouts", last) and "it holds" not in last
+    assert "#flat_reward" in last and "it holds" not in last
     assert re.search(rf"next +lit-rl show {folder}\n +lit-rl report {folder}\n", last)
 
     shown = said_by(capsys, show, str(folder)).splitlines()

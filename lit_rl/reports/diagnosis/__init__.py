@@ -13,7 +13,7 @@ from lit_rl.reports.diagnosis.program_rules import (
     Truncated,
 )
 from lit_rl.reports.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
-from lit_rl.reports.diagnosis.rule import Diagnosis, Rule, ShareRule
+from lit_rl.reports.diagnosis.rule import LimitRule, Rule, ShareRule
 from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.update_rules import (
     EntropyCollapse,
@@ -28,6 +28,7 @@ from lit_rl.reports.diagnosis.update_rules import (
     StuckLoss,
     UselessCritic,
 )
+from lit_rl.reports.run_files import Diagnosis
 
 RULES: tuple[type[Rule], ...] = (
     FlatReward,
@@ -77,6 +78,7 @@ __all__ = [
     "GrowingMemory",
     "Infrastructure",
     "JumpingWeights",
+    "LimitRule",
     "NoPrograms",
     "ReferenceDrifted",
     "RewardCollapse",

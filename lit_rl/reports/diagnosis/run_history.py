@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from lit_rl.rollout.watchers import TrainedModule
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 _GONE = 0.05
 """A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
+
+_SAVED = ("first", "best", "validations", "gone_since", "lowest")
+"""Attributes that a checkpoint holds as they are."""
 
 LAG = "engine/lag_updates"
 """Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
@@ -190,24 +194,18 @@ class RunHistory:
     def state_dict(self) -> dict[str, Any]:
         """Numbers alone; weights and rollouts are seen again."""
         return {
-            "recent": [dict(metrics) for metrics in self._recent],
+            "recent": list(self._recent),
             "last": dict(self._last),
-            "first": dict(self.first),
-            "best": dict(self.best),
-            "validations": [(count, dict(measured)) for count, measured in self.validations],
             "peak": None if self.peak is None else tuple(self.peak),
-            "gone_since": self.gone_since,
-            "lowest": self.lowest,
+            **copy.deepcopy({name: getattr(self, name) for name in _SAVED}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
-        self._recent = deque((dict(metrics) for metrics in state["recent"]), maxlen=self.patience)
-        self._last, self.first, self.best = dict(state["last"]), dict(state["first"]), dict(state["best"])
-        self.validations = [(count, dict(measured)) for count, measured in state["validations"]]
-        peak = state.get("peak")  # checkpoints of version 0.3.0 have none
-        self.peak, self.gone_since = None if peak is None else Peak(*peak), state.get("gone_since", 0)
-        self.lowest = state.get("lowest", 0.0)
+        """Restore them; checkpoints of version 0.3.0 lack the last."""
+        self._recent, self._last = deque(state["recent"], maxlen=self.patience), dict(state["last"])
+        self.peak = Peak(*state["peak"]) if state.get("peak") else None
+        for name in _SAVED:
+            setattr(self, name, copy.deepcopy(state.get(name, getattr(self, name))))
 
 
 def some_weights(module: TrainedModule) -> Tensor:

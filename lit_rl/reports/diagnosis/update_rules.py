@@ -7,7 +7,7 @@ from math import isfinite
 
 from lit_rl.arguments import require_above, require_at_least, require_share
 from lit_rl.reports.diagnosis.ratio_probe import Findings, probe_ratio
-from lit_rl.reports.diagnosis.rule import Rule
+from lit_rl.reports.diagnosis.rule import LimitRule, Rule
 from lit_rl.reports.diagnosis.run_history import LAG, RunHistory
 
 LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
@@ -82,7 +82,7 @@ class ExplodingLoss(Rule):
         return ""
 
 
-class ExplodingKL(Rule):
+class ExplodingKL(LimitRule):
     """The updates of one rollout take the policy far from where it sampled.
 
     Args:
@@ -90,21 +90,14 @@ class ExplodingKL(Rule):
     """
 
     name = "exploding_kl"
+    metric = "policy/approximate_kl"
+    message = (
+        "the updates of one rollout move the policy by {value:.2g} nats a token: fewer of them (update.epochs, "
+        "update.minibatches), an end to them (update.max_kl: 0.05), or a lower learning rate ({rate:.2g})"
+    )
 
     def __init__(self, at_most: float = 0.2) -> None:
-        require_above(0, at_most=at_most)
-        self.at_most = at_most
-
-    def look(self, run: RunHistory) -> str:
-        """Compare the KL between the sampling policy and the present one with the limit."""
-        kl = run.share("policy/approximate_kl")
-        if kl <= self.at_most:
-            return ""
-        return (
-            f"the updates of one rollout move the policy by {kl:.2g} nats a token: fewer of them (update.epochs, "
-            "update.minibatches), an end to them (update.max_kl: 0.05), or a lower learning rate "
-            f"({run.largest('optimizer/learning_rate'):.2g})"
-        )
+        super().__init__(at_most)
 
 
 class EntropyCollapse(Rule):
@@ -147,7 +140,7 @@ class EntropyCollapse(Rule):
         return f"; if {reward:.3g} is the largest possible reward, the task is solved and nothing is wrong"
 
 
-class ReferenceDrifted(Rule):
+class ReferenceDrifted(LimitRule):
     """The policy is far from its reference.
 
     Args:
@@ -155,21 +148,14 @@ class ReferenceDrifted(Rule):
     """
 
     name = "reference_drifted"
+    metric = "policy/kl_to_reference"
+    message = (
+        "the policy is {value:.2g} nats a token from its reference: raise objective.kl_coef, lower the learning rate "
+        "({rate:.2g}), or let the reference follow (update.refresh_reference_every)"
+    )
 
     def __init__(self, at_most: float = 0.5) -> None:
-        require_above(0, at_most=at_most)
-        self.at_most = at_most
-
-    def look(self, run: RunHistory) -> str:
-        """Compare the KL to the reference with the limit."""
-        kl = run.share("policy/kl_to_reference")
-        if kl <= self.at_most:
-            return ""
-        return (
-            f"the policy is {kl:.2g} nats a token from its reference: raise objective.kl_coef, lower the learning rate "
-            f"({run.largest('optimizer/learning_rate'):.2g}), or let the reference follow "
-            "(update.refresh_reference_every)"
-        )
+        super().__init__(at_most)
 
 
 class UselessCritic(Rule):

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
-from lit_rl.reports.run_files import Curve, RecordedDiagnosis, RecordedRollout, RecordedRow, differences
+from lit_rl.reports.run_files import Curve, Diagnosis, RecordedRollout, RecordedRow, differences
 from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
 from lit_rl.reports.runs import Run, groups_of
 
@@ -125,7 +125,7 @@ def _measured(run: Run) -> list[tuple[str, ...]]:
     return rows
 
 
-def _diagnosed(run: Run) -> list[tuple[str, RecordedDiagnosis | None]]:
+def _diagnosed(run: Run) -> list[tuple[str, Diagnosis | None]]:
     """What was found wrong with a run, by its name; ``None`` where Diagnostics found nothing."""
     return [(run.name, one) for one in run.diagnoses] or [(run.name, None)] * run.is_watched
 

@@ -12,7 +12,7 @@ from lit_rl.reports.run_files.files import (
 )
 from lit_rl.reports.run_files.records import (
     Curve,
-    RecordedDiagnosis,
+    Diagnosis,
     RecordedMetrics,
     RecordedRollout,
     RecordedRow,
@@ -25,8 +25,8 @@ __all__ = [
     "METRICS_FILE",
     "ROLLOUTS_FILE",
     "Curve",
+    "Diagnosis",
     "Difference",
-    "RecordedDiagnosis",
     "RecordedMetrics",
     "RecordedRollout",
     "RecordedRow",

@@ -14,13 +14,12 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lit_rl.reports.run_files.records import (
     Curve,
-    RecordedDiagnosis,
+    Diagnosis,
     RecordedMetrics,
     RecordedRollout,
     finite,
@@ -114,10 +113,10 @@ class RunWriter:
         numbers = {name: finite(float(value)) for name, value in values.items()}
         self._append({self.clock: count, "time": time.time(), **numbers})
 
-    def append_diagnosis(self, rollout: int, rule: str, message: str, details: str) -> None:
+    def append_diagnosis(self, diagnosis: Diagnosis) -> None:
         """Say what was found wrong."""
-        found = {"rule": rule, "message": message, "details": details}
-        self._append({"rollout": rollout, "time": time.time(), "diagnosis": found})
+        found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
+        self._append({"rollout": diagnosis.rollout, "time": time.time(), "diagnosis": found})
 
     def end_diagnosis(self, rollout: int, rule: str) -> None:
         """Say that the condition of a rule no longer holds."""
@@ -208,7 +207,7 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     file = Path(folder) / METRICS_FILE
     start: dict[str, Any] = {}
     curves: dict[str, dict[int, float]] = {}
-    diagnoses: list[RecordedDiagnosis] = []
+    diagnoses: list[Diagnosis] = []
     for frame in read_lines(file) if file.exists() else ():
         (item,) = frame.items
         start = item if "start" in item else start
@@ -223,13 +222,13 @@ def read_metrics(folder: str | Path) -> RecordedMetrics:
     )
 
 
-def _add_diagnosis(found: list[RecordedDiagnosis], rollout: int, said: Mapping[str, Any]) -> None:
+def _add_diagnosis(found: list[Diagnosis], rollout: int, said: Mapping[str, Any]) -> None:
     """Note that a condition began to hold, or that it ended."""
     place = next((i for i, one in enumerate(found) if one.rule == said["rule"] and one.ended is None), None)
     if said.get("ended") and place is not None:
-        found[place] = replace(found[place], ended=rollout)
+        found[place] = found[place]._replace(ended=rollout)
     elif not said.get("ended") and place is None:
-        found.append(RecordedDiagnosis(said["rule"], said["message"], said["details"], rollout))
+        found.append(Diagnosis(rollout, said["rule"], said["message"], said["details"]))
 
 
 def read_rollouts(folder: str | Path) -> Iterator[RecordedRollout]:

@@ -6,7 +6,7 @@ import codecs
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 Curve = list[tuple[int, float]]
 """(rollouts or updates done, value), in order."""
@@ -132,22 +132,21 @@ class RecordedRollout:
         return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
 
 
-@dataclass(frozen=True)
-class RecordedDiagnosis:
-    """One thing that :class:`lit_rl.callbacks.Diagnostics` found.
+class Diagnosis(NamedTuple):
+    """One thing that was found wrong with a run while it ran.
 
     Args:
+        rollout: number of the rollout after which it was said, from 1.
         rule: name of the rule that spoke.
         message: what is wrong and what to do, in one line, with the page of the docs.
         details: what the message speaks of, such as completions; may have many lines.
-        rollout: after which it was said.
         ended: rollout after which it no longer held; ``None`` if it held to the end.
     """
 
+    rollout: int
     rule: str
     message: str
-    details: str
-    rollout: int
+    details: str = ""
     ended: int | None = None
 
     @property
@@ -174,10 +173,10 @@ class RecordedMetrics:
     clock: str
     start: Mapping[str, Any]
     curves: Mapping[str, Curve]
-    diagnoses: Sequence[RecordedDiagnosis]
+    diagnoses: Sequence[Diagnosis]
 
     @property
-    def open_diagnoses(self) -> list[RecordedDiagnosis]:
+    def open_diagnoses(self) -> list[Diagnosis]:
         """Those that held to the end."""
         return [one for one in self.diagnoses if one.ended is None]
 

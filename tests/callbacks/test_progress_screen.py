@@ -73,7 +73,9 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     view, progress, clock = a_view()
     for rollout, passed in ((0, 0.185), (60, 0.862), (74, 0.85)):
         view.done = rollout
-        view.validated({"val/greedy/pass@1": passed, "val/sampled/pass@1": passed / 2, "val/greedy/reward/mean": 1.0})
+        view.add_validation(
+            {"val/greedy/pass@1": passed, "val/sampled/pass@1": passed / 2, "val/greedy/reward/mean": 1.0}
+        )
     progress.begin("training")
     progress.rows, progress.open_rows, progress.turns, progress.tokens = 128, 32, 96, 1000
     clock.now += 2
@@ -133,7 +135,7 @@ def test_time_left_counts_from_where_this_start_began() -> None:
 def test_output_that_has_no_arrow_gets_one_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     view, *_ = a_view()
     for passed in (0.25, 0.5):
-        view.validated({"val/greedy/pass@1": passed})
+        view.add_validation({"val/greedy/pass@1": passed})
     for encoding, text in (("utf-8", "0.250 → 0.500"), ("ascii", "0.250 -> 0.500"), ("latin-1", "0.250 -> 0.500")):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
         assert view.measured()[0][1].startswith(text)
