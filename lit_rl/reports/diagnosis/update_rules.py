@@ -46,9 +46,10 @@ class GrowingMemory(Rule):
     def look(self, run: RunHistory) -> str:
         """Compare the end with the middle."""
         peaks = run.values("memory/peak_gigabytes")
-        if len(peaks) < 2 or peaks[-1] - peaks[len(peaks) // 2] <= max(
-            self.at_most * peaks[len(peaks) // 2], self.at_least
-        ):
+        if len(peaks) < 2:
+            return ""
+        middle, last = peaks[len(peaks) // 2], peaks[-1]
+        if last - middle <= max(self.at_most * middle, self.at_least):
             return ""
         return "memory grows from rollout to rollout: look for tensors that a callback, reward or task keeps"
 
