@@ -107,34 +107,26 @@ class ProgressScreen(pl.Callback):
     # -- validation, test, prediction ----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that it is measured now."""
-        self._begin(trainer, pl_module, "validating")
+        """Show that the run validates, tests or predicts now."""
+        if trainer.state.fn != "fit":
+            self.view = RunView(pl_module.progress, "batch")
+            self._start(trainer, [])
+        self.view.validating, _ = _doing(trainer)
 
-    def on_test_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that it is measured now."""
-        self._begin(trainer, pl_module, "testing")
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that the run is sampling predictions."""
-        self._begin(trainer, pl_module, "predicting")
+    on_test_start = on_predict_start = on_validation_start
 
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Show which batch is measured."""
-        self._batch("validating", trainer.num_val_batches, batch_idx, dataloader_idx)
-
-    def on_test_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Show which batch is measured."""
-        self._batch("testing", trainer.num_test_batches, batch_idx, dataloader_idx)
-
-    def on_predict_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
         """Show which batch is sampled."""
-        self._batch("predicting", trainer.num_predict_batches, batch_idx, dataloader_idx)
+        doing, counts = _doing(trainer)
+        count = counts[dataloader_idx] if isinstance(counts, list) and dataloader_idx < len(counts) else "?"
+        purpose = self.view.progress.purpose.partition("/")[2]
+        self.view.validating = " ".join(filter(None, [doing, purpose, f"batch {batch_idx + 1} of {count}"]))
+        if self.view.word == "batch":
+            self._line(self.view.validating, _SECONDS_BETWEEN_BATCHES)
+
+    on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Take over the validation's metrics."""
@@ -170,24 +162,11 @@ class ProgressScreen(pl.Callback):
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _begin(self, trainer: pl.Trainer, module: TrainedModule, doing: str) -> None:
-        if trainer.state.fn != "fit":
-            self.view = RunView(module.progress, "batch")
-            self._start(trainer, [])
-        self.view.validating = doing
-
     def _print_validation(self, trainer: pl.Trainer, module: TrainedModule) -> None:
         self._stop()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
             _print(validation_summary(trainer, module, metrics))
-
-    def _batch(self, doing: str, counts: Any, batch_idx: int, loader: int) -> None:
-        count = counts[loader] if isinstance(counts, list) and loader < len(counts) else "?"
-        purpose = self.view.progress.purpose.partition("/")[2]
-        self.view.validating = " ".join(filter(None, [doing, purpose, f"batch {batch_idx + 1} of {count}"]))
-        if self.view.word == "batch":
-            self._line(self.view.validating, _SECONDS_BETWEEN_BATCHES)
 
     def _start(self, trainer: pl.Trainer, head: Rows) -> None:
         self._shows = trainer.is_global_zero
@@ -287,6 +266,15 @@ def _redirected_handlers() -> Iterator[None]:
     finally:
         for handler, stream in before.items():
             handler.setStream(stream)
+
+
+def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
+    """What a trainer does besides training, and the batches of each loader."""
+    if trainer.testing:
+        return "testing", trainer.num_test_batches
+    if trainer.predicting:
+        return "predicting", trainer.num_predict_batches
+    return "validating", trainer.num_val_batches
 
 
 def _total(trainer: pl.Trainer, module: TrainedModule) -> int | None:
