@@ -20,7 +20,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl.callbacks import ExecutionEvaluation
 from lit_rl.cli.main import Cli
-from lit_rl.cli.report import draw, read_curves, select
+from lit_rl.cli.report import draw, select
+from lit_rl.reports.runs import read_curves
 
 FOLDER = Path("runs/basics")
 MODEL = FOLDER / "sft" / "model"

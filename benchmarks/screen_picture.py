@@ -24,8 +24,8 @@ from rich.text import Text
 
 import lit_rl.cli.main  # short class names
 import lit_rl.trainer
+from lit_rl.callbacks.progress_screen import ProgressScreen, frame_of
 from lit_rl.callbacks.run_view import RunView
-from lit_rl.callbacks.screen import ProgressScreen, frame_of
 from lit_rl.cli.main import Cli
 from lit_rl.cli.shipped_configs import with_paths
 from lit_rl.training.progress import Progress

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.strategies import ModelParallelStrategy
@@ -15,12 +18,13 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.callbacks.monitoring import warn_of_monitor
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
-from lit_rl.callbacks.random_state import random_states, restore
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
+from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.training.ranks import gather_over_ranks
 
 
 class Checkpointing(Checkpoint):
@@ -58,7 +62,7 @@ class Checkpointing(Checkpoint):
     ) -> None:
         for name, value in (("every_n_rollouts", every_n_rollouts), ("every_minutes", every_minutes), ("keep", keep)):
             if value is not None and value <= 0:
-                raise ValueError(f"{name} must be positive, got {value}")
+                raise ArgumentError(name, "a number above 0", str(value))
         self.run = RunFolder(folder)
         self.every_n_rollouts = every_n_rollouts
         self.every_minutes = every_minutes
@@ -154,7 +158,7 @@ class Checkpointing(Checkpoint):
         self._flag.install()
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
-            restore(self._generators[trainer.global_rank])
+            restore_random_state(self._generators[trainer.global_rank])
         elif self._generators is not None:
             rank_zero_warn(
                 f"the checkpoint was made by {len(self._generators)} ranks, this run has {trainer.world_size}: "
@@ -232,7 +236,7 @@ class Checkpointing(Checkpoint):
             return False
         if self.monitor not in trainer.callback_metrics:
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
-            raise ValueError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
+            raise UsageError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
         if math.isnan(value):  # nothing compares as better than NaN: it would stay the best for ever
             return False
@@ -362,3 +366,74 @@ def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
     if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
         return None
     return fault or "another rank could not write"
+
+
+# -- random generators ----------------------------------------------------------------------------------------
+
+
+def random_states() -> list[dict[str, Any]]:
+    """The state of the random generators of each rank, as plain data, the same list on every rank; all ranks call."""
+    return gather_over_ranks(_random_state())
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Set the generators of this process."""
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda"])
+    name, keys, position, has_gauss, gauss = state["numpy"]
+    np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, gauss))
+    version, internal, gauss_next = state["python"]
+    random.setstate((version, tuple(internal), gauss_next))
+
+
+def _random_state() -> dict[str, Any]:
+    numpy: Any = np.random.get_state()
+    version, internal, gauss_next = random.getstate()
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        # Plain numbers: a checkpoint with numpy arrays is refused by the safe way of loading.
+        "numpy": [numpy[0], numpy[1].tolist(), int(numpy[2]), int(numpy[3]), float(numpy[4])],
+        "python": [version, list(internal), gauss_next],
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+# -- the metric that picks the best checkpoint ------------------------------------------------------------------
+
+
+def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
+    """Metrics of validation that callbacks know before there is one."""
+    known = (callback for callback in trainer.callbacks if hasattr(callback, "metric_names"))
+    return [name for callback in known for name in callback.metric_names(trainer, module)]
+
+
+def warn_of_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
+    """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
+
+    Args:
+        trainer: the trainer that will fit.
+        pl_module: the module to fit.
+        monitor: the metric that says which checkpoint is the best, if there is one.
+    """
+    if trainer.limit_val_batches == 0:
+        if monitor is not None:
+            rank_zero_warn(f"monitor {monitor} needs validation, and there is none: limit_val_batches is 0")
+        return
+    _warn_of_interval(trainer, pl_module)
+    known = metric_names(trainer, pl_module)
+    if monitor is None or not known or monitor in known:
+        return
+    near = get_close_matches(monitor, known, n=1, cutoff=0.0)
+    rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
+
+
+def _warn_of_interval(trainer: Any, module: TrainedModule) -> None:
+    every, clock = trainer.val_check_interval, module.clock
+    if trainer.check_val_every_n_epoch is None and isinstance(every, int) and every > (clock.limit or every):
+        rank_zero_warn(
+            f"validation every {every} {clock.unit}s, and the run has {clock.limit}: it runs once, at the end. "
+            "Lower val_check_interval for a curve"
+        )

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+import numpy as np
+from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from lit_rl.arguments import require_at_least
-from lit_rl.callbacks.tables import write_table
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.types import Completions, Judgement, StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]
+
+Table = Sequence[Sequence[str]]
+"""Rows of cells."""
 
 _LONGEST_CELL = 6000
 
@@ -63,16 +69,16 @@ class CompletionLog(pl.Callback):
             groups = list(rollout.completions.groups().values())[:wanted]
             rows = [(sample, row) for of_group in groups for sample, row in enumerate(of_group[: self.num_samples])]
             for logger in trainer.loggers:
-                _write(logger, name, rollout, rows, decode_of(pl_module), step)
+                _write(logger, name, rollout, rows, pl_module.policy.codec.decode, step)
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Write a group of training rows when it is time; of the first rank's."""
         if not trainer.is_global_zero or not self.groups_every or module.clock.count % self.groups_every:
             return
         rollout, rewards = finished.rollout, finished.rewards
         rows = telling_rows(rollout, rewards)
         names = ("best", "median", "worst")[: len(rows)]
-        cells = [as_cell(rollout, rewards, row, decode_of(module)) for row in rows]
+        cells = [as_cell(rollout, rewards, row, module.policy.codec.decode) for row in rows]
         for logger in trainer.loggers if rows else ():
             write_table(logger, "completions/training", names, [cells], module.clock.count)
 
@@ -91,11 +97,6 @@ def _write(
             logger.experiment.add_text(f"completions/{name}/{task_id}/{sample}", text, step)
     if not isinstance(logger, TensorBoardLogger):
         write_table(logger, f"completions/{name}", ("task", "verdict", "completion"), cells, step)
-
-
-def decode_of(module: Any) -> Decode | None:
-    """How the module's policy turns ids into text, if it does."""
-    return getattr(getattr(module.policy, "codec", None), "decode", None)
 
 
 def telling_rows(rollout: Rollout, rewards: RewardOutput) -> list[int]:
@@ -158,3 +159,49 @@ def as_markdown(judgement: Judgement, said: Sequence[tuple[str, str]]) -> str:
 def _indented(text: str) -> str:
     """A Markdown code block by indentation."""
     return "\n".join(f"    {line}" for line in text.splitlines()) or "    (empty)"
+
+
+# -- tables of loggers -----------------------------------------------------------------------------------------
+
+
+def write_table(logger: Logger, name: str, columns: Sequence[str], rows: Table, step: int) -> None:
+    """Write a table to a logger that can hold one; call it on the first rank.
+
+    TensorBoard shows it under TEXT, its cells as Markdown. Weights & Biases and MLflow have tables of their own. Beside
+    the metrics of a CSV logger it is added to a file ``<name>.csv``, with the step in a column of its own.
+
+    Args:
+        logger: of the run.
+        name: of the table; parts with slashes between them.
+        columns: their headings.
+        rows: of as many cells as there are columns.
+        step: rollouts, or updates, that are done.
+    """
+    if isinstance(logger, TensorBoardLogger):
+        _to_board(logger.experiment, name, [columns, *rows], step)
+    elif isinstance(logger, CSVLogger):
+        _to_csv(Path(logger.log_dir) / f"{name.replace('/', '_')}.csv", columns, rows, step)
+    elif isinstance(logger, WandbLogger):
+        logger.log_table(name, list(columns), [list(row) for row in rows], step=step)
+    elif isinstance(logger, MLFlowLogger):
+        data = {column: [row[place] for row in rows] for place, column in enumerate(columns)}
+        logger.experiment.log_table(logger.run_id, data | {"step": [step] * len(rows)}, f"{name}.json")
+
+
+def _to_board(writer: Any, name: str, cells: Table, step: int) -> None:
+    """A text of two dimensions: TensorBoard draws it as a table."""
+    from tensorboard.plugins.text.summary import text_pb
+
+    summary = text_pb(name, np.array([[cell.encode() for cell in row] for row in cells], dtype=object))
+    for value in summary.value:
+        value.metadata.plugin_data.plugin_name = "text"
+    writer._get_file_writer().add_summary(summary, step)
+
+
+def _to_csv(path: Path, columns: Sequence[str], rows: Table, step: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", newline="", encoding="utf-8", errors="surrogatepass") as file:
+        writer = csv.writer(file)
+        writer.writerows([["step", *columns]] if is_new else [])
+        writer.writerows([step, *row] for row in rows)

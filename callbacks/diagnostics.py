@@ -11,11 +11,12 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lit_rl.arguments import require_at_least
-from lit_rl.callbacks.board import boards_of
-from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunSoFar
-from lit_rl.reports.diagnosis.so_far import Where
+from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.callbacks.tensorboard_layout import boards_of
+from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
+from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 
 _log = logging.getLogger("lit_rl.diagnostics")
 
@@ -40,7 +41,7 @@ class Diagnostics(pl.Callback):
         self.patience = patience
         self.rules = chosen_rules(rules, leave_out)
         self.found: list[Diagnosis] = []
-        self._run = RunSoFar(patience)
+        self._run = RunHistory(patience)
         self._spoken: set[str] = set()
 
     @property
@@ -49,13 +50,13 @@ class Diagnostics(pl.Callback):
         last = {one.rule: one for one in self.found}
         return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Look at the weights, and where the run's files are; all ranks call."""
         self._run.begin(pl_module, where_of(trainer))
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
-        self._run.note(module, finished)
+        self._run.add_rollout(module, finished)
         self._look(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -64,7 +65,7 @@ class Diagnostics(pl.Callback):
             return
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
         reward = self._run.mean("reward/mean")
-        self._run.validated(measured | ({} if reward is None else {"reward/mean": reward}))
+        self._run.add_validation(measured | ({} if reward is None else {"reward/mean": reward}))
         self._look(trainer)
 
     def _look(self, trainer: pl.Trainer) -> None:
@@ -81,13 +82,13 @@ class Diagnostics(pl.Callback):
                 if trainer.is_global_zero:
                     page = f" ({rule.page}#{rule.name})" if rule.page else ""
                     details = rule.details(self._run)
-                    self._say(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
+                    self._report(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
             elif known and not message:
                 self._spoken.discard(rule.name)
                 for record in records_of(trainer):
-                    record.end_diagnosis(self._run.rollout_step, rule.name)
+                    record.on_diagnosis_end(self._run.rollout_step, rule.name)
 
-    def _say(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
+    def _report(self, trainer: pl.Trainer, diagnosis: Diagnosis) -> None:
         self.found.append(diagnosis)
         _log.warning("rollout %d: %s", diagnosis.rollout, diagnosis.message)
         text = diagnosis.message
@@ -97,20 +98,24 @@ class Diagnostics(pl.Callback):
         for logger in boards_of(trainer):
             logger.experiment.add_text(f"diagnosis/{diagnosis.rule}", text, diagnosis.rollout)
         for record in records_of(trainer):
-            record.begin_diagnosis(diagnosis.rollout, diagnosis.rule, diagnosis.message, diagnosis.details)
+            record.on_diagnosis(diagnosis)
 
     # -- state -----------------------------------------------------------------------------------------------
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Begin anew; a checkpoint is loaded after this."""
         if stage == "fit":
-            self.found, self._run, self._spoken = [], RunSoFar(self.patience), set()
+            self.found, self._run, self._spoken = [], RunHistory(self.patience), set()
             for rule in self.rules:
                 rule.reset()
 
     def state_dict(self) -> dict[str, Any]:
         """The numbers so far, and what was said."""
-        return {"run": self._run.state_dict(), "spoken": sorted(self._spoken), "found": list(map(tuple, self.found))}
+        return {
+            "run": self._run.state_dict(),
+            "spoken": sorted(self._spoken),
+            "found": [tuple(one) for one in self.found],
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore them, so that a run that goes on hears nothing twice."""
@@ -128,13 +133,13 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
     by_name: dict[str, Rule] = {kind.name: kind() for kind in RULES} | {rule.name: rule for rule in given}
     unknown = sorted(set(leave_out) - set(by_name))
     if unknown:
-        raise ValueError(f"leave_out names {', '.join(unknown)}, which is no rule: there are {', '.join(by_name)}")
+        raise UsageError(f"leave_out names {', '.join(unknown)}, which is no rule: there are {', '.join(by_name)}")
     return [rule for name, rule in by_name.items() if name not in leave_out]
 
 
 def records_of(trainer: Any) -> list[Any]:
     """What writes the run's plain files, :class:`RunRecord`."""
-    return [callback for callback in trainer.callbacks if hasattr(callback, "begin_diagnosis")]
+    return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 
 def where_of(trainer: Any) -> Where:

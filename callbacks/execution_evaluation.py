@@ -9,6 +9,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.reports.summary import (
@@ -89,7 +90,7 @@ class ExecutionEvaluation(pl.Callback):
 
     def __init__(self, ks: Sequence[int] = (1,), prefix: str = "val") -> None:
         if not ks or min(ks) < 1:
-            raise ValueError(f"ks must be positive numbers, got {list(ks)}")
+            raise ArgumentError("ks", "positive numbers", str(list(ks)))
         self.ks = sorted(set(ks))
         self.prefix = prefix
         self.errors: dict[str, float] = {}
@@ -100,7 +101,7 @@ class ExecutionEvaluation(pl.Callback):
         samplings = pl_module.validation_sampling
         most = max((sampling.num_samples for sampling in samplings.values()), default=0)
         if most < self.ks[-1]:
-            raise ValueError(
+            raise UsageError(
                 f"pass@{self.ks[-1]} needs num_samples >= {self.ks[-1]}, got {most}: "
                 "raise num_samples in evaluate.sampling or lower ks"
             )

@@ -18,7 +18,7 @@ from lit_rl.training.strategy import META_FILE
 NAMES = ("last", "best")
 
 
-def take(name: str, callbacks: Iterable[Callback]) -> Path | None:
+def find_named(name: str, callbacks: Iterable[Callback]) -> Path | None:
     """The checkpoint of a trainer's :class:`Checkpointing` that a name means; one line says which it is.
 
     Args:
@@ -41,7 +41,7 @@ def take(name: str, callbacks: Iterable[Callback]) -> Path | None:
     return found
 
 
-def take_of_folder(name: str, folder: Path) -> Path:
+def find_in_folder(name: str, folder: Path) -> Path:
     """The same for a run's folder alone, as an export has it.
 
     Raises:

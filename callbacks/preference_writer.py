@@ -7,6 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
+from lit_rl.arguments import UsageError
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
@@ -37,7 +38,7 @@ class PreferenceWriter(pl.Callback):
         """Check whether there will be anything to compare."""
         sampling = pl_module.evaluate.predict
         if stage == "predict" and sampling.num_samples < 2:
-            raise ValueError(
+            raise UsageError(
                 f"a pair needs two completions of a problem, got evaluate.predict.num_samples={sampling.num_samples}: "
                 "sample at least 2"
             )

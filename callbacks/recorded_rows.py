@@ -1,4 +1,4 @@
-"""Rows of a rollout as plain data, for :mod:`lit_rl.reports.run_files`.
+"""Rows of a rollout as its record keeps them: which of them, as plain data, as many as fit.
 
 Letters: N rows, T completion tokens.
 """
@@ -6,8 +6,10 @@ Letters: N rows, T completion tokens.
 from __future__ import annotations
 
 import dataclasses
+import random
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,41 +17,91 @@ from torch import Tensor
 from lit_rl.callbacks.completion_log import Decode
 from lit_rl.execution.outcome import Outcome
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
-from lit_rl.reports.run_files.lines import finite
-from lit_rl.reports.run_files.recorded import pack_spans
+from lit_rl.reports.run_files import RecordedRow, RecordedTurn
+from lit_rl.reports.run_files.files import SURROGATES, to_json
+from lit_rl.reports.run_files.records import finite, item_of
 from lit_rl.rewards.places import Places
-from lit_rl.rewards.term import RewardOutput
-from lit_rl.rollout import Rollout
-from lit_rl.types import Experience, Judgement, Problem, StopReason
-
-Tokens = Mapping[str, list[list[Any]]]
+from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.types import Judgement, StopReason
 
 LONGEST_OUTPUT = 2000
 """How many characters, from the end, are kept of what a program printed."""
 
+_SHORT_TEXT = 2000
 
-def plain_rows(
-    rollout: Rollout,
-    rewards: RewardOutput,
-    experience: Experience,
-    found: Mapping[str, Tensor],
-    rows: Sequence[int],
-    decode: Decode | None = None,
-) -> Iterator[dict[str, Any]]:
+# -- which of them --------------------------------------------------------------------------------------------
+
+
+def choose_rows(
+    groups: Mapping[int, Sequence[int]], rewards: Sequence[float | None], num_groups: int, num_rows: int, seed: int
+) -> list[int]:
+    """Rows, the most informative first: the caller keeps as many as its budget allows.
+
+    First the group whose rewards differ most, then the best and the worst row of the rollout, the first row without a
+    reward, and then groups drawn at random. Within a group the best and the worst row come first, then the others.
+
+    Args:
+        groups: rows of each group.
+        rewards: reward of each row; ``None`` if it has none.
+        num_groups: groups to keep, in addition to the best and the worst row.
+        num_rows: most rows of a group.
+        seed: of the random draw.
+    """
+    widest = sorted(groups.values(), key=lambda rows: _spread(rows, rewards), reverse=True)[: min(1, num_groups)]
+    others = [rows for rows in groups.values() if rows not in widest]
+    drawn = random.Random(seed).sample(others, min(len(others), num_groups - len(widest)))
+    extremes = _best_first([row for rows in groups.values() for row in rows], rewards)
+    lost = [row for rows in groups.values() for row in rows if rewards[row] is None]
+    wanted = [
+        *(row for rows in widest for row in _of_group(rows, rewards, num_rows)),
+        *extremes[:1],
+        *extremes[-1:],
+        *lost[:1],
+        *(row for rows in drawn for row in _of_group(rows, rewards, num_rows)),
+    ]
+    return list(dict.fromkeys(wanted))
+
+
+def _spread(rows: Sequence[int], rewards: Sequence[float | None]) -> float:
+    known = [reward for row in rows if (reward := rewards[row]) is not None]
+    return max(known) - min(known) if known else -1.0
+
+
+def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[int]:
+    """The rows that have a reward."""
+    return sorted((row for row in rows if rewards[row] is not None), key=lambda row: (-(rewards[row] or 0.0), row))
+
+
+def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: int) -> list[int]:
+    """The best, the worst, what lies between at equal distances, and then those without a reward."""
+    ordered = _best_first(rows, rewards)
+    kept = min(num_rows, len(ordered))
+    places = [round(i * (len(ordered) - 1) / max(1, kept - 1)) for i in range(kept)]
+    lost = [row for row in rows if rewards[row] is None]
+    return [*(ordered[place] for place in places[:1] + places[1:][::-1]), *lost[: num_rows - kept]]
+
+
+# -- as plain data --------------------------------------------------------------------------------------------
+
+
+def recorded_rows(
+    finished: FinishedRollout, found: Mapping[str, Tensor], rows: Sequence[int], number: int, decode: Decode | None
+) -> Iterator[RecordedRow]:
     """Some rows as plain data, their numbers and their groups' as they are on this rank.
 
     Args:
-        rollout: N rows.
-        rewards: of the same rows.
-        experience: made of them.
+        finished: N rows.
         found: in the update, see :class:`lit_rl.modules.update_trace.UpdateTrace`.
         rows: which of them, in which order.
+        number: of the rollout.
         decode: of the policy's codec, to read what the environment said.
     """
+    rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
+    completions = rollout.completions
     known = {
         "credit": rewards.credit,
         "advantage": experience.advantages,
-        "logprob_sampled": rollout.completions.sampler_logprobs,
+        "logprob_sampled": completions.sampler_logprobs,
         "logprob_old": experience.old_logprobs,
         "logprob_update": found.get("logprobs"),
         "logprob_ref": experience.ref_logprobs,
@@ -58,42 +110,41 @@ def plain_rows(
     }
     # All rows at once: each copy from a device waits for it.
     index = torch.tensor(rows, dtype=torch.long)
+    ids = {"ids": completions.completion_ids[index.to(completions.completion_ids.device)].tolist()}
     tokens = {name: rounded(values[index.to(values.device)]) for name, values in known.items() if values is not None}
-    ids = rollout.completions.completion_ids[index.to(rollout.completions.completion_ids.device)].tolist()
-    lengths, groups = rollout.completions.num_tokens.tolist(), rollout.completions.group_ids.tolist()
+    lengths, groups = completions.num_tokens.tolist(), completions.group_ids.tolist()
     for place, row in enumerate(rows):
-        columns = {name: values[place][: lengths[row]] for name, values in ({"ids": ids} | tokens).items()}
-        yield _plain_row(rollout, rewards, row, decode) | {"group": groups[row], "tokens": columns}
+        judgement, turns = rollout.judgements[row], completions.turns[row]
+        prompt = judgement.problem.prompt
+        yield RecordedRow(
+            rollout=number,
+            row=row,
+            group=groups[row],
+            task_id=judgement.problem.task_id,
+            prompt=prompt if isinstance(prompt, str) else [dict(message) for message in prompt],
+            prompt_ids=tuple(completions.prompt_ids[row][completions.prompt_mask[row]].tolist()),
+            turns=tuple(_recorded_turn(rollout, row, turn, decode) for turn in range(len(turns))),
+            program=None if judgement.program is None else _fields(judgement.program),
+            failing=_failing(turns[-1].text, judgement),
+            reward=float(rewards.rewards[row]) if rewards.valid[row] else None,
+            reason=rewards.reasons.get(row, ""),
+            terms={name: finite(float(values[row])) for name, values in rewards.term_values.items()},
+            tokens={name: values[place][: lengths[row]] for name, values in (ids | tokens).items()},
+        )
 
 
-def _plain_row(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode | None) -> dict[str, Any]:
-    completions = rollout.completions
-    judgement = rollout.judgements[row]
-    turns = completions.turns[row]
-    return {
-        "row": row,
-        "task_id": judgement.problem.task_id,
-        "prompt": _prompt(judgement.problem),
-        "prompt_ids": completions.prompt_ids[row][completions.prompt_mask[row]].tolist(),
-        "turns": [
-            {
-                "start": turn.start,
-                "end": turn.end,
-                "text": turn.text,
-                "spans": pack_spans(turn.token_bytes),
-                "stop_reason": str(turn.stop_reason),
-                "stop_string": string_that_ended(rollout, row, number, decode),
-                "message": _message(rollout, row, number, decode),
-                "outcome": plain_outcome(rollout.turn_judgements[row][number].outcome),
-            }
-            for number, turn in enumerate(turns)
-        ],
-        "program": None if judgement.program is None else _fields(judgement.program),
-        "failing": _failing(turns[-1].text, judgement),
-        "reward": float(rewards.rewards[row]) if rewards.valid[row] else None,
-        "reason": rewards.reasons.get(row, ""),
-        "terms": {name: finite(float(values[row])) for name, values in rewards.term_values.items()},
-    }
+def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | None) -> RecordedTurn:
+    turn = rollout.completions.turns[row][number]
+    return RecordedTurn(
+        start=turn.start,
+        end=turn.end,
+        text=turn.text,
+        spans=tuple(turn.token_bytes),
+        stop_reason=str(turn.stop_reason),
+        message=_message(rollout, row, number, decode),
+        outcome=plain_outcome(rollout.turn_judgements[row][number].outcome),
+        stop_string=string_that_ended(rollout, row, number, decode),
+    )
 
 
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:
@@ -132,24 +183,6 @@ def rounded_number(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def shortened(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
-    """A row that is too large to be kept whole: without its tokens, each text cut after this many characters."""
-    turns = [turn | {"text": turn["text"][:longest], "spans": [], "message": turn["message"][:longest]}
-             for turn in row["turns"]]  # fmt: skip
-    prompt = row["prompt"]
-    if isinstance(prompt, str):
-        prompt = prompt[:longest]
-    else:
-        prompt = [dict(message) | {"content": message["content"][:longest]} for message in prompt]
-    return dict(row) | {
-        "prompt": prompt, "prompt_ids": [], "turns": turns, "program": None, "failing": None, "tokens": {},
-    }  # fmt: skip
-
-
-def _prompt(problem: Problem) -> str | list[dict[str, str]]:
-    return problem.prompt if isinstance(problem.prompt, str) else [dict(message) for message in problem.prompt]
-
-
 def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
     """What the environment said after a turn; empty after the last."""
     turns = rollout.completions.turns[row]
@@ -159,9 +192,78 @@ def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> 
     return f"({len(ids)} tokens)" if decode is None else decode(ids, StopReason.LENGTH, ())[0]
 
 
-def _failing(text: str, judgement: Judgement) -> list[int] | None:
+def _failing(text: str, judgement: Judgement) -> tuple[int, int] | None:
     """Bytes of the text that the line where the program failed covers."""
     if judgement.program is None or judgement.outcome.line is None:
         return None
     span = Places(text, judgement.program).line_span(judgement.outcome.line, 0.0)
-    return None if span is None else [span.start, span.end]
+    return None if span is None else (span.start, span.end)
+
+
+# -- as many as fit -------------------------------------------------------------------------------------------
+
+
+class RowLine(NamedTuple):
+    """A row as it is written, with its number and its group's on its rank."""
+
+    number: int
+    group: int
+    rest: str
+
+    @classmethod
+    def of(cls, row: RecordedRow) -> RowLine:
+        """The line of a row."""
+        rest = {name: value for name, value in item_of(row).items() if name not in ("row", "group")}
+        return cls(row.row, row.group, to_json(rest)[1:])
+
+    @property
+    def compressed_bytes(self) -> int:
+        """Upper bound; rows compress better together."""
+        return len(zlib.compress(self.rest.encode(errors=SURROGATES), 1))
+
+    def line(self, first_row: int, first_group: int) -> str:
+        """The line, numbered over all ranks."""
+        return f'{{"row":{self.number + first_row},"group":{self.group + first_group},{self.rest}'
+
+
+def shortened(row: RecordedRow) -> RecordedRow:
+    """A row that is too large to be kept whole: without its tokens, each text cut."""
+
+    def cut(text: str) -> str:
+        return text[:_SHORT_TEXT]
+
+    prompt = row.prompt
+    prompt = cut(prompt) if isinstance(prompt, str) else [{**one, "content": cut(one["content"])} for one in prompt]
+    turns = (dataclasses.replace(turn, text=cut(turn.text), spans=(), message=cut(turn.message)) for turn in row.turns)
+    return dataclasses.replace(
+        row, prompt=prompt, prompt_ids=(), turns=tuple(turns), program=None, failing=None, tokens={}
+    )
+
+
+def lines_that_fit(kept: Sequence[RecordedRow], allowance: int) -> list[RowLine]:
+    """The first rows that take at most this many compressed bytes; if even the first does not, a short form of it."""
+    whole = [RowLine.of(item) for item in kept]
+    if sum(len(row.rest) for row in whole) <= allowance:  # most rollouts: nothing is compressed only to be counted
+        return whole
+    rows: list[RowLine] = []
+    for item, row in zip(kept, whole, strict=True):
+        size = row.compressed_bytes
+        if size > allowance and not rows:
+            row = RowLine.of(shortened(item))
+            size = row.compressed_bytes
+        if size > allowance:
+            break
+        allowance -= size
+        rows.append(row)
+    return rows
+
+
+def numbered_lines(parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of all ranks' rows, in the order of their numbers, which count over the ranks."""
+    lines: list[str] = []
+    first_row = first_group = 0
+    for part in parts:
+        lines += [row.line(first_row, first_group) for row in sorted(part["rows"])]
+        first_row += part["num_rows"]
+        first_group += part["num_groups"]
+    return lines

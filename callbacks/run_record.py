@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,22 +10,14 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
-from lit_rl.callbacks.recorded_rows import ending, plain_rows
-from lit_rl.callbacks.row_choice import choose_rows
-from lit_rl.callbacks.row_lines import numbered, that_fit
-from lit_rl.reports.run_files import (
-    METRICS_FILE,
-    ROLLOUTS_FILE,
-    append_frame,
-    append_line,
-    cut_after,
-    open_diagnoses,
-    read_diagnoses,
-)
-from lit_rl.reports.run_files.lines import finite, to_json
+from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
+from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
+from lit_rl.reports.run_files.records import finite
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 _ROLLOUTS_TO_COME = 1000
@@ -68,20 +59,23 @@ class RunRecord(pl.Callback):
     ) -> None:
         for name, value in (("num_groups", num_groups), ("max_megabytes", max_megabytes)):
             if value < 0:
-                raise ValueError(f"{name} must not be negative, got {value}")
+                raise ArgumentError(name, "not negative", str(value))
         for name, value in (("num_rows", num_rows), ("every_n_rollouts", every_n_rollouts)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise ArgumentError(name, "at least 1", str(value))
         self.folder = folder
         self.num_groups = num_groups
         self.num_rows = num_rows
         self.every_n_rollouts = every_n_rollouts
         self.max_bytes = int(max_megabytes * 1e6)
-        self.path: Path | None = None
-        """Where it writes; known from the start of training on, on the first rank."""
-        self._bytes = 0
-        self._before: tuple[pl.LightningModule | None, dict[str, float]] = (None, {})
+        self._writer: RunWriter | None = None
+        self._before: tuple[Any, dict[str, float]] = (None, {})
         """The module that was validated outside of training, and what was measured of it."""
+
+    @property
+    def path(self) -> Path | None:
+        """Where it writes; known from the start of training on, on the first rank."""
+        return None if self._writer is None else self._writer.folder
 
     # -- where ---------------------------------------------------------------------------------------------
 
@@ -92,108 +86,90 @@ class RunRecord(pl.Callback):
             ValueError: there is none.
         """
         if stage == "fit" and self.folder is None and not has_folder(trainer):
-            raise ValueError(
+            raise UsageError(
                 "RunRecord has no folder to write to: the run has neither a logger nor Checkpointing: give its folder"
             )
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Resume where the checkpoint ends; write a line that describes the run."""
-        self.path = folder_of(trainer, self.folder) if trainer.is_global_zero else None
-        if self.path is None:
+        self._writer = None
+        if not trainer.is_global_zero:
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        name, count = clock(pl_module)
-        cut_after(self.path / METRICS_FILE, count)
-        self._bytes = cut_after(self.path / ROLLOUTS_FILE, count)
-        append_line(
-            self.path / METRICS_FILE, {name: count, "time": time.time(), "start": description(trainer, pl_module)}
-        )
-        self._take_over(trainer)
-        module, measured = self._before
-        if not count and module is pl_module:
-            self._write(trainer, pl_module, measured)
+        count = pl_module.clock.count
+        self._writer = RunWriter(folder_of(trainer, self.folder), pl_module.clock.unit, count)
+        self._writer.append_start(count, description(trainer, pl_module))
+        self._write_open_diagnoses(trainer, self._writer)
+        validated, measured = self._before
+        if not count and validated is pl_module:
+            self._write(pl_module, measured)
         self._before = (None, {})
 
     # -- numbers -------------------------------------------------------------------------------------------
 
-    def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Write what an update logged, in a run without rollouts."""
-        if clock(pl_module)[0] == "update":
+        if pl_module.clock.unit == "update":
             logged = trainer.logged_metrics
-            self._write(
-                trainer, pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"}
-            )
+            self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Write what a validation logged; what was measured just before training is written when that begins."""
         if trainer.state.fn == "validate":
             measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
             self._before = (pl_module, measured)
         elif not trainer.sanity_checking:
-            logged = trainer.logged_metrics
-            self._write(trainer, pl_module, {k: v for k, v in logged.items() if k.startswith("val")})
+            measured = {k: float(v) for k, v in trainer.logged_metrics.items() if k.startswith("val")}
+            self._write(pl_module, measured)
 
-    def _write(self, trainer: pl.Trainer, pl_module: pl.LightningModule, values: Mapping[str, Any]) -> None:
-        if self.path is not None and values:
-            name, count = clock(pl_module)
-            line = {name: count, "time": time.time(), **{name: finite(float(value)) for name, value in values.items()}}
-            append_line(self.path / METRICS_FILE, line)
+    def _write(self, module: TrainedModule, values: Mapping[str, Any]) -> None:
+        if self._writer is not None and values:
+            self._writer.append_metrics(module.clock.count, values)
 
     # -- diagnoses -----------------------------------------------------------------------------------------
 
-    def begin_diagnosis(self, rollout: int, rule: str, message: str, details: str) -> None:
-        """Write what was found, see :class:`lit_rl.reports.diagnosis.Diagnosis`; the first rank writes."""
-        self._diagnosed(rollout, {"rule": rule, "message": message, "details": details})
+    def on_diagnosis(self, diagnosis: Diagnosis) -> None:
+        """Write what was found; the first rank writes."""
+        if self._writer is not None:
+            self._writer.append_diagnosis(diagnosis)
 
-    def end_diagnosis(self, rollout: int, rule: str) -> None:
+    def on_diagnosis_end(self, rollout: int, rule: str) -> None:
         """Write that the condition of a rule no longer holds; the first rank writes."""
-        self._diagnosed(rollout, {"rule": rule, "ended": True})
+        if self._writer is not None:
+            self._writer.end_diagnosis(rollout, rule)
 
-    def _take_over(self, trainer: Any) -> None:
+    def _write_open_diagnoses(self, trainer: Any, writer: RunWriter) -> None:
         """Write what the checkpoint knows to hold and the file lacks: a run that goes on in another folder."""
-        assert self.path is not None
-        known = {one.rule for one in open_diagnoses(read_diagnoses(self.path))}
+        known = {one.rule for one in read_metrics(writer.folder).open_diagnoses}
         watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
         for one in (one for callback in watching for one in callback.open if one.rule not in known):
-            self.begin_diagnosis(*one)
-
-    def _diagnosed(self, rollout: int, what: Mapping[str, Any]) -> None:
-        if self.path is not None:
-            append_line(self.path / METRICS_FILE, {"rollout": rollout, "time": time.time(), "diagnosis": what})
+            writer.append_diagnosis(one)
 
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
         """Write a rollout's numbers and some of its rows; all ranks call."""
-        self._write(trainer, module, finished.metrics)
+        self._write(module, finished.metrics)
         count = module.clock.count
         if count % self.every_n_rollouts or not self.max_bytes:
             return
-        allowance = (self.max_bytes - self._bytes) // _ROLLOUTS_TO_COME
+        written = 0 if self._writer is None else self._writer.rollout_bytes
+        allowance = (self.max_bytes - written) // _ROLLOUTS_TO_COME
         parts = gather_over_ranks(self._part(module, finished, allowance // trainer.world_size))
-        if self.path is not None:
+        if self._writer is not None:
             endings = sum((Counter(part["endings"]) for part in parts), Counter[str]())
-            head = {
-                "rollout": count,
-                "num_rows": sum(part["num_rows"] for part in parts),
-                "time": time.time(),
-                "endings": dict(endings.most_common()),
-                "seconds": seconds_in(finished.metrics),
-            }
-            self._bytes += append_frame(self.path / ROLLOUTS_FILE, [to_json(head), *numbered(parts)])
+            num_rows = sum(part["num_rows"] for part in parts)
+            seconds = seconds_in(finished.metrics)
+            self._writer.append_rollout(count, num_rows, dict(endings.most_common()), seconds, numbered_lines(parts))
 
     def _part(self, module: Any, finished: FinishedRollout, allowance: int) -> dict[str, Any]:
         """This rank's part of a rollout's record, in at most this many compressed bytes."""
-        rollout, rewards = finished.rollout, finished.rewards
+        rollout, rewards, count = finished.rollout, finished.rewards, module.clock.count
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
-        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=module.clock.count)
-        found, decode = module.trace.found, module.policy.codec.decode
-        plain = list(plain_rows(rollout, rewards, finished.experience, found, chosen, decode))
-        rows = that_fit(plain, allowance)
+        chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
+        kept = list(recorded_rows(finished, module.trace.found, chosen, count, module.policy.codec.decode))
         endings = Counter(ending(judgement.outcome) for judgement in rollout.judgements)
+        rows = lines_that_fit(kept, allowance)
         return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
 
 
@@ -222,12 +198,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
     return next(one.run.path for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing))
 
 
-def clock(module: Any) -> tuple[str, int]:
-    """What a run counts (``rollout`` or ``update``), and its count so far."""
-    return module.clock.unit, module.clock.count
-
-
-def description(trainer: Any, module: Any) -> dict[str, Any]:
+def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
     """What describes the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)

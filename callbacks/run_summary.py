@@ -1,26 +1,34 @@
-"""The first lines of a run, which describe it, and the last, which give its results and the next commands."""
+"""The first lines of a run, which describe it, and the last: results of training or validation, the next commands."""
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.run_view import Rows, RunView, clock_text
+from lit_rl.callbacks.run_view import Rows, RunView, clock_text, short_name, verdicts_of
+from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.diagnosis import Diagnosis
+from lit_rl.rollout.watchers import TrainedModule
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""
 
+_COUNT = "/num_problems"
+_TOLD = re.compile(r"(pass@|verdict/|execution/|completion/|reward/|turns/|num_problems|median_program_bytes).*")
+"""Metrics of a sampling that its line tells of, or leaves to the logs."""
 
-def head_of(trainer: pl.Trainer, module: Any) -> Rows:
+
+def head_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """The method, policy and task, the devices, and where the run logs."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     on = f" on {task.name}" if hasattr(task, "name") else ""
@@ -29,7 +37,7 @@ def head_of(trainer: pl.Trainer, module: Any) -> Rows:
     return [("lit-rl", what), ("policy", policy_of(module)), *work_of(trainer, module), *logs_of(trainer)]
 
 
-def policy_of(module: Any) -> str:
+def policy_of(module: TrainedModule) -> str:
     """The policy's source and size."""
     parameters = list(module.policy.parameters())
     total, trained = (sum(p.numel() for p in some) for some in (parameters, [p for p in parameters if p.requires_grad]))
@@ -38,7 +46,7 @@ def policy_of(module: Any) -> str:
     return f"{source}   {short_number(total)} parameters{share}"
 
 
-def work_of(trainer: pl.Trainer, module: Any) -> Rows:
+def work_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
     """What one rollout, or one update, is made of."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     batch, ranks = getattr(task, "batch_size", None), trainer.world_size
@@ -59,7 +67,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
     return [("logs", f"{relative(folder)}   tensorboard --logdir {quoted(folder.parent)}")]
 
 
-def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
+def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Rows:
     """How the run ended, its best and last checkpoint, and commands that work on them."""
     whole = view.total is None or view.done >= view.total
     of = "" if whole else f" of {view.total}"
@@ -71,7 +79,7 @@ def summary_of(trainer: pl.Trainer, module: Any, view: RunView) -> Rows:
     rows = [("done" if whole else "stopped", went), *view.measured()]
     last = f"last {len(view.recent)} rollouts" if len(view.recent) > 1 else "last rollout"
     rows += [] if earned else [("reward", f"0 in the {last}")]
-    rows += [("diagnosis", f"since rollout {one.rollout}: {one.message}") for one in found]
+    rows += [("diagnosis", one.line()) for one in found]
     doubt = bool(found) or not earned
     return [*rows, *checkpoints_of(trainer), *logs_of(trainer), *next_of(trainer, module, doubt)]
 
@@ -97,7 +105,7 @@ def checkpoints_of(trainer: pl.Trainer) -> Rows:
     return rows
 
 
-def next_of(trainer: pl.Trainer, module: Any, doubt: bool = False) -> Rows:
+def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> Rows:
     """Commands for this run, each ready to be copied.
 
     Args:
@@ -124,9 +132,9 @@ def recorded_folder(trainer: pl.Trainer) -> Path | None:
     return next((one.path for one in records if one.path is not None), None)
 
 
-def can_be_exported(module: Any, config: str | None) -> bool:
+def can_be_exported(module: TrainedModule, config: str | None) -> bool:
     """Whether ``lit-rl export`` writes the policy from a checkpoint alone."""
-    return hasattr(module.policy, "save_pretrained") and bool(config or module.policy.arguments())
+    return isinstance(module.policy, CausalLM) and bool(config or module.policy.arguments())
 
 
 def saver_of(trainer: pl.Trainer) -> Checkpointing | None:
@@ -160,3 +168,64 @@ def short_number(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return str(count)
+
+
+# -- validation -----------------------------------------------------------------------------------------------
+
+
+def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapping[str, float]) -> Rows:
+    """The policy, a line for each sampling, other metrics, where the numbers and samples are.
+
+    Args:
+        trainer: that validated, or tested.
+        module: that was measured.
+        metrics: of the validation.
+    """
+    errors: dict[str, float] = {}
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        errors |= getattr(callback, "errors", {})
+    rows = [("policy", policy_of(module))]
+    if trainer.ckpt_path:
+        rows.append(("checkpoint", str(trainer.ckpt_path)))
+    prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
+    rows += [(short_name(prefix), line_of(module, prefix, metrics, errors)) for prefix in prefixes]
+    rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not _is_told(name, prefixes)]
+    return [*rows, *logs_of(trainer), *samples_of(trainer)]
+
+
+def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float], errors: Mapping[str, float]) -> str:
+    """pass@k with standard errors, mean reward, how many problems, and how programs ended.
+
+    Args:
+        module: has the samplings.
+        prefix: of the sampling's metrics, such as ``val/greedy``.
+        metrics: of the validation.
+        errors: standard error of those that have one.
+    """
+    own = {name.removeprefix(f"{prefix}/"): value for name, value in metrics.items() if name.startswith(f"{prefix}/")}
+    parts = []
+    for name in (name for name in own if name.startswith("pass@") and "/" not in name):
+        turns = [own[key] for key in own if key.startswith(f"{name}/turn_")]
+        after = f" (turn by turn {' '.join(f'{value:.3f}' for value in turns)})" if turns else ""
+        error = errors.get(f"{prefix}/{name}")
+        parts.append(f"{name} {own[name]:.3f}" + ("" if error is None else f" ± {error:.3f}") + after)
+    if "reward/mean" in own:
+        parts.append(f"reward {own['reward/mean']:.3f}")
+    samples = module.validation_sampling[prefix.rpartition("/")[2]].num_samples
+    parts.append(f"{own['num_problems']:.0f} problems" + (f" x {samples}" if samples > 1 else ""))
+    parts.append(verdicts_of(own, most=None))
+    return "   ".join(part for part in parts if part)
+
+
+def samples_of(trainer: pl.Trainer) -> Rows:
+    """Where completions can be read."""
+    logs = [one for one in trainer.callbacks if isinstance(one, CompletionLog)]  # type: ignore[attr-defined]
+    if not logs or not trainer.loggers:
+        return [("samples", "not kept: lit_rl.callbacks.CompletionLog and a logger keep some")]
+    folder = board_folder(trainer)
+    where = "among the tables of the logger" if folder is None else f"{relative(folder)}, TEXT in TensorBoard"
+    return [("samples", f"of the first {logs[0].num_problems} problems of each task: {where}")]
+
+
+def _is_told(name: str, prefixes: list[str]) -> bool:
+    return any(_TOLD.fullmatch(name.removeprefix(f"{prefix}/")) for prefix in prefixes if name.startswith(f"{prefix}/"))

@@ -69,7 +69,7 @@ class RunView:
         if "reward/mean" in metrics:
             self.recent.append(metrics["reward/mean"])
 
-    def validated(self, metrics: Mapping[str, float]) -> None:
+    def add_validation(self, metrics: Mapping[str, float]) -> None:
         """Take over the metrics of a validation."""
         self.validating = ""
         self.validations.append((self.done, dict(metrics)))
@@ -96,8 +96,12 @@ class RunView:
             ("now", "" if self.is_over else self.now()),
             ("seconds", seconds_of(self.metrics)),
         ]
-        rows += [("reward", self.reward()), ("verdicts", verdicts_of(self.metrics)), ("rows", rows_of(self.metrics))]
-        rows += [("policy", policy_of(self.metrics)), ("loss", loss_of(self.metrics))]
+        rows += [
+            ("reward", self.reward()),
+            ("verdicts", verdicts_of(self.metrics)),
+            ("rows", said(self.metrics, _ROWS)),
+        ]
+        rows += [("policy", said(self.metrics, _POLICY)), ("loss", said(self.metrics, _LOSS))]
         rows += self.curves()
         return [(label, text) for label, text in rows if text]
 
@@ -121,8 +125,8 @@ class RunView:
         if progress.phase == "sampling":
             seconds = progress.elapsed
             speed = f", {progress.tokens / seconds:,.0f} tokens/s" if progress.tokens and seconds > 0 else ""
-            said = f"sampling {progress.sampled} of {progress.rows} rows, {progress.judged} judged{speed}"
-            return f"{doing}{said}, step {progress.steps}"
+            sampled = f"sampling {progress.sampled} of {progress.rows} rows, {progress.judged} judged{speed}"
+            return f"{doing}{sampled}, step {progress.steps}"
         if progress.phase == "judging":
             return f"{doing}judging {progress.judged} of {progress.turns} programs"
         if progress.phase == "updating" and progress.updates:
@@ -172,31 +176,46 @@ class RunView:
     def line(self) -> str:
         """One plain line of the last rollout or update."""
         metrics, parts = self.metrics, [f"{self.word} {self.done}" + (f"/{self.total}" if self.total else "")]
-        for name, text in _IN_LINE.items():
-            if name in metrics:
-                parts.append(text.format(metrics[name]))
         left = self.seconds_left
-        loss = loss_of(metrics) if "reward/mean" not in metrics else ""
-        parts += [loss] if loss else []
+        parts += [said(metrics, _LINE), said(metrics, _LOSS) if "reward/mean" not in metrics else ""]
         parts += [f"left {clock_text(left)}"] if left is not None else []
-        return "  ".join(parts)
+        return "  ".join(filter(None, parts))
 
     def validation_line(self) -> str:
         """One plain line about the last validation; empty if it has no headline metric."""
         count, metrics = self.validations[-1]
         names = headline(metrics)
-        said = "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in names[:4])
+        measured = "  ".join(f"{short_name(name)} {metrics[name]:.3f}" for name in names[:4])
         when = f"after {self.word} {count}" if count else "before training"
-        return f"validation {when}: {said}" if said else ""
+        return f"validation {when}: {measured}" if measured else ""
 
 
-_IN_LINE = {
+_LINE = {
     "reward/mean": "reward {:.3f}",
     "execution/pass_rate": "passed {:.0%}",
     "completion/length": "length {:.0f}",
     "completion/truncated_fraction": "truncated {:.0%}",
     "time/tokens_per_second": "tokens/s {:,.0f}",
     "time/step_seconds": "seconds {:.1f}",
+}
+_ROWS = {
+    "completion/length": "length {:.1f}",
+    "completion/truncated_fraction": "truncated {:.0%}",
+    "group/zero_advantage_fraction": "flat groups {:.0%}",
+    "time/tokens_per_second": "{:,.0f} tokens/s",
+}
+_POLICY = {
+    "policy/entropy": "entropy {:.2g}",
+    "policy/kl_to_reference": "KL to reference {:.2g}",
+    "policy/gradient_norm": "gradient {:.2g}",
+    "optimizer/learning_rate": "learning rate {:.2g}",
+    "memory/peak_gigabytes": "memory {:.1f} GB",
+}
+_LOSS = {
+    "sft/loss": "loss {:.4f}",
+    "dpo/loss": "loss {:.4f}",
+    "dpo/margin": "margin {:.3f}",
+    "dpo/accuracy": "accuracy {:.0%}",
 }
 _SECONDS = {
     "sampling": "sample",
@@ -246,34 +265,9 @@ def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
     return "  ".join(f"{name} {found[name]:.0%}" for name in sorted(found, key=lambda name: -found[name])[:most])
 
 
-def rows_of(metrics: Mapping[str, float]) -> str:
-    """Lengths, and the share of groups without a learning signal."""
-    named = {
-        "completion/length": "length {:.1f}",
-        "completion/truncated_fraction": "truncated {:.0%}",
-        "group/zero_advantage_fraction": "flat groups {:.0%}",
-        "time/tokens_per_second": "{:,.0f} tokens/s",
-    }
-    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
-
-
-def policy_of(metrics: Mapping[str, float]) -> str:
-    """How far the policy moved."""
-    named = {
-        "policy/entropy": "entropy {:.2g}",
-        "policy/kl_to_reference": "KL to reference {:.2g}",
-        "policy/gradient_norm": "gradient {:.2g}",
-        "optimizer/learning_rate": "learning rate {:.2g}",
-        "memory/peak_gigabytes": "memory {:.1f} GB",
-    }
-    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
-
-
-def loss_of(metrics: Mapping[str, float]) -> str:
-    """The loss, and for a preference loss its margin and accuracy."""
-    named = {"sft/loss": "loss {:.4f}", "dpo/loss": "loss {:.4f}", "dpo/margin": "margin {:.3f}"}
-    named["dpo/accuracy"] = "accuracy {:.0%}"
-    return "  ".join(text.format(metrics[name]) for name, text in named.items() if name in metrics)
+def said(metrics: Mapping[str, float], formats: Mapping[str, str]) -> str:
+    """Those of some metrics that there are, each in its format."""
+    return "  ".join(text.format(metrics[name]) for name, text in formats.items() if name in metrics)
 
 
 def clock_text(seconds: float) -> str:

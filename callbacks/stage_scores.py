@@ -8,10 +8,8 @@ import lightning.pytorch as pl
 
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.rollout import Evaluated
-from lit_rl.training.ranks import gather_over_ranks
+from lit_rl.training.ranks import Means
 from lit_rl.types import Problem
-
-_Sums = dict[str, tuple[float, int]]
 
 
 class StageScores(pl.Callback):
@@ -30,11 +28,11 @@ class StageScores(pl.Callback):
 
     def __init__(self, prefix: str = "val") -> None:
         self.prefix = prefix
-        self._sums: _Sums = {}
+        self._means = Means()
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Forget the last evaluation."""
-        self._sums = {}
+        self._means = Means()
 
     on_test_epoch_start = on_validation_epoch_start
 
@@ -61,23 +59,12 @@ class StageScores(pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Put the ranks' sums together and log the means."""
-        for name, (total, count) in sorted(_gather(self._sums).items()):
-            pl_module.log(f"{self.prefix}/{name}", total / count)
+        for name, mean in sorted(self._means.reduce(pl_module.device).items()):
+            pl_module.log(f"{self.prefix}/{name}", mean)
 
     on_test_epoch_end = on_validation_epoch_end
 
     def _add(self, start: str, problem: Problem, outcome: Outcome) -> None:
-        if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-            return
-        for stage in problem.check.stages:
-            total, count = self._sums.get(start + stage, (0.0, 0))
-            self._sums[start + stage] = (total + outcome.scores.get(stage, 0.0), count + 1)
-
-
-def _gather(sums: _Sums) -> _Sums:
-    merged: _Sums = {}
-    for of_rank in gather_over_ranks(sums):
-        for name, (total, count) in of_rank.items():
-            before = merged.get(name, (0.0, 0))
-            merged[name] = (before[0] + total, before[1] + count)
-    return merged
+        if outcome.verdict is not Verdict.INFRASTRUCTURE_FAILURE:
+            for stage in problem.check.stages:
+                self._means.add_sum(f"{start}{stage}", outcome.scores.get(stage, 0.0), 1)

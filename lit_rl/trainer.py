@@ -14,12 +14,13 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
-from lit_rl.callbacks.named_checkpoint import NAMES, take
+from lit_rl.callbacks.named_checkpoint import NAMES, find_named
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
-from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.modules.setup_checks import check_precision
 from lit_rl.training.quiet import quiet
 from lit_rl.training.strategy import check_strategy
 
@@ -132,16 +133,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             f"trainer.accumulate_grad_batches has no effect here, got {settings['accumulate_grad_batches']}: use "
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
-    if str(settings.get("precision")) in ("16", "16-mixed"):
-        raise UsageError(
-            f"trainer.precision is {settings['precision']}, which scales losses, and gradients would be clipped in "
-            "their scaled size: use bf16-mixed or 32-true"
-        )
-    if str(settings.get("precision")) == "16-true":
-        raise UsageError(
-            "trainer.precision is 16-true, which keeps weights in float16, in which small gradients become 0: use "
-            "bf16-mixed or 32-true"
-        )
+    check_precision(settings.get("precision"))
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
     if accelerator in ("tpu", "hpu"):
         raise UsageError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
@@ -202,7 +194,7 @@ def named(trainer: pl.Trainer, ckpt_path: Any) -> Any:
         ValueError: there is a file of another kind.
     """
     if ckpt_path in NAMES:
-        return take(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
+        return find_named(ckpt_path, trainer.callbacks) or ckpt_path  # type: ignore[attr-defined]
     if ckpt_path not in LIGHTNINGS_NAMES:
         require_checkpoint(ckpt_path)
     return ckpt_path

@@ -15,7 +15,9 @@ from torch.utils.tensorboard import SummaryWriter
 
 from lit_rl.cli.report import report
 from lit_rl.reports.html.charts import spread, ticks
-from lit_rl.reports.run_files import METRICS_FILE, append_line, short_names
+from lit_rl.reports.run_files import METRICS_FILE
+from lit_rl.reports.run_files.files import append_line
+from lit_rl.reports.runs import short_names
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'><!--<script>\u2028\udc80"
 FAILED = {
@@ -66,7 +68,7 @@ def test_nothing_that_a_program_wrote_is_html(hostile_run: Path) -> None:
     assert not [name for name in found.attributes if name.startswith("on") or name in ("src", "href", "xlink:href")]
     assert not re.search(r"url\(|@import|http-equiv", page.partition("</style>")[0])
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
-    shown = json.loads(data)[0]["rollouts"][0]["groups"][0]
+    shown = json.loads(data)["runs"][0]["rollouts"][0]["groups"][0]
     assert shown["prompt"] == shown["task"] == HOSTILE
     assert "".join(shown["rows"][0]["turns"][0]["pieces"]) == f"x = 1\n{HOSTILE}".replace("\udc80", "\ufffd" * 3)
 
@@ -214,7 +216,7 @@ def test_few_rollouts_are_shown_of_a_long_run(tmp_path: Path) -> None:
     """At equal distances, the first and the last among them."""
     _, page = page_of(write_run(tmp_path / "run", {n: [] for n in range(1, 101)}), options=("--rollouts", "4"))
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
-    (run,) = json.loads(data)
+    (run,) = json.loads(data)["runs"]
     assert [one["number"] for one in run["rollouts"]] == [1, 34, 67, 100] and run["recorded"] == 100
 
 

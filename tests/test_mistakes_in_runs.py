@@ -295,7 +295,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- the trainer -----------------------------------------------------------------------------------------
     "half precision without a GPU": ("--trainer.precision 16-mixed", ("16-mixed", "bf16-mixed or 32-true")),
     "half precision without scaling": ("--trainer.precision 16-true", ("16-true", "float16", "bf16-mixed or 32-true")),
-    "half precision by its old name": ("--trainer.precision 16", ("precision is 16", "bf16-mixed or 32-true")),
+    "half precision by its old name": (
+        "--trainer.precision 16",
+        ("precision 16 scales losses", "bf16-mixed or 32-true"),
+    ),
     "a TPU": ("--trainer.accelerator tpu", ("trainer.accelerator is tpu", "cpu, cuda or auto")),
     "another accelerator's package": ("--trainer.accelerator hpu", ("hpu", "cpu")),
     "a read-only folder": (

@@ -33,9 +33,9 @@ from lit_rl import (
     Trainer,
     evaluate,
 )
-from lit_rl.cli.report import folders_of
 from lit_rl.execution import Outcome, ProgramRunner, SandboxError, Verdict
-from lit_rl.reports.run_files.folders import newest_recorded
+from lit_rl.reports.run_files import newest_recorded
+from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import TRAINER_DEFAULTS, say_where
 
 

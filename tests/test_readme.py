@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 import lit_rl.cli.main
 from lit_rl import CausalLM
-from lit_rl.cli.report import folders_of
+from lit_rl.reports.runs import folders_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

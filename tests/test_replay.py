@@ -12,8 +12,8 @@ from support.small_runs import EvenBytes, Words, fit
 
 import lit_rl.cli.main
 from lit_rl.callbacks.run_record import RunRecord
+from lit_rl.cli.replay import completions_of, judge_again
 from lit_rl.modules import RolloutModule
-from lit_rl.reports.recorded_completions import completions_of, judge_again
 from lit_rl.reports.run_files import read_rollouts
 from lit_rl.rewards import Composite
 
@@ -123,7 +123,7 @@ def test_nothing_differs_where_nothing_changed(make_module: Make, tmp_path: Path
     for rollout in read_rollouts(tmp_path):
         assert len(rollout.rows) == 12
         again = judge_again(rollout.rows, problems, None, rewards)
-        assert not [one for one in again if one.ends_otherwise or one.earns_otherwise()]
+        assert not [one for one in again if one.verdict_differs or one.reward_differs()]
         completions = completions_of(rollout.rows, problems)
         assert [list(ids) for ids in completions.groups().values()] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
         credit = rewards(completions, [one.judgement for one in again]).credit

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from torch.utils.tensorboard import SummaryWriter
 
-from lit_rl.cli.report import read_curves, report
+from lit_rl.cli.report import report
+from lit_rl.reports.runs import read_curves
 
 
 def write(folder: Path, values: dict[int, float]) -> None:

@@ -10,8 +10,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lit_rl.cli.main import main
-from lit_rl.cli.report import folders_of
-from lit_rl.reports.run_files.curves import recorded_curves
+from lit_rl.reports.run_files import read_metrics
+from lit_rl.reports.runs import folders_of
 
 SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"
 SAVED = """
@@ -72,7 +72,7 @@ def test_a_validation_before_training_is_told_once_and_changes_nothing(
     before, _, after = capsys.readouterr().out.partition("rollout 1/")
     assert "\nsampled   reward " in before
     (folder,) = folders_of("first")
-    curve = recorded_curves(folder)["val/sampled/reward/mean"]
+    curve = read_metrics(folder).curves["val/sampled/reward/mean"]
     (summary,) = [line for line in after.partition("\ndone ")[2].splitlines() if line.startswith("sampled reward")]
     assert [count for count, _ in curve] == [0, 2]
     assert re.findall(r"\d\.\d{3}", summary)[:2] == [f"{value:.3f}" for _, value in curve]
@@ -83,7 +83,7 @@ def test_a_validation_before_training_is_told_once_and_changes_nothing(
     assert weights[0] and all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
     fit(4, "--run_dir", "first", "--validate_first", "true")
     assert "\nsampled   reward " not in capsys.readouterr().out.partition("rollout 3/")[0]
-    assert [count for count, _ in recorded_curves(folder)["val/sampled/reward/mean"]] == [0, 2, 4]
+    assert [count for count, _ in read_metrics(folder).curves["val/sampled/reward/mean"]] == [0, 2, 4]
 
 
 def test_a_run_that_saved_nothing_says_that_it_begins_anew(here: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from support.recorded_runs import row, write_run
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.reports.run_files import ROLLOUTS_FILE, read_rollouts
-from lit_rl.reports.run_files.token_values import KINDS, values_of
+from lit_rl.reports.run_files.row_text import KINDS, values_of
 
 FAILED = {"stderr": "KeyError: 3", "line": 2, "exception_type": "KeyError", "cases": ["passed", "exception"]}
 
@@ -68,25 +68,26 @@ def test_without_a_row_the_rows_of_the_last_rollout_are_listed(run: Path, capsys
     assert [line.split()[:4] for line in lines[3:]] == [["row", "3", "reward", "0.25"], ["row", "4", "reward", "none"]]
 
 
-def test_rows_of_several_turns_are_marked_in_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = row(0, "ab", 1.0), row(1, "ab", 0.5)
-    (turn,) = two["turns"]
-    two["turns"] = [turn, turn | {"start": 3, "end": 6}]
-    lines = shown(capsys, write_run(tmp_path / "run", {1: [one, two]}), "--rollout", "1").splitlines()
-    assert lines[-2:] == ["    row    0  reward       1  passed", "    row    1  reward     0.5  exception, 2 turns"]
-
-
-def test_a_row_that_failed_says_what_ended_it_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row(0, "ab", 0.0), row(1, "ab", 0.0), row(2, "ab", 0.0), row(3, "ab", 1.0)]
-    rows.append(row(4, "ab", 0.0))
-    for one, why in zip(rows, ("stop_string", "length", "eos", "stop_string", "stop_string"), strict=True):
+def test_the_list_says_what_ended_a_row_early_and_how_many_turns_it_had(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a row that passed it does not matter what ended it."""
+    reasons = ("stop_string", "length", "eos", "stop_string", "stop_string", "eos")
+    rows = [row(number, "ab", 1.0 if number == 3 else 0.0) for number in range(len(reasons))]
+    for one, why in zip(rows, reasons, strict=True):
         one["turns"][0]["stop_reason"] = why
     rows[4]["turns"][0]["stop_string"] = "\n\n"
-    show([str(write_run(tmp_path / "run", {1: rows}))])
-    ends = {line.split()[1]: line.rpartition("exception")[2] for line in capsys.readouterr().out.splitlines()[3:]}
-    assert (ends["0"], ends["1"], ends["2"]) == (", ended by a stop string", ", cut at the token limit", "")
-    assert ends["3"].endswith("passed")
-    assert ends["4"] == r", ended by the stop string '\n\n'"
+    (turn,) = rows[5]["turns"]
+    rows[5]["turns"] = [turn, turn | {"start": 3, "end": 6}]
+    lines = shown(capsys, write_run(tmp_path / "run", {1: rows})).splitlines()[3:]
+    assert {line.split()[1]: line.split(maxsplit=4)[4] for line in lines} == {
+        "0": "exception, ended by a stop string",
+        "1": "exception, cut at the token limit",
+        "2": "exception",
+        "3": "passed",
+        "4": r"exception, ended by the stop string '\n\n'",
+        "5": "exception, 2 turns",
+    }
 
 
 def test_tokens_are_coloured_by_their_value(
@@ -162,16 +163,12 @@ def test_what_is_not_there_is_one_clear_error(run: Path, options: list[str], mes
         show([str(run), *options])
 
 
-def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="give the folder that a run logged to"):
-        show([str(tmp_path)])
-
-
-def test_a_run_without_rollouts_is_sent_to_the_report(tmp_path: Path) -> None:
-    """One of SFT, or one that was killed in its first rollout."""
-    write_run(tmp_path / "run", {1: []})
-    (tmp_path / "run" / ROLLOUTS_FILE).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"the first is not done yet.*lit-rl report {tmp_path}"):
+@pytest.mark.parametrize(("is_run", "message"), [(False, "give the folder that"), (True, "lit-rl report ")])
+def test_a_folder_without_rollouts_is_one_clear_error(tmp_path: Path, is_run: bool, message: str) -> None:
+    """No run at all; or one of SFT, or one that was killed in its first rollout, which the report shows."""
+    if is_run:
+        (write_run(tmp_path / "run", {1: []}) / ROLLOUTS_FILE).unlink()
+    with pytest.raises(FileNotFoundError, match=message):
         show([str(tmp_path)])
 
 

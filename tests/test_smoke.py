@@ -10,7 +10,10 @@ import pytest
 import yaml
 
 from lit_rl.__main__ import main
-from lit_rl.cli.smoke import Observer, memory_is_flat, programs_run, smoke_folder
+from lit_rl.cli.smoke import checked, smoke_folder
+from lit_rl.reports.diagnosis import CHECKS, RunHistory
+from lit_rl.reports.diagnosis.run_history import Where
+from lit_rl.training.clock import Clock
 
 CORRIDOR = """
 seed_everything: 0
@@ -80,15 +83,7 @@ def test_a_healthy_run_passes_and_its_own_folders_stay_as_they_are(
     assert smoke(tmp_path, monkeypatch) == 0
     said = capsys.readouterr().out
     assert "passed: everything works" in said and "FAIL" not in said
-    for name in (
-        "programs run",
-        "rewards vary",
-        "the first ratio is 1",
-        "the loss moves",
-        "memory",
-        "checkpoint loads",
-    ):
-        assert name in said
+    assert all(f"pass  {name}" in said for name in (*CHECKS, "the checkpoint loads"))
     assert "4 of 4" in said or "rollout 4/4" in said
     assert not Path("real").exists() and not Path("logs").exists()
     assert smoke_folder(["corridor.yaml"]) == Path("runs/smoke/corridor_1")
@@ -115,27 +110,36 @@ def test_numbers_that_make_no_sense_are_refused(
     assert f"{arguments} is no number of rollouts" in capsys.readouterr().err
 
 
-def seen(**values: list[float]) -> Observer:
-    observer = Observer()
-    names = {name.replace("__", "/"): of_name for name, of_name in values.items()}
-    observer.steps = [dict(zip(names, step, strict=True)) for step in zip(*names.values(), strict=True)]
-    return observer
+def history(*rollouts: dict[str, float]) -> RunHistory:
+    """A whole run by the numbers of its rollouts."""
+    module: Any = SimpleNamespace(
+        policy=SimpleNamespace(version=0, parameters=lambda: ()),
+        sampler=SimpleNamespace(sandbox=object()),
+        clock=Clock("rollout"),
+    )
+    run = RunHistory(len(rollouts))
+    run.begin(module, Where())
+    for metrics in rollouts:
+        run.add_numbers(module, metrics)
+    return run
 
 
 @pytest.mark.parametrize(("peaks", "passed"), [([1.0, 2.0, 2.0, 2.05], True), ([1.0, 1.5, 2.0, 2.5], False)])
 def test_memory_may_grow_at_first_and_not_for_ever(peaks: list[float], passed: bool) -> None:
-    assert memory_is_flat(seen(memory__peak_gigabytes=peaks)).passed is passed
+    run = history(*({"memory/peak_gigabytes": peak} for peak in peaks))
+    assert checked("memory stays flat", run).passed is passed
 
 
 @pytest.mark.parametrize(
     ("found", "failed", "timed_out", "passed"),
-    [(1.0, 0.0, 0.1, True), (0.0, 0.0, 0.0, False), (1.0, 0.5, 0.0, False), (1.0, 0.0, 0.9, False)],
+    [(1.0, 0.0, 0.1, True), (0.0, 0.0, 0.0, False), (1.0, 0.5, 0.0, False), (1.0, 0.0, 0.3, False)],
 )
 def test_programs_must_be_found_judged_and_end(found: float, failed: float, timed_out: float, passed: bool) -> None:
-    module: Any = SimpleNamespace(sampler=SimpleNamespace(sandbox=object()))
-    observer = seen(
-        completion__program_rate=[found],
-        verdict__infrastructure_failure_fraction=[failed],
-        verdict__timed_out_fraction=[timed_out],
-    )
-    assert programs_run(module, observer).passed is passed
+    verdicts = {"verdict/infrastructure_failure_fraction": failed, "verdict/timed_out_fraction": timed_out}
+    run = history({"completion/program_rate": found} | verdicts)
+    assert checked("programs run", run).passed is passed
+
+
+@pytest.mark.parametrize(("losses", "passed"), [([0.5, 0.4], True), ([0.5, 0.5], False), ([0.5, float("nan")], False)])
+def test_the_loss_moves_and_is_finite(losses: list[float], passed: bool) -> None:
+    assert checked("the loss moves", history(*({"sft/loss": loss} for loss in losses))).passed is passed

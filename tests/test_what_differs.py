@@ -9,12 +9,10 @@ import pytest
 import yaml
 from support.recorded_runs import write_run
 
-from lit_rl.cli.report import read_events, report
-from lit_rl.reports.html import read_runs
-from lit_rl.reports.html.page import OVERVIEW, page
+from lit_rl.cli.report import report
+from lit_rl.reports.html.page import page
 from lit_rl.reports.run_files import differences, read_settings
-
-LR = ("model", "init_args", "update", "optimizer", "init_args", "lr")
+from lit_rl.reports.runs import read_runs
 
 
 def config(seed: int = 0, **changed: Any) -> dict[str, Any]:
@@ -86,11 +84,6 @@ def test_where_a_run_is_saved_and_seeds_that_follow_do_not_count(tmp_path: Path)
     ]
 
 
-def test_a_seed_of_its_own_counts(tmp_path: Path) -> None:
-    own = config(0, model__init_args__seed=7)
-    assert found(tmp_path, config(0), own) == [("model.seed", {"0": ["a"], "7": ["b"]})]
-
-
 def test_another_class_speaks_for_its_arguments(tmp_path: Path) -> None:
     """Adam's betas say nothing beside SGD, whose learning rate can be compared; a policy is no part of the method."""
     sgd = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
@@ -123,14 +116,22 @@ def test_an_argument_is_compared_between_runs_whose_class_takes_it(tmp_path: Pat
     ]
 
 
-def test_a_setting_that_one_run_does_not_have_is_told(tmp_path: Path) -> None:
-    """A run of a version that did not know it yet."""
-    assert found(tmp_path, config(), config() | {"validate_first": True}) == [
-        ("validate_first", {"not set": ["a"], "true": ["b"]})
-    ]
-    assert found(tmp_path, config(), config(model__init_args__update__epochs=2)) == [
-        ("model.update.epochs", {"not set": ["a"], "2": ["b"]})
-    ]
+@pytest.mark.parametrize(
+    ("other", "differs"),
+    [
+        (config(model__init_args__seed=7), [("model.seed", {"0": ["a"], "7": ["b"]})]),
+        (config() | {"validate_first": True}, [("validate_first", {"not set": ["a"], "true": ["b"]})]),
+        (config(model__init_args__update__epochs=2), [("model.update.epochs", {"not set": ["a"], "2": ["b"]})]),
+        (config(ckpt_path="there"), []),
+        (config(run_dir="there"), []),
+        (config(trainer__default_root_dir="there"), []),
+    ],
+    ids=["a seed of its own", "unknown to an old version", "not given", "a start", "a folder", "another folder"],
+)
+def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
+    tmp_path: Path, other: dict[str, Any], differs: list[tuple[str, dict[str, list[str]]]]
+) -> None:
+    assert found(tmp_path, config(), other) == differs
 
 
 def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
@@ -153,11 +154,6 @@ def test_the_model_is_told_before_the_trainer_and_seeds(tmp_path: Path) -> None:
     assert [name for name, _ in found(tmp_path, config(), other)] == [
         "model.update.epochs", "trainer.precision", "seed_everything", "model.draw_seed",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("place", ["ckpt_path", "run_dir", "trainer__default_root_dir"])
-def test_where_a_run_is_saved_does_not_count(tmp_path: Path, place: str) -> None:
-    assert found(tmp_path, config(**{place: "here"}), config(**{place: "there"})) == []
 
 
 def test_values_are_one_short_line(tmp_path: Path) -> None:
@@ -186,7 +182,7 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     folders = [str(run(tmp_path / "a", config())), str(run(tmp_path / "b", other))]
     report(folders)
     assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
-    text = page(read_runs(folders, read_events, 5), OVERVIEW)
+    text = page(read_runs(folders))
     row = "<tr><td>model.policy.model</td><td>m</td><td>a</td></tr><tr><td></td><td>&lt;b&gt;</td><td>b</td></tr>"
     assert row in text and text.index("What differs") < text.index("Learning curves")
 
@@ -207,7 +203,7 @@ def test_one_run_differs_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     folder = str(run(tmp_path / "a", config()))
     report([folder])
     assert "seed_everything" not in capsys.readouterr().out
-    assert "What differs" not in page(read_runs([folder], read_events, 5), OVERVIEW)
+    assert "What differs" not in page(read_runs([folder]))
 
 
 @pytest.mark.parametrize(("kl", "bands"), [(0.0, 1), (0.1, 0)])
@@ -215,5 +211,5 @@ def test_runs_of_other_settings_are_no_seeds_of_one(tmp_path: Path, kl: float, b
     """A KL coefficient is nothing that the numbers of a run name: only its settings tell."""
     other = config(1, model__init_args__objective__kl_coef=kl)
     folders = [str(run(tmp_path / "a", config(0), seed=0)), str(run(tmp_path / "b", other, seed=1))]
-    text = page(read_runs(folders, read_events, 5), OVERVIEW)
+    text = page(read_runs(folders))
     assert ("(2 seeds)" in text) is bool(bands)

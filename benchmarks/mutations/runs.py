@@ -182,10 +182,10 @@ RUNS: list[Mutant] = [
     ),
     Mutant(
         "Python's generator is not restored",
-        "lit_rl/callbacks/random_state.py",
+        "lit_rl/callbacks/checkpointing.py",
         "    random.setstate((version, tuple(internal), gauss_next))\n",
         "",
-        "tests/callbacks/test_random_state.py",
+        "tests/callbacks/test_checkpointing.py",
     ),
     Mutant(
         "the best is the largest whatever mode says",

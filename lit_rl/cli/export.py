@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl import __version__
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks.named_checkpoint import described, take_of_folder
+from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.model_folders import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
@@ -80,9 +80,9 @@ def checkpoint_to_export(path: Path, name: str) -> Path:
         FileNotFoundError: the run has no such checkpoint.
     """
     if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-        return take_of_folder("best", path.parent)
+        return find_in_folder("best", path.parent)
     if name == "best":
-        return take_of_folder(name, path)
+        return find_in_folder(name, path)
     return resolve(path).resolve()
 
 

@@ -21,10 +21,10 @@ import lit_rl.models
 import lit_rl.modules
 import lit_rl.rewards
 from lit_rl.arguments import LitRLError
-from lit_rl.callbacks.board import board_by_default
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
+from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_file, check_groups, files_of

@@ -1,4 +1,7 @@
-"""``lit-rl replay RUN``: what recorded completions would come to now."""
+"""``lit-rl replay RUN``: judge and reward recorded completions again, as they were when they were sampled.
+
+Letters: N rows.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,25 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from jsonargparse import ArgumentParser
 
+from lit_rl.arguments import UsageError
 from lit_rl.cli.config_files import with_parts
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.reports.recorded_completions import Again, judge_again
-from lit_rl.reports.run_files import RecordedRow, newest_recorded, read_rollouts
-from lit_rl.reports.run_files.words import number_text, printable
+from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.reports.run_files import CONFIG_FILE, RecordedRow, RecordedTurn, newest_recorded, read_rollouts
+from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
+from lit_rl.rollout import Judge, find_program
+from lit_rl.types import Completions, Judgement, Problem, StopReason, Turn
 
 MOST_SHOWN = 10
 
@@ -47,7 +55,7 @@ def replay(arguments: Sequence[str]) -> None:
     parsed = parser.parse_args(with_config(arguments))
     objects = parser.instantiate_classes(parsed)
     if objects.data is None:
-        raise ValueError(f"nothing says what the task of {parsed.run} was: give --config FILE")
+        raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
     folder = newest_recorded(parsed.run)
     print(f"run {folder}")
     rewards = Composite(objects.rewards) if isinstance(objects.rewards, list) else objects.rewards
@@ -80,7 +88,7 @@ def _taken(arguments: list[str], flag: str) -> list[str]:
     while flag in arguments:
         at = arguments.index(flag)
         if at + 1 == len(arguments):
-            raise ValueError(f"{flag} needs a value: give what it should be after it")
+            raise UsageError(f"{flag} needs a value: give what it should be after it")
         values.append(arguments[at + 1])
         del arguments[at : at + 2]
     return values
@@ -88,7 +96,7 @@ def _taken(arguments: list[str], flag: str) -> list[str]:
 
 def _config_of(run: str) -> Path:
     folder = newest_recorded(run)
-    found = [file for file in (folder / "config.yaml", Path(run) / "config.yaml") if file.is_file()]
+    found = [file for file in (folder / CONFIG_FILE, Path(run) / CONFIG_FILE) if file.is_file()]
     if not found:
         raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
     return found[0]
@@ -117,7 +125,7 @@ def replayed(
     problems = {problem.task_id: problem for problem in task.problems("train")}
     numbers = [rollout.number for rollout in read_rollouts(folder)]
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
-    again: list[Again] = []
+    again: list[Rejudged] = []
     left_out: Counter[str] = Counter()
     try:
         for rollout in read_rollouts(folder):
@@ -145,18 +153,18 @@ def _is_whole(row: RecordedRow, problems: Any, left_out: Counter[str]) -> bool:
     return False
 
 
-def differing_verdicts(again: Sequence[Again]) -> Iterator[str]:
+def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
     """Which verdicts became which, and the first rows."""
-    other = [one for one in again if one.ends_otherwise]
+    other = [one for one in again if one.verdict_differs]
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
     yield from (f"  {count:5}  {before} -> {now}" for (before, now), count in kinds.most_common())
     yield from _rows(other, lambda one: f"{one.row.verdict} -> {one.verdict}")
 
 
-def differing_rewards(again: Sequence[Again]) -> Iterator[str]:
+def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
     """How many rewards differ, their means, and the first rows."""
-    other = [one for one in again if one.earns_otherwise()]
+    other = [one for one in again if one.reward_differs()]
     yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
     before = _mean([one.row.reward for one in again])
     yield f"  mean {before} -> {_mean([one.reward for one in again])}"
@@ -167,7 +175,7 @@ def differing_rewards(again: Sequence[Again]) -> Iterator[str]:
     yield from _rows(other, lambda one: f"{number_text(one.row.reward)} -> {number_text(one.reward)}")
 
 
-def _rows(again: Sequence[Again], change: Callable[[Again], str]) -> Iterator[str]:
+def _rows(again: Sequence[Rejudged], change: Callable[[Rejudged], str]) -> Iterator[str]:
     for one in again[:MOST_SHOWN]:
         yield f"    rollout {one.row.rollout} row {one.row.row} {printable(one.row.task_id)}: {change(one)}"
     if len(again) > MOST_SHOWN:
@@ -177,3 +185,101 @@ def _rows(again: Sequence[Again], change: Callable[[Again], str]) -> Iterator[st
 def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None and not math.isnan(value)]
     return number_text(math.fsum(known) / len(known) if known else None)
+
+
+# -- judging again -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """A recorded row with its verdict and reward of now.
+
+    Args:
+        row: as it was recorded.
+        judgement: of its program now.
+        reward: of it now; ``None`` where it has none.
+        terms: reward terms now, unweighted; NaN where a term failed.
+    """
+
+    row: RecordedRow
+    judgement: Judgement
+    reward: float | None
+    terms: Mapping[str, float]
+
+    @property
+    def verdict(self) -> str:
+        """Now."""
+        return str(self.judgement.outcome.verdict)
+
+    @property
+    def verdict_differs(self) -> bool:
+        """Whether the verdict is not the recorded one."""
+        return self.row.verdict != self.verdict
+
+    def reward_differs(self, tolerance: float = 1e-5) -> bool:
+        """Whether the reward is not the recorded one, by more than rewards in single precision differ."""
+        before, now = self.row.reward, self.reward
+        if before is None or now is None:
+            return before is not now
+        return abs(before - now) > tolerance * max(1.0, abs(before))
+
+
+def judge_again(
+    rows: Sequence[RecordedRow],
+    problems: Mapping[str, Problem],
+    runner: ProgramRunner | None,
+    rewards: Composite | None,
+) -> list[Rejudged]:
+    """Find the programs again, run them, and reward them.
+
+    Args:
+        rows: of one rollout, recorded whole.
+        problems: by task id; each row's is there.
+        runner: what executes; ``None`` only for tasks without programs.
+        rewards: what rewards; ``None`` leaves rewards out.
+    """
+    judge = Judge(runner)
+    started = []
+    for row in rows:
+        problem = problems[row.task_id]
+        program = find_program(problem, row.turns[-1].text)
+        started.append((problem, program, judge.start(problem, program, problem.check)))
+    judgements = [Judgement(problem, program, outcome.result()) for problem, program, outcome in started]
+    if rewards is None:
+        return [Rejudged(row, one, None, {}) for row, one in zip(rows, judgements, strict=True)]
+    found = rewards(completions_of(rows, problems), judgements)
+    return [
+        Rejudged(
+            row,
+            judgements[i],
+            float(found.rewards[i]) if found.valid[i] else None,
+            {name: float(values[i]) for name, values in found.term_values.items()},
+        )
+        for i, row in enumerate(rows)
+    ]
+
+
+def completions_of(rows: Sequence[RecordedRow], problems: Mapping[str, Problem]) -> Completions:
+    """N recorded rows as the tensors that reward terms read."""
+    prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in rows], 0, "cpu")
+    ids = pad_right([row.tokens["ids"] for row in rows], 0, torch.long)
+    lengths = torch.tensor([len(row.tokens["ids"]) for row in rows], dtype=torch.long)
+    chosen = torch.zeros(ids.shape, dtype=torch.bool)
+    for number, row in enumerate(rows):
+        for turn in row.turns:
+            chosen[number, turn.start : turn.end] = True
+    return Completions(
+        problems=tuple(problems[row.task_id] for row in rows),
+        prompt_ids=prompt_ids,
+        prompt_mask=prompt_mask,
+        completion_ids=ids,
+        completion_mask=chosen,
+        token_mask=torch.arange(ids.shape[1]) < lengths[:, None],
+        sampler_logprobs=pad_right([row.tokens["logprob_sampled"] for row in rows], 0.0, torch.float32),
+        turns=tuple(tuple(_turn_of(turn) for turn in row.turns) for row in rows),
+        group_ids=torch.tensor([row.group for row in rows], dtype=torch.long),
+    )
+
+
+def _turn_of(turn: RecordedTurn) -> Turn:
+    return Turn(turn.start, turn.end, turn.text, turn.spans, StopReason(turn.stop_reason))

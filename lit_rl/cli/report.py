@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.reports.run_files import (
-    CONFIG_FILE,
-    METRICS_FILE,
-    differences,
-    read_diagnoses,
-    read_settings,
-    recorded_folders,
-    short_names,
-    was_watched,
-)
-from lit_rl.reports.run_files.curves import recorded_curves
+from lit_rl.arguments import UsageError
+from lit_rl.reports.run_files import CONFIG_FILE, Curve, differences
+from lit_rl.reports.runs import Run, read_runs, with_rollouts
 
 DEFAULT_METRICS = (
     "val/*pass@*",
@@ -34,15 +27,12 @@ DEFAULT_METRICS = (
 )
 """What is listed unless metrics are named; the mean reward of a validation only where it has no pass@k."""
 
-Curve = list[tuple[int, float]]
-"""(step, value) in order of steps; of a step that was repeated after a resume, the last value counts."""
-
 
 def report(arguments: Sequence[str]) -> None:
     """Print a run's metrics, what differs between runs, and what Diagnostics found; draw curves; write a page.
 
-    Each folder with TensorBoard event files at or below RUN counts as one run; without such files, each with a
-    metrics.jsonl.
+    Each folder at or below RUN with a metrics.jsonl or with TensorBoard event files counts as one run; where a folder
+    has both, event files add the numbers that metrics.jsonl lacks.
     """
     parser = ArgumentParser(prog="lit-rl report", description=report.__doc__, exit_on_error=False)
     parser.add_argument("runs", nargs="+", type=str, help="folders of runs")
@@ -52,21 +42,17 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
     require_files(html=parsed.html, picture=parsed.picture)
-    curves = {str(folder): read_curves(folder) for run in parsed.runs for folder in folders_of(run)}
-    chosen = choose(curves, DEFAULT_METRICS if parsed.metrics is None else names_in(parsed.metrics))
-    if parsed.metrics is None:
-        chosen = {run: without_rewards_beside_passes(of_run) for run, of_run in chosen.items()}
-    print(as_table(chosen))
-    for line in (*differing(parsed.runs), *diagnosed(parsed.runs)):
-        print(line)
+    runs = read_runs(parsed.runs)
+    metrics = None if parsed.metrics is None else names_in(parsed.metrics)
+    chosen = choose(runs, metrics)
+    print("\n".join([as_table(chosen), *differing(runs), *diagnosed(runs)]))
     if parsed.picture:
         draw(chosen, parsed.picture)
         print(f"picture: {parsed.picture}")
     if parsed.html:
-        from lit_rl.reports.html import read_runs, write_page
+        from lit_rl.reports.html import write_page
 
-        runs = read_runs(parsed.runs, read_events, parsed.rollouts)
-        write_page(runs, parsed.html, None if parsed.metrics is None else names_in(parsed.metrics))
+        write_page([with_rollouts(run, parsed.rollouts) for run in runs], parsed.html, metrics)
         print(f"page: {parsed.html}")
 
 
@@ -78,47 +64,7 @@ def require_files(html: str | None, picture: str | None) -> None:
     """
     for option, file, name in (("html", html, "report.html"), ("picture", picture, "report.png")):
         if file is not None and Path(file).is_dir():
-            raise ValueError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
-
-
-def folders_of(run: str | Path) -> list[Path]:
-    """Folders of event files at or below a folder, one for each run: a resumed run stays in its own.
-
-    Raises:
-        FileNotFoundError: there is no event file and no metrics.jsonl.
-    """
-    files = sorted(Path(run).rglob("events.out.tfevents.*")) or sorted(Path(run).rglob(METRICS_FILE))
-    if not files:
-        raise FileNotFoundError(f"no TensorBoard event files below {run}: give the folder that a run logged to")
-    return list(dict.fromkeys(file.parent for file in files))
-
-
-def read_curves(run: str | Path) -> dict[str, Curve]:
-    """All scalar metrics of the run that logged below a folder.
-
-    Raises:
-        FileNotFoundError: there is no event file.
-    """
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    curves: dict[str, dict[int, float]] = {}
-    for folder in folders_of(run):
-        if not any(folder.glob("events.out.tfevents.*")):
-            curves |= {name: dict(curve) for name, curve in recorded_curves(folder).items()}
-            continue
-        accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-        accumulator.Reload()
-        for name in accumulator.Tags()["scalars"]:
-            points = curves.setdefault(name, {})
-            # By the time of writing: the names of files of the same second say nothing about their order.
-            events = sorted(accumulator.Scalars(name), key=lambda event: event.wall_time)
-            points.update((event.step, event.value) for event in events)
-    return {name: sorted(points.items()) for name, points in curves.items() if name != "epoch"}
-
-
-def read_events(run: Path) -> dict[Path, dict[str, Curve]]:
-    """Curves of the runs below a folder that have event files only."""
-    return {folder: read_curves(folder) for folder in folders_of(run)}
+            raise UsageError(f"--{option} {file} is a folder: give a file, such as {Path(file) / name}")
 
 
 def names_in(text: str) -> list[str]:
@@ -126,27 +72,26 @@ def names_in(text: str) -> list[str]:
     return [name for part in text.strip("[] ").split(",") if (name := part.strip(" '\""))]
 
 
-def choose(curves: Mapping[str, Mapping[str, Curve]], wanted: Sequence[str]) -> dict[str, dict[str, Curve]]:
-    """The wanted curves of each run.
+def choose(runs: Sequence[Run], wanted: Sequence[str] | None) -> dict[str, dict[str, Curve]]:
+    """The wanted curves of each run, by its folder; the default metrics if none are named.
 
     Raises:
-        ValueError: no run recorded anything, or none recorded what was asked for; the message says what there is.
+        ValueError: no run recorded what was asked for; the message says what there is.
     """
-    chosen = {run: select(of_run, wanted) for run, of_run in curves.items()}
-    known = sorted({name for of_run in curves.values() for name in of_run})
-    if not known:
-        raise ValueError(f"nothing was recorded yet in {', '.join(curves)}: look again after the first rollout")
+    names = DEFAULT_METRICS if wanted is None else wanted
+    chosen = {str(run.folder): select(run.curves, names) for run in runs}
     if not any(chosen.values()):
-        near = get_close_matches(wanted[0], known, n=3, cutoff=0.5) or known
+        known = sorted({name for run in runs for name in run.curves})
+        near = get_close_matches("".join(names[:1]), known, n=3, cutoff=0.5) or known
         shown = ", ".join(near[:12]) + (", ..." if len(near) > 12 else "")
-        raise ValueError(f"no metric is called {', '.join(wanted)}; there are: {shown}")
+        raise UsageError(f"no metric is called {', '.join(names)}; there are: {shown}")
+    if wanted is None:
+        return {run: without_rewards_beside_passes(of_run) for run, of_run in chosen.items()}
     return chosen
 
 
 def select(curves: Mapping[str, Curve], wanted: Sequence[str]) -> dict[str, Curve]:
     """The curves whose name matches one of the patterns, in the order of the patterns."""
-    from fnmatch import fnmatchcase
-
     return {name: curves[name] for pattern in wanted for name in sorted(curves) if fnmatchcase(name, pattern)}
 
 
@@ -156,28 +101,25 @@ def without_rewards_beside_passes(curves: Mapping[str, Curve]) -> dict[str, Curv
     return {name: curve for name, curve in curves.items() if name.removesuffix("/reward/mean") not in passes}
 
 
-def differing(runs: Sequence[str]) -> Iterator[str]:
+def differing(runs: Sequence[Run]) -> Iterator[str]:
     """The settings that differ between runs, a line for each."""
-    folders = list(dict.fromkeys(folder.resolve() for run in runs for folder in recorded_folders(run)))
-    labels = short_names(folders) if folders else []
-    settings = {label: read_settings(folder) for label, folder in zip(labels, folders, strict=True)}
-    found, without = differences(settings), [label for label, of_run in settings.items() if not of_run]
+    found = differences({run.name: run.settings for run in runs})
+    without = [run.name for run in runs if not run.settings]
     width = max((len(one.name) for one in found), default=0)
     yield from ["what differs:"] if found else []
     for one in found:
         values = "; ".join(f"{value} in {', '.join(names)}" for value, names in one.runs.items())
         yield f"  {one.name:{width}}  {values}"
-    if without and len(settings) > 1:
+    if without and len(runs) > 1:
         yield f"settings not compared, since no {CONFIG_FILE} can be read beside the numbers: {', '.join(without)}"
 
 
-def diagnosed(runs: Sequence[str]) -> Iterator[str]:
-    """What was found wrong with each recorded run, a line for each; that nothing was, where somebody watched."""
-    for folder in dict.fromkeys(folder for run in runs for folder in recorded_folders(run)):
-        found = read_diagnoses(folder)
-        yield from (f"{folder}  {one.line()}" for one in found)
-        if not found and was_watched(folder):
-            yield f"{folder}  no diagnosis"
+def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
+    """What was found wrong with each run, a line for each; "no diagnosis" where Diagnostics found nothing."""
+    for run in runs:
+        yield from (f"{run.folder}  {one.line()}" for one in run.diagnoses)
+        if not run.diagnoses and run.is_watched:
+            yield f"{run.folder}  no diagnosis"
 
 
 def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:

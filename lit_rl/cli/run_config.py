@@ -12,8 +12,8 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import UsageError
-from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
-from lit_rl.callbacks.screen import ProgressScreen
+from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
+from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoint_files import require_checkpoint
 
@@ -146,13 +146,13 @@ def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | 
     if name not in NAMES:
         path = resolve(Path(name))
         if path.name == "best.ckpt" and not path.exists() and path.parent.is_dir():
-            take_of_folder("best", path.parent)
+            find_in_folder("best", path.parent)
         if not path.exists() or (path.is_dir() and not (path / ".metadata").exists()):
             raise FileNotFoundError(f"--ckpt_path {name}: no checkpoint there; give a .ckpt or the folder of a run")
         if path != Path(name) or path.is_symlink():
             rank_zero_info(f"checkpoint of {name}: {described(path.resolve(), best=path.name == 'best.ckpt')}")
         return str(path)
-    found = take(name, callbacks)
+    found = find_named(name, callbacks)
     if found is None:
         raise UsageError(
             f"--ckpt_path {name} is a checkpoint of lit_rl.callbacks.Checkpointing, which this configuration does not "

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.reports.run_files import (
-    RecordedRollout,
-    RecordedRow,
-    newest_recorded,
-    open_diagnoses,
-    read_diagnoses,
-    read_rollouts,
+from lit_rl.arguments import UsageError
+from lit_rl.reports.run_files import RecordedRollout, RecordedRow, newest_recorded, read_metrics, read_rollouts
+from lit_rl.reports.run_files.row_text import (
+    KINDS,
+    ending,
+    number_text,
+    printable,
+    sandbox_words,
+    value_table,
+    values_of,
 )
-from lit_rl.reports.run_files.token_values import KINDS, values_of
-from lit_rl.reports.run_files.value_table import value_table
-from lit_rl.reports.run_files.words import ending, number_text, printable, sandbox_words
 
 _BLUE, _ORANGE, _PURPLE = (33, 102, 172), (230, 97, 1), (118, 42, 131)
 _RESET, _BOLD, _FAINT, _UNDERLINE = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[4m"
@@ -43,12 +43,12 @@ def show(arguments: Sequence[str]) -> None:
     parser.add_argument("--lines", type=int, default=20, help="most lines of a turn's table of values; 0 for all")
     parsed = parser.parse_args(list(arguments))
     if parsed.colour not in (*KINDS, "none"):
-        raise ValueError(f"--colour {parsed.colour} is unknown: use {', '.join(KINDS)} or none")
+        raise UsageError(f"--colour {parsed.colour} is unknown: use {', '.join(KINDS)} or none")
     if parsed.lines < 0:
-        raise ValueError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
+        raise UsageError(f"--lines must not be negative, got {parsed.lines}: 0 prints all")
     folder = newest_recorded(parsed.run)
     paint = Paint(parsed.colour, _in_colour(), parsed.lines)
-    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in open_diagnoses(read_diagnoses(folder)))]))
+    print("\n".join([f"run {folder}", *(f"diagnosis {one.line()}" for one in read_metrics(folder).open_diagnoses)]))
     if parsed.best:
         rollout, row = best_row(folder)
     else:
@@ -77,9 +77,9 @@ def find_rollout(folder: Path, number: int | None) -> RecordedRollout:
         numbers.append(rollout.number)
         last = rollout
     if last is None:
-        raise ValueError(f"{folder} holds no whole rollout yet: look again after the first one")
+        raise UsageError(f"{folder} holds no whole rollout yet: look again after the first one")
     if number is not None:
-        raise ValueError(f"rollout {number} was not recorded: there are {numbers[0]} to {numbers[-1]}")
+        raise UsageError(f"rollout {number} was not recorded: there are {numbers[0]} to {numbers[-1]}")
     return last
 
 
@@ -93,7 +93,7 @@ def find_row(rollout: RecordedRollout, number: int) -> RecordedRow:
         if row.row == number:
             return row
     kept = ", ".join(str(row.row) for row in rollout.rows) or "none"
-    raise ValueError(
+    raise UsageError(
         f"row {number} of rollout {rollout.number} was not kept; there are: {kept}. RunRecord's num_groups keeps more"
     )
 
@@ -110,7 +110,7 @@ def best_row(folder: Path) -> tuple[RecordedRollout, RecordedRow]:
             if row.reward is not None and (best is None or row.reward >= (best[1].reward or 0.0)):
                 best = rollout, row
     if best is None:
-        raise ValueError(f"no recorded row in {folder} has a reward")
+        raise UsageError(f"no recorded row in {folder} has a reward")
     return best
 
 

@@ -1,7 +1,7 @@
 """``lit-rl fit --config FILE --smoke``: a short, small run of a configuration that says whether everything works.
 
-Trains the first rollouts on few problems, in a folder of its own, then checks what a healthy run shows: programs run,
-rewards vary, the first ratio is 1, the weights and the loss move, memory stays flat, the checkpoint loads.
+Trains the first rollouts on few problems, in a folder of its own, and asks the rules of
+:data:`lit_rl.reports.diagnosis.CHECKS` about all of them; then loads the checkpoint.
 """
 
 from __future__ import annotations
@@ -9,26 +9,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import torch
 
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.cli.config_files import files_of
-from lit_rl.reports.diagnosis import FirstRatio
-from lit_rl.reports.diagnosis.so_far import some_weights
+from lit_rl.reports.diagnosis import CHECKS, RULES, RunHistory
+from lit_rl.reports.diagnosis.run_history import Where, some_weights
+from lit_rl.reports.diagnosis.update_rules import LOSSES
+from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 
 FLAG = "--smoke"
 ROLLOUTS = 20
 _MOST_PROBLEMS = 4
 _FOLDER_VARIABLE = "LIT_RL_SMOKE_FOLDER"
-_MOST_FAILURES, _MOST_TIMED_OUT = 0.05, 0.5
-_MOST_GROWTH, _SMALL_GROWTH = 0.1, 0.1
-_LARGEST_GAP = 0.05
+_OF_UPDATES = ("the loss moves", "the weights move", "memory stays flat")
+"""Checks of a run without rollouts."""
 
 
 class Check(NamedTuple):
@@ -44,30 +46,30 @@ class Check(NamedTuple):
 
 
 class Observer(pl.Callback):
-    """Notes the numbers of each rollout, or update, and the weights before and after."""
+    """Keeps the history of the whole run, and asks the rules of each check when it is complete."""
 
     def __init__(self) -> None:
-        self.steps: list[dict[str, float]] = []
-        self.before = self.after = torch.zeros(0)
+        self.history = RunHistory(1)
+        self.checks: list[Check] = []
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Note the weights."""
-        self.before = some_weights(pl_module)
+        """Look at the weights."""
+        self.history = RunHistory(pl_module.clock.limit or 1)
+        self.history.begin(pl_module, Where())
+
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
+        """Keep a rollout and its numbers; all ranks call, since what a rule tries may need all of them."""
+        self.history.add_rollout(module, finished)
+        if self.history.is_known:
+            self.checks = [checked(name, self.history) for name in CHECKS]
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *_: Any) -> None:
-        """Note what was logged."""
-        values = {name: float(value) for name, value in trainer.callback_metrics.items() if name[:3] != "val"}
-        self.steps.append(values)
-        self.after = some_weights(pl_module)
-
-    def values(self, name: str) -> list[float]:
-        """A metric of each rollout that logged it."""
-        return [step[name] for step in self.steps if name in step]
-
-    def mean(self, name: str) -> float:
-        """Its mean, 0 if it was never logged."""
-        values = self.values(name)
-        return sum(values) / len(values) if values else 0.0
+        """Keep what an update logged, in a run without rollouts."""
+        if pl_module.clock.unit == "update":
+            logged = {name: float(value) for name, value in trainer.callback_metrics.items() if name[:3] != "val"}
+            self.history.add_numbers(pl_module, logged)
+            if self.history.is_known:
+                self.checks = [checked(name, self.history) for name in _OF_UPDATES]
 
 
 class SmokeTest:
@@ -84,13 +86,14 @@ class SmokeTest:
         given = next(argument for argument in arguments if _is_flag(argument))
         number = given.removeprefix(FLAG).removeprefix("=") or str(ROLLOUTS)
         if arguments[0] != "fit":
-            raise ValueError(f"{FLAG} tries out a run, got it beside {arguments[0]}: lit-rl fit --config FILE {FLAG}")
+            raise UsageError(f"{FLAG} tries out a run, got it beside {arguments[0]}: lit-rl fit --config FILE {FLAG}")
         if not number.isdigit() or int(number) < 2:
-            raise ValueError(f"{given} is no number of rollouts from 2 on: {FLAG}=30, or {FLAG} for {ROLLOUTS}")
+            raise UsageError(f"{given} is no number of rollouts from 2 on: {FLAG}=30, or {FLAG} for {ROLLOUTS}")
         self.rollouts = int(number)
         self.folder = smoke_folder(files_of(arguments))
         self.observer = Observer()
-        self.diagnostics = Diagnostics(max(2, self.rollouts // 2), rules=[FirstRatio(_LARGEST_GAP)])
+        asked = [rule.name for rules in CHECKS.values() for rule in rules if rule in RULES]
+        self.diagnostics = Diagnostics(max(2, self.rollouts // 2), leave_out=asked)
 
     def watch(self, trainer: Any) -> None:
         """Add what observes the run, and a checkpoint at its end."""
@@ -99,9 +102,9 @@ class SmokeTest:
             callbacks.append(Checkpointing(str(self.folder / "checkpoints"), every_n_rollouts=self.rollouts))
         trainer.callbacks = [*callbacks, self.diagnostics, self.observer]
 
-    def finish(self, trainer: Any, module: Any, task: Any) -> None:
+    def finish(self, trainer: Any, module: TrainedModule, task: Any) -> None:
         """Say what was seen; end with status 1 if something is not as it should be."""
-        checks = [*checks_of(module, self.observer), checkpoint_loads(trainer, module, task)]
+        checks = [*self.observer.checks, checkpoint_loads(trainer, module, task)]
         failed = [check for check in checks if not check.passed]
         if trainer.is_global_zero:
             notes = [f"  note  {one.rule:<22}  {one.message}" for one in self.diagnostics.found]
@@ -165,72 +168,41 @@ def shrink(config: Any, rollouts: int, folder: Path) -> None:
 # -- after ---------------------------------------------------------------------------------------------------
 
 
-def checks_of(module: Any, seen: Observer) -> list[Check]:
-    """Everything but the checkpoint."""
-    samples = bool(seen.values("reward/mean"))
-    checks = [programs_run(module, seen), rewards_vary(seen), first_ratio(module, seen)] if samples else []
-    return [*checks, loss_moves(seen), weights_move(seen), memory_is_flat(seen)]
+def checked(name: str, run: RunHistory) -> Check:
+    """Ask the rules of a check about the whole run."""
+    said = [message for rule in CHECKS[name] if (message := rule().look(run))]
+    return Check(name, not said, "; ".join([seen_of(name, run), *said]))
 
 
-def programs_run(module: Any, seen: Observer) -> Check:
-    """Programs are found and judged, and few time out."""
-    found, failed = seen.mean("completion/program_rate"), seen.mean("verdict/infrastructure_failure_fraction")
-    timed_out = seen.mean("verdict/timed_out_fraction")
-    if module.sampler.sandbox is None:
-        return Check("programs run", True, "the task has none to run")
-    passed = found > 0 and failed <= _MOST_FAILURES and timed_out <= _MOST_TIMED_OUT
-    said = f"a program in {found:.0%} of the rows, {failed:.0%} not judged, {timed_out:.0%} timed out"
-    return Check("programs run", passed, said)
-
-
-def rewards_vary(seen: Observer) -> Check:
-    """Some groups have unequal rewards: there is something to learn from."""
-    trained, spread = seen.mean("update/trained_fraction"), seen.mean("reward/std")
-    said = f"mean {seen.mean('reward/mean'):.3g}, std {spread:.2g}, {trained:.0%} of the rows teach something"
-    return Check("rewards vary", spread > 0 and trained > 0, said)
-
-
-def first_ratio(module: Any, seen: Observer) -> Check:
-    """Sampler and trainer agree before the update."""
-    sampling, gap = module.sampling, seen.mean("sampling/logprob_gap/mean")
-    if sampling.top_k or sampling.top_p < 1:
-        return Check("the first ratio is 1", True, "cannot be seen: sampling filters by top-k or top-p")
-    if module.sampler.settings.staleness:
-        return Check("the first ratio is 1", True, "cannot be seen: rows are sampled ahead, by older weights")
-    if not seen.values("sampling/logprob_gap/mean"):
-        return Check("the first ratio is 1", False, "no row was trained, so there was none")
-    return Check("the first ratio is 1", gap <= _LARGEST_GAP, f"sampler and trainer differ by {gap:.2g} nats a token")
-
-
-def loss_moves(seen: Observer) -> Check:
-    """The loss is finite and not always the same."""
-    losses = next(
-        (values for name in ("policy/loss", "loss", "sft/loss", "dpo/loss") if (values := seen.values(name))), []
-    )
-    moves = len(set(losses)) > 1 and all(isfinite(loss) for loss in losses)
-    said = f"{losses[0]:.3g} at first, {losses[-1]:.3g} at last" if losses else "there was none"
-    return Check("the loss moves", moves, said)
-
-
-def weights_move(seen: Observer) -> Check:
-    """The optimizer changes the weights, by less than their own size."""
-    moved = float((seen.after - seen.before).norm() / seen.before.norm().clamp(min=1e-30))
-    return Check(
-        "the weights move", 0 < moved < 1 or (moved > 0 and not seen.before.any()), f"by {moved:.2g} of their size"
-    )
-
-
-def memory_is_flat(seen: Observer) -> Check:
-    """The most memory that was taken does not grow in the second half of the run."""
-    peaks = seen.values("memory/peak_gigabytes")
+def seen_of(name: str, run: RunHistory) -> str:
+    """The numbers that a check is about."""
+    if name == "programs run":
+        failed, timed_out = (run.share(f"verdict/{end}_fraction") for end in ("infrastructure_failure", "timed_out"))
+        found = run.share("completion/program_rate")
+        if run.module.sampler.sandbox is None:
+            return "the task has none to run"
+        return f"a program in {found:.0%} of the rows, {failed:.0%} not judged, {timed_out:.0%} timed out"
+    if name == "rewards vary":
+        reward, spread, trained = map(run.share, ("reward/mean", "reward/std", "update/trained_fraction"))
+        return f"mean {reward:.3g}, std {spread:.2g}, {trained:.0%} of the rows teach something"
+    if name == "the first ratio is 1":
+        gap = run.mean("sampling/logprob_gap/mean")
+        return "no row was trained" if gap is None else f"sampler and trainer differ by {gap:.2g} nats a token"
+    if name == "the loss moves":
+        losses = next((values for loss in LOSSES if (values := run.values(loss))), [])
+        return f"{losses[0]:.3g} at first, {losses[-1]:.3g} at last" if losses else "there was none"
+    if name == "the weights move":
+        first, last = run.weights[0], run.weights[-1]
+        if not first.any():
+            return "they began at 0"
+        return f"by {float((last - first).norm() / first.norm()):.2g} of their size"
+    peaks = run.values("memory/peak_gigabytes")
     if len(peaks) < 2:
-        return Check("memory stays flat", True, "not measured")
-    half, last = peaks[len(peaks) // 2], peaks[-1]
-    flat = last - half <= max(_MOST_GROWTH * half, _SMALL_GROWTH)
-    return Check("memory stays flat", flat, f"{half:.2f} GB after half of the rollouts, {last:.2f} GB at the end")
+        return "not measured"
+    return f"{peaks[len(peaks) // 2]:.2f} GB after half of the rollouts, {peaks[-1]:.2f} GB at the end"
 
 
-def checkpoint_loads(trainer: Any, module: Any, task: Any) -> Check:
+def checkpoint_loads(trainer: Any, module: TrainedModule, task: Any) -> Check:
     """A validation from the last checkpoint has the weights that training ended with."""
     name = "the checkpoint loads"
     (saved,) = [one for one in trainer.checkpoint_callbacks if isinstance(one, Checkpointing)][:1]

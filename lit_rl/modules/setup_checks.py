@@ -128,6 +128,21 @@ def require_rows(task: Any, num_samples: int, num_minibatches: int) -> None:
         )
 
 
+def check_precision(precision: Any) -> None:
+    """Refuse a trainer's precision that scales losses, or would lose small gradients.
+
+    Raises:
+        ValueError: with those to use instead.
+    """
+    faults = {
+        ("16", "16-mixed"): "scales losses, and gradients would be clipped in their scaled size",
+        ("16-true",): "keeps weights in float16, in which small gradients become 0",
+    }
+    for names, fault in faults.items():
+        if str(precision) in names:
+            raise UsageError(f"trainer.precision {precision} {fault}: use bf16-mixed or 32-true")
+
+
 def settle_precision(trainer: pl.Trainer) -> None:
     """Let batches of problems pass a precision that would convert tensors.
 
@@ -135,15 +150,7 @@ def settle_precision(trainer: pl.Trainer) -> None:
         ValueError: the precision scales losses, or would lose small gradients.
     """
     precision: Any = trainer.precision_plugin
-    if getattr(precision, "scaler", None) is not None:
-        raise UsageError(
-            "precision 16-mixed scales losses, and gradients would be clipped in their scaled size: "
-            "use bf16-mixed or 32-true"
-        )
-    if precision.precision == "16-true":
-        raise UsageError(
-            "precision 16-true keeps weights in float16, in which small gradients become 0: use bf16-mixed or 32-true"
-        )
+    check_precision(precision.precision)
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
     precision.convert_input = unchanged
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -18,6 +20,7 @@ from support.saved_runs import CrashAt, Curves, names, run
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
+from lit_rl.callbacks.checkpointing import random_states, restore_random_state
 from lit_rl.callbacks.run_folder import RunFolder, RunIsLiveError
 from lit_rl.execution import SandboxError
 from lit_rl.models import CausalLM, SeparateCritic
@@ -154,28 +157,6 @@ def test_a_finished_run_started_again_does_nothing(build: Make, tmp_path: Path) 
     assert torch.equal(everything(again), everything(first))
 
 
-def test_the_newest_checkpoints_and_the_best_are_kept_and_linked(build: Make, tmp_path: Path) -> None:
-    """A metric that peaks at rollout 2; its checkpoint outlives the newer ones."""
-
-    class Peak(GRPO):
-        def on_validation_epoch_end(self) -> None:
-            self.log("val/score", -float((self.clock.count - 2) ** 2))
-
-    ALGORITHMS[Peak] = dict
-    validation = {"limit_val_batches": 1.0, "val_check_interval": 1, "check_val_every_n_epoch": None}
-    callback = Checkpointing(str(tmp_path), 1, monitor="val/score", keep=2)
-    run(build(Peak, max_rollouts=6), callback, **validation)
-    assert names(tmp_path) == ["rollout_000002.ckpt", "rollout_000005.ckpt", "rollout_000006.ckpt"]
-    assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
-    assert os.readlink(tmp_path / "last.ckpt") == "rollout_000006.ckpt"
-    assert callback.best_model_path.endswith("rollout_000002.ckpt")
-
-    later = Checkpointing(str(tmp_path), 1, monitor="val/score", keep=2)
-    run(build(Peak, max_rollouts=7), later, **validation)
-    assert later.best_value == 0.0
-    assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
-
-
 class Scores(GRPO):
     """A metric with a given value after each rollout."""
 
@@ -186,29 +167,44 @@ class Scores(GRPO):
 
 
 ALGORITHMS[Scores] = dict
+NAN = float("nan")
 EACH = {"limit_val_batches": 1.0, "val_check_interval": 1, "check_val_every_n_epoch": None}
 
 
-def test_a_metric_that_is_no_number_is_never_the_best(
+def test_the_newest_checkpoints_and_the_best_are_kept_and_linked(
     build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No number is above NaN: taken as the best, it would stay it for ever."""
-    nan = float("nan")
-    monkeypatch.setattr(Scores, "of_rollout", [0, nan, 0.5, 0.25, nan])
-    callback = Checkpointing(str(tmp_path), 1, monitor="val/score")
-    run(build(Scores, max_rollouts=4), callback, **EACH)
-    assert callback.best_value == 0.5
+    """A metric that peaks at rollout 2; its checkpoint outlives the newer ones."""
+    monkeypatch.setattr(Scores, "of_rollout", [-float((count - 2) ** 2) for count in range(8)])
+    callback = Checkpointing(str(tmp_path), 1, monitor="val/score", keep=2)
+    run(build(Scores, max_rollouts=6), callback, **EACH)
+    assert names(tmp_path) == ["rollout_000002.ckpt", "rollout_000005.ckpt", "rollout_000006.ckpt"]
+    assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
+    assert os.readlink(tmp_path / "last.ckpt") == "rollout_000006.ckpt"
+    assert callback.best_model_path.endswith("rollout_000002.ckpt")
+
+    later = Checkpointing(str(tmp_path), 1, monitor="val/score", keep=2)
+    run(build(Scores, max_rollouts=7), later, **EACH)
+    assert later.best_value == 0.0
     assert (tmp_path / "best.ckpt").resolve().name == "rollout_000002.ckpt"
 
 
-@pytest.mark.parametrize(("mode", "best"), [("max", 3), ("min", 2)])
-def test_mode_says_whether_the_largest_or_the_smallest_is_the_best(
-    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, best: int
+@pytest.mark.parametrize(
+    ("values", "mode", "best"),
+    [
+        ([0, 0.5, 0.25, 0.75, 0.5], "max", 3),
+        ([0, 0.5, 0.25, 0.75, 0.5], "min", 2),
+        ([0, NAN, 0.5, 0.25, NAN], "max", 2),
+    ],
+    ids=["the largest", "the smallest", "never NaN, above which no number is"],
+)
+def test_the_best_is_the_largest_or_the_smallest_as_mode_says(
+    build: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: list[float], mode: Any, best: int
 ) -> None:
-    monkeypatch.setattr(Scores, "of_rollout", [0, 0.5, 0.25, 0.75, 0.5])
+    monkeypatch.setattr(Scores, "of_rollout", values)
     callback = Checkpointing(str(tmp_path), 1, monitor="val/score", mode=mode)
     run(build(Scores, max_rollouts=4), callback, **EACH)
-    assert callback.best_value == Scores.of_rollout[best]
+    assert callback.best_value == values[best]
     assert (tmp_path / "best.ckpt").resolve().name == f"rollout_{best:06d}.ckpt"
 
 
@@ -403,5 +399,24 @@ def test_a_folder_with_checkpoints_is_refused_when_resume_is_off(build: Make, tm
 
 @pytest.mark.parametrize("name", ["every_n_rollouts", "every_minutes", "keep"])
 def test_numbers_that_make_no_sense_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be positive, got 0"):
+    with pytest.raises(ValueError, match=f"{name}: expected a number above 0, got 0"):
         Checkpointing(str(tmp_path), **{name: 0})  # type: ignore[arg-type]
+
+
+DRAWS: dict[str, Callable[[], float]] = {
+    "python": random.random,
+    "python, in pairs": lambda: random.gauss(0, 1),
+    "numpy": np.random.rand,
+    "numpy, in pairs": np.random.randn,
+    "torch": lambda: float(torch.rand(())),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_restored_generator_draws_the_same_again(draw: Callable[[], float]) -> None:
+    draw()  # of a pair of normal numbers the second is kept for the next call
+    states = random_states()
+    drawn = [draw() for _ in range(5)]
+    assert drawn != [draw() for _ in range(5)]
+    restore_random_state(states[0])
+    assert [draw() for _ in range(5)] == drawn

@@ -54,7 +54,7 @@ class Module:
     def __init__(self, num_samples: int) -> None:
         self.validation_sampling = {"sampled": Sampling(num_samples=num_samples)}
         self.sampler = SimpleNamespace(environment=SingleTurn())
-        self.policy = self.rewards = None
+        self.policy, self.rewards = SimpleNamespace(codec=SimpleNamespace(decode=None)), None
         self.logged: dict[str, float] = {}
         self.clock = Clock("rollout")
         self.clock.count = 7
@@ -177,7 +177,7 @@ def test_several_tasks_have_their_names_in_the_metrics() -> None:
 def test_more_k_than_samples_is_refused_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="pass@8 needs num_samples >= 8, got 4"):
         evaluate(ExecutionEvaluation([1, 8]), num_samples=4)
-    with pytest.raises(ValueError, match="ks must be positive"):
+    with pytest.raises(ValueError, match="ks: expected positive numbers"):
         ExecutionEvaluation([0])
 
 

@@ -29,14 +29,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from lit_rl import Trainer
 from lit_rl.callbacks import Checkpointing
-from lit_rl.callbacks.recorded_rows import rounded
-from lit_rl.callbacks.row_choice import choose_rows
+from lit_rl.callbacks.recorded_rows import choose_rows, rounded
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
+from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, RunWriter, read_rollouts
+from lit_rl.reports.run_files.files import read_lines
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.clock import Clock
@@ -76,7 +76,7 @@ def record_by_hand(folder: Path, texts: list[str], outcomes: list[Outcome], **op
     module = SimpleNamespace(clock=clock, policy=SimpleNamespace(codec=codec), trace=SimpleNamespace(found={}))
     trainer = SimpleNamespace(world_size=1, is_global_zero=True)
     record = RunRecord(**options)
-    record.path = folder
+    record._writer = RunWriter(folder, "rollout", count=1)
     finished = FinishedRollout(Rollout(completions, judgements), rewards, experience, {"loss": 0.5})
     record.on_rollout_end(trainer, module, finished)  # type: ignore[arg-type]
     return rollouts(folder)[-1]

@@ -10,11 +10,11 @@ import torch
 import lit_rl.cli.main  # noqa: F401  # short class names
 from lit_rl import evaluate
 from lit_rl.callbacks import ExecutionEvaluation
-from lit_rl.callbacks.board import compared_metrics
+from lit_rl.callbacks.tensorboard_layout import compared_metrics
 from lit_rl.cli.main import Cli
-from lit_rl.cli.report import read_curves
 from lit_rl.data import Sorting
 from lit_rl.models import SortingPolicy
+from lit_rl.reports.runs import read_curves
 from lit_rl.types import Sampling
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
-from lit_rl.callbacks.validation_summary import line_of, validation_summary
+from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.types import Sampling
 
 GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)
@@ -78,23 +78,17 @@ def trainer(folder: Path, *callbacks: pl.Callback, logger: Any = False) -> pl.Tr
 
 
 def test_errors_come_from_the_evaluation_and_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
+    """The last lines say which checkpoint was measured, and where samples are."""
     evaluation = ExecutionEvaluation()
     evaluation.errors = {"val/greedy/pass@1": 0.06}
-    told = validation_summary(
-        trainer(tmp_path, evaluation), module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456}
-    )
-    rows = dict(told)
-    assert [label for label, _ in told] == ["policy", "greedy", "basics sampled", "loss", "samples"]
-    assert rows["policy"] == "Linear   3 parameters"
-    assert "0.750 ± 0.060" in rows["greedy"] and "±" not in rows["basics sampled"]
-    assert rows["loss"] == "1.235"
-    assert rows["samples"].startswith("not kept")
-
-
-def test_it_says_which_checkpoint_was_measured_and_where_samples_are(tmp_path: Path) -> None:
-    measuring = trainer(tmp_path, CompletionLog(num_problems=3), logger=TensorBoardLogger(tmp_path, name="run"))
+    logger = TensorBoardLogger(tmp_path, name="run")
+    measuring = trainer(tmp_path, evaluation, CompletionLog(num_problems=3), logger=logger)
     measuring.ckpt_path = "runs/mine/rollout_000040.ckpt"
-    rows = dict(validation_summary(measuring, module(), TWO_TURNS))
-    assert rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
-    assert rows["samples"].startswith("of the first 3 problems of each task: ")
-    assert rows["samples"].endswith("run/version_0, TEXT in TensorBoard")
+    told = validation_summary(measuring, module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456})
+    rows = dict(told)
+    assert list(rows) == ["policy", "checkpoint", "greedy", "basics sampled", "loss", "logs", "samples"]
+    assert "0.750 ± 0.060" in rows["greedy"] and "±" not in rows["basics sampled"]
+    assert rows["loss"] == "1.235" and rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
+    assert "first 3 problems" in rows["samples"] and "run/version_0" in rows["samples"]
+    without = dict(validation_summary(trainer(tmp_path), module(), TWO_TURNS))
+    assert without["samples"].startswith("not kept") and "checkpoint" not in without

@@ -14,8 +14,8 @@ from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests
 from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
-from lit_rl.reports.diagnosis import Diagnosis, RunSoFar
-from lit_rl.reports.diagnosis.common_end import common_end
+from lit_rl.reports.diagnosis import Diagnosis, RunHistory
+from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.clock import Clock
@@ -260,9 +260,9 @@ def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost
     ],
 )
 def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
-    run = RunSoFar(1)
+    run = RunHistory(1)
     run.rollout = rows([outcome] * 2)
-    assert said in str(common_end(run))
+    assert said in str(failure_mode(run))
 
 
 def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named():

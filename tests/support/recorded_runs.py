@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, append_frame, append_line
-from lit_rl.reports.run_files.lines import to_json
+from lit_rl.reports.run_files import RunWriter
+from lit_rl.reports.run_files.files import to_json
 
 
 def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, Any]:
@@ -33,18 +33,15 @@ def row(number: int, text: str, reward: float | None, **more: Any) -> dict[str, 
 
 def write_run(folder: Path, rollouts: dict[int, list[dict[str, Any]]], **kind: Any) -> Path:
     """A run whose reward is its rollout over ten, validated at the end."""
-    folder.mkdir(parents=True)
+    writer = RunWriter(folder, "rollout", 0)
     what = {"method": "GRPO", "model": "tiny", "lora_rank": None, "task": "p", "seed": 0, "batch_size": 2} | kind
-    append_line(folder / METRICS_FILE, {"rollout": 0, "time": 0.0, "start": what})
+    writer.append_start(0, what)
     for number, rows in rollouts.items():
         values = {"reward/mean": number / 10 + what["seed"], "reward/tests": 0.5}
         values |= {"verdict/passed_fraction": 0.25, "verdict/exception_fraction": 0.75}
-        append_line(folder / METRICS_FILE, {"rollout": number, "time": float(number), **values})
-        head = {
-            "rollout": number, "num_rows": 8, "time": float(number),
-            "endings": {"passed": 2, "exception: KeyError": 6}, "seconds": {"sampling": 3.0, "judging": 1.0},
-        }  # fmt: skip
-        append_frame(folder / ROLLOUTS_FILE, [to_json(head), *map(to_json, rows)])
+        writer.append_metrics(number, values)
+        endings = {"passed": 2, "exception: KeyError": 6}
+        writer.append_rollout(number, 8, endings, {"sampling": 3.0, "judging": 1.0}, [to_json(one) for one in rows])
     validated = {"val/greedy/pass@1": 0.75, "val/greedy/num_problems": 16.0, "val/greedy/completion/length": 11.5}
-    append_line(folder / METRICS_FILE, {"rollout": max(rollouts), "time": 99.0, **validated})
+    writer.append_metrics(max(rollouts), validated)
     return folder

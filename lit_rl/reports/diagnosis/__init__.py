@@ -1,29 +1,34 @@
-"""Rules that name a likely cause when a run does not learn; the callback ``Diagnostics`` asks them.
+"""Rules that name a likely cause when a run does not learn; ``Diagnostics`` and ``--smoke`` ask them.
 
 A rule of your own is one class in one file, see :class:`Rule`.
 """
 
-from lit_rl.reports.diagnosis.base import Diagnosis, Rule, ShareRule
-from lit_rl.reports.diagnosis.first_ratio import FirstRatio
 from lit_rl.reports.diagnosis.program_rules import (
     BrokenTests,
     FormatFalling,
     Infrastructure,
+    NoPrograms,
     StopStringCuts,
     TimedOut,
     Truncated,
 )
 from lit_rl.reports.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.rule import LimitRule, Rule, ShareRule
+from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.update_rules import (
     EntropyCollapse,
     ExplodingKL,
     ExplodingLoss,
+    FirstRatio,
+    GrowingMemory,
+    JumpingWeights,
     ReferenceDrifted,
     StaleEngine,
+    StillWeights,
+    StuckLoss,
     UselessCritic,
 )
-from lit_rl.reports.diagnosis.weight_rules import JumpingWeights, StillWeights
+from lit_rl.reports.run_files import Diagnosis
 
 RULES: tuple[type[Rule], ...] = (
     FlatReward,
@@ -48,7 +53,18 @@ RULES: tuple[type[Rule], ...] = (
 )
 """All that come with the package; the callback asks each, with its defaults, unless told otherwise."""
 
+CHECKS: dict[str, tuple[type[Rule], ...]] = {
+    "programs run": (NoPrograms, Infrastructure, TimedOut),
+    "rewards vary": (FlatReward, FlatGroups),
+    "the first ratio is 1": (FirstRatio,),
+    "the loss moves": (StuckLoss,),
+    "the weights move": (StillWeights, JumpingWeights),
+    "memory stays flat": (GrowingMemory,),
+}
+"""What ``lit-rl fit --smoke`` checks of a run, and the rules that fail it."""
+
 __all__ = [
+    "CHECKS",
     "RULES",
     "BrokenTests",
     "Diagnosis",
@@ -59,17 +75,21 @@ __all__ = [
     "FlatGroups",
     "FlatReward",
     "FormatFalling",
+    "GrowingMemory",
     "Infrastructure",
     "JumpingWeights",
+    "LimitRule",
+    "NoPrograms",
     "ReferenceDrifted",
     "RewardCollapse",
     "RewardHacking",
     "Rule",
-    "RunSoFar",
+    "RunHistory",
     "ShareRule",
     "StaleEngine",
     "StillWeights",
     "StopStringCuts",
+    "StuckLoss",
     "TimedOut",
     "Truncated",
     "UselessCritic",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.execution.outcome import Verdict
-from lit_rl.reports.diagnosis.base import Rule, ShareRule
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule
+from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
 from lit_rl.types import Judgement
 
@@ -29,7 +29,7 @@ class FormatFalling(Rule):
         require_share(at_most=at_most)
         self.at_most = at_most
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare with the best mean so far."""
         for name, what in _PROGRAMS.items():
             best, share = run.best.get(name, 0.0), run.mean(name)
@@ -39,6 +39,19 @@ class FormatFalling(Rule):
                     "learning rate, add a reward for the form (FormatReward) or a KL to the reference (kl_coef)"
                 )
         return ""
+
+
+class NoPrograms(Rule):
+    """No completion has a program, although the task runs programs; ``--smoke`` asks it."""
+
+    name = "no_programs"
+    page = ""
+
+    def look(self, run: RunHistory) -> str:
+        """Look whether any was found."""
+        if run.module.sampler.sandbox is None or run.share("completion/program_rate"):
+            return ""
+        return "no completion has a program: compare some with the form that the prompt asks for and the task extracts"
 
 
 class Truncated(ShareRule):
@@ -74,7 +87,7 @@ class StopStringCuts(Rule):
         require_share(at_most=at_most, rows=rows, as_often=as_often)
         self.at_most, self.rows, self.as_often = at_most, rows, as_often
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare the rows that were cut with those that fail, and the rows that were ended with the others."""
         passed = run.share("execution/pass_rate")
         failed = 1 - passed
@@ -100,7 +113,7 @@ class StopStringCuts(Rule):
         return share > self.rows and share > self.at_most * failed
 
 
-def _per_rollout(run: RunSoFar, name: str) -> float:
+def _per_rollout(run: RunHistory, name: str) -> float:
     """Mean over all of the last rollouts, those without it counted as 0."""
     return sum(run.values(name)) / run.patience
 
@@ -156,7 +169,7 @@ class BrokenTests(Rule):
         self._sources: dict[str, set[str]] = {}
         self._errors: dict[str, set[tuple[str, str, str]]] = {}
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Collect how the programs of each problem ended, and name problems that fail them all alike."""
         for judgement in run.rollout.judgements:
             self._note(judgement.problem.task_id, judgement)

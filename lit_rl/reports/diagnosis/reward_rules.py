@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import sqrt
 
 from lit_rl.arguments import require_at_least, require_share
-from lit_rl.reports.diagnosis.base import Rule, ShareRule
-from lit_rl.reports.diagnosis.common_end import common_end
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.failure_mode import failure_mode
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule
+from lit_rl.reports.diagnosis.run_history import RunHistory
 
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
 _LOST = 0.1
@@ -31,7 +31,7 @@ class FlatReward(Rule):
         require_at_least(0, at_most=at_most)
         self.at_most = at_most
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Look at means and spreads; say what most rows of the last rollout have in common."""
         if not is_flat(run, self.at_most):
             return ""
@@ -49,10 +49,10 @@ class FlatReward(Rule):
                 "if this is the largest reward there is, take harder problems; else read some completions (lit-rl show)"
             )
         else:
-            todo = str(common_end(run))
+            todo = str(failure_mode(run))
         return f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned: {todo}"
 
-    def details(self, run: RunSoFar) -> str:
+    def details(self, run: RunHistory) -> str:
         """Three completions."""
         return longest_shown(run)
 
@@ -92,7 +92,7 @@ class RewardCollapse(Rule):
         require_share(below=below)
         self.below = below
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
         rate = run.largest("optimizer/learning_rate")
         todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and go on from"
@@ -102,7 +102,7 @@ class RewardCollapse(Rule):
             if 2 * (run.rollout_step - since + 1) < run.patience:
                 return ""
             values = run.values("reward/mean")[since - run.rollout_step - 1 :]
-            now, ends = sum(values) / len(values), common_end(run).what
+            now, ends = sum(values) / len(values), failure_mode(run).what
             return (
                 f"the policy was lost: rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on "
                 f"{now:.3g} ({ends}); {todo} a checkpoint before that, or begin again"
@@ -113,11 +113,11 @@ class RewardCollapse(Rule):
         fell = f"the mean reward of {run.patience} rollouts fell from {best:.3g} to {reward:.3g}"
         return f"{fell}: {todo} the best checkpoint"
 
-    def suspects(self, run: RunSoFar) -> bool:
+    def suspects(self, run: RunHistory) -> bool:
         """Whether a reward that was earned is gone at present."""
         return bool(run.gone_since) and was_earned(run)
 
-    def details(self, run: RunSoFar) -> str:
+    def details(self, run: RunHistory) -> str:
         """Three completions."""
         return longest_shown(run)
 
@@ -138,7 +138,7 @@ class RewardHacking(Rule):
         require_at_least(0, rise=rise)
         self.fall, self.rise = fall, rise
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare the last validation with the best one."""
         if not run.validations:
             return ""
@@ -158,13 +158,13 @@ class RewardHacking(Rule):
                 )
         return ""
 
-    def details(self, run: RunSoFar) -> str:
+    def details(self, run: RunHistory) -> str:
         """The three completions of the last rollout that earned most."""
         rewards = run.rewards.rewards.tolist()
         return examples_of(run, sorted(range(len(rewards)), key=lambda row: -rewards[row]))
 
 
-def was_earned(run: RunSoFar) -> bool:
+def was_earned(run: RunHistory) -> bool:
     """Whether a reward that is gone was more than a few lucky hits."""
     peak = run.peak
     if peak is None:
@@ -174,7 +174,7 @@ def was_earned(run: RunSoFar) -> bool:
     return peak.passed > _LUCKY_IN_ONE and peak.passed * peak.rows > _LUCKY_ROWS
 
 
-def is_flat(run: RunSoFar, at_most: float) -> bool:
+def is_flat(run: RunHistory, at_most: float) -> bool:
     """Whether all rewards of the last rollouts were the same."""
     means, spreads = run.values("reward/mean"), run.values("reward/std")
     return len(means) == run.patience and max(means) - min(means) <= at_most and max(spreads, default=0.0) <= at_most
@@ -188,18 +188,18 @@ def chance(share: float, num_problems: float) -> float:
 # -- completions to read -------------------------------------------------------------------------------------
 
 
-def texts_of(run: RunSoFar) -> tuple[str, ...]:
+def texts_of(run: RunHistory) -> tuple[str, ...]:
     """What the policy said last in each row of the last rollout."""
     return run.rollout.completions.texts
 
 
-def longest_shown(run: RunSoFar) -> str:
+def longest_shown(run: RunHistory) -> str:
     """Three completions of the last rollout, the longest of their problems."""
     texts = texts_of(run)
     return examples_of(run, sorted(range(len(texts)), key=lambda row: -len(texts[row])))
 
 
-def examples_of(run: RunSoFar, order: list[int]) -> str:
+def examples_of(run: RunHistory, order: list[int]) -> str:
     """Three completions of the last rollout, of different problems where there are as many.
 
     Args:

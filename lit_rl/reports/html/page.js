@@ -1,28 +1,10 @@
 "use strict";
 // Texts of models and programs reach the page by textContent alone: nothing they hold is read as HTML.
 (function () {
-  const runs = JSON.parse(document.getElementById("data").textContent);
+  const { kinds, runs } = JSON.parse(document.getElementById("data").textContent);
   const place = document.getElementById("browser");
   if (!place || !runs.length) return;
 
-  const difference = (a, b) => (a == null || b == null ? null : a - b);
-  const then = (t, i) => (t.logprob_old || t.logprob_sampled)[i];
-  // How tokens can be coloured: what it needs, the value of token i, and whether it has two signs.
-  const KINDS = {
-    credit: { needs: "credit", of: (t, i) => t.credit[i], signed: true, says: "part of the reward" },
-    advantage: { needs: "advantage", of: (t, i) => t.advantage[i], signed: true, says: "advantage" },
-    ratio: {
-      needs: "logprob_update", of: (t, i) => difference(t.logprob_update[i], then(t, i)), signed: true,
-      says: "log of the probability in the last update over that when sampled",
-    },
-    entropy: { needs: "entropy", of: (t, i) => t.entropy[i], signed: false, says: "nats" },
-    surprise: { needs: "logprob_sampled", of: (t, i) => -t.logprob_sampled[i], signed: false, says: "nats, as sampled" },
-    reference: {
-      needs: "logprob_ref", of: (t, i) => difference(then(t, i), t.logprob_ref[i]), signed: true,
-      says: "log of the probability over that under the reference",
-    },
-    value: { needs: "value", of: (t, i) => t.value[i], signed: true, says: "the critic's, before the update" },
-  };
   const PHASES = { idle: "#8a8a8a", sampling: "#2166ac", judging: "#1b7837", rewarding: "#01665e", preparing: "#762a83", updating: "#b35806",
     rollout: "#2166ac", update: "#b35806" };
   const TOTALS = ["rollout", "update"];  // where nothing finer was measured
@@ -70,7 +52,7 @@
     }
     const groups = rollouts[rollout.value].groups;
     fill(group, groups.map((g) => `${g.task} (${g.rows.map((r) => (r.reward == null ? "?" : format(r.reward))).join(" ")})`));
-    const known = Object.keys(KINDS).filter((k) => groups.some((g) => g.rows.some((r) => r.tokens[KINDS[k].needs])));
+    const known = Object.keys(kinds).filter((k) => groups.some((g) => g.rows.some((r) => r.values[k])));
     const chosen = colour.selectedOptions.length ? colour.selectedOptions[0].textContent : "credit";
     fill(colour, known);
     colour.value = String(Math.max(0, known.indexOf(chosen)));
@@ -84,24 +66,24 @@
   function draw() {
     const whole = runs[run.value].rollouts[rollout.value];
     const shown = whole.groups[group.value || 0];
-    const kind = colour.selectedOptions.length ? KINDS[colour.selectedOptions[0].textContent] : null;
+    const name = colour.selectedOptions.length ? colour.selectedOptions[0].textContent : null;
     view.replaceChildren();
     make("div", "scale", `${whole.rows} rows in this rollout; ${runs[run.value].recorded} rollouts were recorded, ` +
       `${runs[run.value].rollouts.length} of them are in this page`, view);
     timeline(whole.seconds);
     if (!shown) return;
     make("pre", "prompt", shown.prompt, view);
-    const largest = Math.max(1e-9, ...shown.rows.flatMap((row) => columns(row).map((i) => Math.abs(value(kind, row, i) || 0))));
-    scale.textContent = kind ? `${kind.says}; full colour at ${format(largest)}` +
-      (kind.signed ? ", blue above 0, orange below" : "") : "no values of tokens were kept";
+    const largest = Math.max(1e-9, ...shown.rows.flatMap((row) => columns(row).map((i) => Math.abs(value(name, row, i) || 0))));
+    scale.textContent = name ? `${kinds[name].says}; full colour at ${format(largest)}` +
+      (kinds[name].signed ? ", blue above 0, orange below" : "") : "no values of tokens were kept";
     const rows = make("div", "columns", null, view);
-    for (const row of shown.rows) column(row, kind, largest, rows);
+    for (const row of shown.rows) column(row, name, largest, rows);
   }
 
   const columns = (row) => row.turns.flatMap((turn) => turn.pieces.map((_, i) => turn.start + i));
 
-  function value(kind, row, i) {
-    return kind && row.tokens[kind.needs] ? kind.of(row.tokens, i) : null;
+  function value(name, row, i) {
+    return name && row.values[name] ? row.values[name][i] : null;
   }
 
   function timeline(seconds) {
@@ -123,14 +105,14 @@
     }
   }
 
-  function column(row, kind, largest, parent) {
+  function column(row, name, largest, parent) {
     const box = make("div", "column", null, parent);
     make("h4", row.verdict === "passed" ? "passed" : "failed", `row ${row.row}: reward ${format(row.reward)}, ${row.ending}`, box);
-    make("div", "terms", Object.entries(row.terms).map(([name, term]) => `${name} ${format(term)}`).join("  "), box);
+    make("div", "terms", Object.entries(row.terms).map(([term, found]) => `${term} ${format(found)}`).join("  "), box);
     row.turns.forEach((turn, number) => {
       if (row.turns.length > 1) make("div", "word", `turn ${number + 1}: ${turn.verdict}`, box);
       const text = make("pre", "completion", null, box);
-      turn.pieces.forEach((piece, i) => token(row, turn.start + i, piece, kind, largest, text));
+      turn.pieces.forEach((piece, i) => token(row, turn.start + i, piece, name, largest, text));
       if (turn.stop === "length") make("span", "end", " (cut at the token limit)", text);
       if (turn.message) {
         make("div", "word", "the environment", box);
@@ -143,17 +125,16 @@
     }
   }
 
-  function token(row, i, piece, kind, largest, parent) {
+  function token(row, i, piece, name, largest, parent) {
     const part = make("span", "token", piece.trim() ? piece : piece.replaceAll("\n", "\u21b5\n") || "\u220e", parent);
     if (row.failing.includes(i)) part.classList.add("failing");
-    const found = value(kind, row, i);
+    const found = value(name, row, i);
     if (found != null) {
       const share = Math.min(1, Math.abs(found) / largest) * 0.75;
-      const hue = !kind.signed ? "118, 42, 131" : found >= 0 ? "33, 102, 172" : "230, 97, 1";
+      const hue = !kinds[name].signed ? "118, 42, 131" : found >= 0 ? "33, 102, 172" : "230, 97, 1";
       part.style.backgroundColor = `rgba(${hue}, ${share.toFixed(3)})`;
     }
-    const told = Object.entries(KINDS).filter(([, k]) => row.tokens[k.needs]);
-    part.title = [`token ${i}`, ...told.map(([name, k]) => `${name} ${format(k.of(row.tokens, i))}`)].join("\n");
+    part.title = [`token ${i}`, ...Object.keys(row.values).map((k) => `${k} ${format(value(k, row, i))}`)].join("\n");
   }
 
   fill(run, runs.map((r) => r.name));

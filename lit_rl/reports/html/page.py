@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from html import escape
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from lit_rl.reports.html.browser import as_script, data_of
-from lit_rl.reports.html.charts import COLOURS, Line, areas, chart, legend
-from lit_rl.reports.html.runs import Run, groups_of
-from lit_rl.reports.html.tables import table_of_diagnoses, table_of_differences, table_of_endings, table_of_runs
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
+from lit_rl.reports.run_files import Curve, Diagnosis, RecordedRollout, RecordedRow, differences
+from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
+from lit_rl.reports.runs import Run, groups_of
 
 OVERVIEW = (
     "val/*pass@1",
@@ -36,6 +38,7 @@ OVERVIEW = (
 )
 """Numbers that a report begins with; those that a run has."""
 
+_HERE = Path(__file__).parent
 _NO_TERMS = ("reward/mean", "reward/std", "reward/p10", "reward/p90", "reward/invalid_fraction")
 _VERDICT = re.compile(r"verdict/(.+)_fraction")
 _VERDICT_COLOURS = {
@@ -61,86 +64,168 @@ def write_page(runs: Sequence[Run], file: str | Path, metrics: Sequence[str] | N
     """
     path = Path(file)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(runs, OVERVIEW if metrics is None else metrics), "utf-8", "replace")
+    path.write_text(page(runs, metrics), "utf-8", "replace")
 
 
-def page(runs: Sequence[Run], wanted: Sequence[str]) -> str:
+def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
     """The page as a text."""
-    title = f"lit-rl: {', '.join(run.name for run in runs)}"
-    ended = "".join(table_of_endings(run) for run in runs if run.endings[0])
-    sections = [
-        _section("Runs", table_of_runs(runs)),
-        _section("What differs", table_of_differences(runs)),
-        _section("Diagnoses", table_of_diagnoses(runs)),
-        *_curves(runs, wanted),
-        _section("Verdicts over time", _verdicts(runs)),
-        _section("How programs ended", f'<div class="row">{ended}</div>' if ended else ""),
-        _section("Rollouts", '<div id="browser"></div>' if any(run.shown for run in runs) else ""),
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{''.join(sections)}"
-        f'<script type="application/json" id="data">{as_script(data_of(runs))}</script>'
-        f"<script>{_resource('page.js')}</script></body></html>\n"
+    shares = {run.name: found for run in runs if (found := _verdict_shares(run))}
+    seen = {verdict for of_run in shares.values() for verdict in of_run}
+    settings = differences({run.name: run.settings for run in runs})
+    templates = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return templates.get_template("page.html.jinja").render(
+        title=f"lit-rl: {', '.join(run.name for run in runs)}",
+        style=Markup((_HERE / "page.css").read_text("utf-8")),
+        script=Markup((_HERE / "page.js").read_text("utf-8")),
+        frame=FRAME,
+        runs=[row for run in runs for row in _measured(run)],
+        differences=[
+            ("" if number else one.name, value, ", ".join(names))
+            for one in settings
+            for number, (value, names) in enumerate(one.runs.items())
+        ],
+        diagnoses=[row for run in runs for row in _diagnosed(run)],
+        verdicts=[areas(name, of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
+        verdict_colours={name: colour for name, colour in _VERDICT_COLOURS.items() if name in seen},
+        endings=[(run.name, _ending_shares(run)) for run in runs if run.endings[0]],
+        data={
+            "kinds": {name: {"signed": kind.signed, "says": kind.says} for name, kind in KINDS.items()},
+            "runs": [_data_of(run) for run in runs if run.shown],
+        },
+        **_curves(runs, metrics),
     )
 
 
-def _curves(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
-    """The overview, the terms of the reward, and all other numbers behind a click."""
+# -- numbers --------------------------------------------------------------------------------------------------
+
+
+def _measured(run: Run) -> list[tuple[str, ...]]:
+    """What a run is, and what validation measured of it: one row for each way of sampling."""
+    rank = run.kind.get("lora_rank")
+    model = str(run.kind.get("model", "")) + (f" (LoRA {rank})" if rank else "")
+    what = (run.name, model, str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
+    length = f"{max(count for curve in run.curves.values() for count, _ in curve)} {run.clock}s"
+    rows: list[tuple[str, ...]] = []
+    for sampling, measure in (run.measures or {"": ""}).items():
+        curve = run.curves.get(f"val/{sampling}/{measure}", [])
+        tasks, tokens = (
+            run.curves.get(f"val/{sampling}/{name}", [(0, None)])[-1][1]
+            for name in ("num_problems", "completion/length")
+        )
+        numbers = ("", "", "", "", "")
+        if curve:
+            (_, first), (_, last), best = curve[0], curve[-1], max(curve, key=lambda point: point[1])
+            passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
+            at_best = f"{best[1]:.3f} ({run.clock} {best[0]})"
+            numbers = (f"{first:.3f}", at_best, f"{last:.3f}", passed, "" if tokens is None else f"{tokens:.1f}")
+        rows.append((*what, sampling, measure, length, *numbers))
+    return rows
+
+
+def _diagnosed(run: Run) -> list[tuple[str, Diagnosis | None]]:
+    """What was found wrong with a run, by its name; ``None`` where Diagnostics found nothing."""
+    return [(run.name, one) for one in run.diagnoses] or [(run.name, None)] * run.is_watched
+
+
+def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
+    """Panels of the overview, of the terms of the reward, and of all other numbers."""
     groups = groups_of(runs)
     colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(groups)}
     known = sorted({name for run in runs for name in run.curves})
+    wanted = OVERVIEW if metrics is None else metrics
     first = list(dict.fromkeys(n for pattern in wanted for n in known if fnmatchcase(n, pattern)))
-    if wanted is OVERVIEW:
+    if metrics is None:
         passes = {name.removesuffix("/pass@1") for name in first if name.endswith("/pass@1")}
         first = [name for name in first if name.removesuffix("/reward/mean") not in passes]
     terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
-    rest = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
+    others = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"
 
-    def charts(names: Sequence[str]) -> str:
-        panels = (chart(name, _lines(name, groups, colours), clock) for name in names)
-        return _grid("".join(panels)) if names else ""
+    def panel(name: str) -> Panel:
+        found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
+        return chart(name, [Line(label, colours[label], curves) for label, curves in found.items() if curves], clock)
 
-    band = "<p>A band goes from the lowest to the highest of its seeds; the line is their mean.</p>"
-    seeds = band if any(len(alike) > 1 for alike in groups.values()) else ""
-    others = f"<details><summary>All other numbers ({len(rest)})</summary>{charts(rest)}</details>"
-    return [
-        _section("Learning curves", legend(colours) + seeds + charts(first)),
-        _section("Parts of the reward, unweighted", charts(terms)),
-        others if rest else "",
-    ]
-
-
-def _lines(name: str, groups: Mapping[str, Sequence[Run]], colours: Mapping[str, str]) -> list[Line]:
-    found = {label: [run.curves[name] for run in alike if name in run.curves] for label, alike in groups.items()}
-    return [Line(label, colours[label], curves) for label, curves in found.items() if curves]
+    return {
+        "colours": colours,
+        "has_bands": any(len(alike) > 1 for alike in groups.values()),
+        "overview": list(map(panel, first)),
+        "terms": list(map(panel, terms)),
+        "others": list(map(panel, others)),
+    }
 
 
-def _verdicts(runs: Sequence[Run]) -> str:
-    """The share of each verdict, one panel for each run; nothing where none was recorded."""
-    charts: list[str] = []
-    seen: set[str] = set()
-    for run in runs:
-        found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
-        shares = {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
-        seen |= set(shares)
-        charts += [areas(run.name, shares, _VERDICT_COLOURS)] if shares else []
-    colours = {name: colour for name, colour in _VERDICT_COLOURS.items() if name in seen}
-    return legend(colours) + _grid("".join(charts)) if charts else ""
+def _verdict_shares(run: Run) -> Mapping[str, Curve]:
+    """Curves of the verdicts that occurred, in the order in which they are drawn."""
+    found = {match[1]: curve for name, curve in run.curves.items() if (match := _VERDICT.fullmatch(name))}
+    return {name: found[name] for name in _VERDICT_COLOURS if any(share > 0 for _, share in found.get(name, []))}
 
 
-def _grid(content: str) -> str:
-    return f'<div class="grid">{content}</div>'
+def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
+    """Shares of the endings at the beginning of a run and at its end, most frequent first."""
+    first, last = run.endings
+    names = sorted({*first, *last}, key=lambda name: -first.get(name, 0) - last.get(name, 0))
+    return [(name, tuple(part.get(name, 0) / max(1, sum(part.values())) for part in (first, last))) for name in names]
 
 
-def _section(title: str, content: str) -> str:
-    """A section, or nothing where there is nothing to show."""
-    return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
+# -- rollouts -------------------------------------------------------------------------------------------------
 
 
-def _resource(name: str) -> str:
-    return files("lit_rl.reports.html").joinpath(name).read_text("utf-8")
+def _data_of(run: Run) -> dict[str, Any]:
+    """A run's rollouts as the script of the page reads them."""
+    return {"name": run.name, "recorded": run.num_recorded, "rollouts": [_rollout(one) for one in run.shown]}
+
+
+def _rollout(rollout: RecordedRollout) -> dict[str, Any]:
+    groups = [rollout.group(number) for number in sorted({row.group for row in rollout.rows})]
+    return {
+        "number": rollout.number,
+        "rows": rollout.num_rows,
+        "seconds": dict(rollout.seconds),
+        "groups": [
+            {"task": rows[0].task_id, "prompt": rows[0].prompt_text, "rows": [_row(row) for row in rows]}
+            for rows in groups
+        ],
+    }
+
+
+def _row(row: RecordedRow) -> dict[str, Any]:
+    values = {kind: values_of(row, kind) for kind in KINDS}
+    return {
+        "row": row.row,
+        "reward": row.reward,
+        "verdict": row.verdict,
+        "ending": ending(row),
+        "terms": dict(row.terms),
+        "words": sandbox_words(row),
+        "turns": [
+            {
+                "start": turn.start,
+                "pieces": turn.pieces() or [turn.text],
+                "message": turn.message,
+                "verdict": str(turn.outcome["verdict"]),
+                "stop": turn.stop_reason,
+            }
+            for turn in row.turns
+        ],
+        "failing": _failing_tokens(row),
+        "values": {
+            kind: [_short(found.get(i)) for i in range(max(found) + 1)] for kind, found in values.items() if found
+        },
+    }
+
+
+def _short(value: float | None) -> float | None:
+    """A value with as many digits as are recorded."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _failing_tokens(row: RecordedRow) -> list[int]:
+    """Columns of the tokens that the failing line covers."""
+    if row.failing is None:
+        return []
+    turn, (start, end) = row.turns[-1], row.failing
+    return [turn.start + number for number, (first, last) in enumerate(turn.spans) if first < end and last > start]

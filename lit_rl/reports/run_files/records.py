@@ -1,15 +1,15 @@
-"""Recorded rollouts, read back as plain data, without tensors."""
+"""The schema of a run's files: what a line of each holds, as plain data without tensors."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
-from lit_rl.reports.run_files.folders import ROLLOUTS_FILE
-from lit_rl.reports.run_files.frames import read_frames
+Curve = list[tuple[int, float]]
+"""(rollouts or updates done, value), in order."""
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -132,54 +132,83 @@ class RecordedRollout:
         return sorted(rows, key=lambda row: (row.reward is None, -(row.reward or 0.0), row.row))
 
 
-def read_rollouts(folder: str | Path) -> Iterator[RecordedRollout]:
-    """The recorded rollouts of a run, in order.
+class Diagnosis(NamedTuple):
+    """One thing that was found wrong with a run while it ran.
 
     Args:
-        folder: that holds the file.
+        rollout: number of the rollout after which it was said, from 1.
+        rule: name of the rule that spoke.
+        message: what is wrong and what to do, in one line, with the page of the docs.
+        details: what the message speaks of, such as completions; may have many lines.
+        ended: rollout after which it no longer held; ``None`` if it held to the end.
     """
-    for frame in read_frames(Path(folder) / ROLLOUTS_FILE):
-        head, *rows = frame.items
-        yield RecordedRollout(
-            number=head["rollout"],
-            num_rows=head["num_rows"],
-            time=head["time"],
-            endings=head["endings"],
-            seconds=head["seconds"],
-            rows=tuple(_row(head["rollout"], item) for item in rows),
-        )
+
+    rollout: int
+    rule: str
+    message: str
+    details: str = ""
+    ended: int | None = None
+
+    @property
+    def when(self) -> str:
+        """The rollouts from the one after which it was said."""
+        return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
+
+    def line(self) -> str:
+        """For the terminal."""
+        return f"{self.when}: {self.message}"
+
+
+@dataclass(frozen=True)
+class RecordedMetrics:
+    """The numbers of a run.
+
+    Args:
+        clock: what it counts, ``rollout`` or ``update``.
+        start: what its last start said of itself; empty if it was not recorded.
+        curves: by name of the number.
+        diagnoses: what was found wrong while it ran, in order.
+    """
+
+    clock: str
+    start: Mapping[str, Any]
+    curves: Mapping[str, Curve]
+    diagnoses: Sequence[Diagnosis]
+
+    @property
+    def open_diagnoses(self) -> list[Diagnosis]:
+        """Those that held to the end."""
+        return [one for one in self.diagnoses if one.ended is None]
+
+
+# -- from and to plain data -----------------------------------------------------------------------------------
+
+
+def rollout_of(head: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> RecordedRollout:
+    """A rollout from the lines of its frame."""
+    number = head["rollout"]
+    return RecordedRollout(
+        **_known(RecordedRollout, head) | {"number": number, "rows": tuple(_row(number, item) for item in rows)}
+    )
+
+
+def item_of(row: RecordedRow) -> dict[str, Any]:
+    """A row as its line holds it, without the number of the rollout."""
+    item = {one.name: getattr(row, one.name) for one in fields(row) if one.name != "rollout"}
+    turns = [{one.name: getattr(turn, one.name) for one in fields(turn)} for turn in row.turns]
+    return item | {"turns": [turn | {"spans": pack_spans(turn["spans"])} for turn in turns]}
 
 
 def _row(rollout: int, item: Mapping[str, Any]) -> RecordedRow:
-    failing = item["failing"]
-    return RecordedRow(
-        rollout=rollout,
-        row=item["row"],
-        group=item["group"],
-        task_id=item["task_id"],
-        prompt=item["prompt"],
-        prompt_ids=tuple(item["prompt_ids"]),
-        turns=tuple(_turn(turn) for turn in item["turns"]),
-        program=item["program"],
-        failing=None if failing is None else (failing[0], failing[1]),
-        reward=item["reward"],
-        reason=item["reason"],
-        terms=item["terms"],
-        tokens=item["tokens"],
-    )
+    failing, ids = item["failing"], tuple(item["prompt_ids"])
+    changed = {"prompt_ids": ids, "failing": None if failing is None else (failing[0], failing[1])}
+    turns = [RecordedTurn(**_known(RecordedTurn, turn) | {"spans": spans_of(turn["spans"])}) for turn in item["turns"]]
+    return RecordedRow(**_known(RecordedRow, item) | changed | {"rollout": rollout, "turns": tuple(turns)})
 
 
-def _turn(item: Mapping[str, Any]) -> RecordedTurn:
-    return RecordedTurn(
-        start=item["start"],
-        end=item["end"],
-        text=item["text"],
-        spans=spans_of(item["spans"]),
-        stop_reason=item["stop_reason"],
-        message=item["message"],
-        outcome=item["outcome"],
-        stop_string=item.get("stop_string", ""),
-    )
+def _known(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that a line has; files of other versions may have more."""
+    return {one.name: item[one.name] for one in fields(kind) if one.name in item}
 
 
 def pack_spans(spans: Sequence[tuple[int, int]]) -> list[Any]:
@@ -197,3 +226,8 @@ def spans_of(packed: Sequence[Any]) -> Spans:
         start, end = (end, end + item) if isinstance(item, int) else (item[0], item[1])
         spans.append((start, end))
     return tuple(spans)
+
+
+def finite(value: float) -> float | None:
+    """A number, or ``None`` where JSON cannot hold it."""
+    return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""What a rule is, and what it says.
+"""The base classes of rules.
 
 A rule of your own is one class in one file::
 
@@ -9,7 +9,7 @@ A rule of your own is one class in one file::
         def __init__(self, at_least: float = 5.0) -> None:
             self.at_least = at_least
 
-        def look(self, run: RunSoFar) -> str:
+        def look(self, run: RunHistory) -> str:
             length = run.mean("completion/length")
             if length is None or length >= self.at_least:
                 return ""
@@ -21,29 +21,13 @@ and is named in the configuration, under ``rules`` of :class:`lit_rl.callbacks.D
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from lit_rl.arguments import require_share
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.arguments import require_above, require_share
+from lit_rl.reports.diagnosis.run_history import RunHistory
 
 PAGE = "lit-rl docs monitoring"
 """Prints the page; with ``#`` and the name of a rule, its entry."""
-
-
-class Diagnosis(NamedTuple):
-    """What was found after a rollout.
-
-    Args:
-        rollout: number of the rollout, from 1.
-        rule: name of the rule.
-        message: what is wrong and what to do, in one line, with the page of the docs.
-        details: what the message speaks of, such as completions; may have many lines.
-    """
-
-    rollout: int
-    rule: str
-    message: str
-    details: str = ""
 
 
 class Rule(ABC):
@@ -59,7 +43,7 @@ class Rule(ABC):
     """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
 
     @abstractmethod
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Say what is wrong and what to do, in one line; an empty text if nothing is.
 
         Asked after each rollout once there were ``patience`` rollouts, and after each validation; by every rank.
@@ -68,11 +52,11 @@ class Rule(ABC):
             run: the numbers so far, and the last rollout.
         """
 
-    def suspects(self, run: RunSoFar) -> bool:
+    def suspects(self, run: RunHistory) -> bool:
         """Whether the condition may be about to hold: what it explains then waits until that is clear."""
         return False
 
-    def details(self, run: RunSoFar) -> str:
+    def details(self, run: RunHistory) -> str:
         """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""
         return ""
 
@@ -80,24 +64,43 @@ class Rule(ABC):
         """Forget what was remembered: another run begins."""
 
 
-class ShareRule(Rule):
-    """A share that is larger than it should be.
+class LimitRule(Rule):
+    """A number that is larger than it should be.
+
+    Args:
+        at_most: largest mean over the last rollouts that is let pass; 0 counts where none logged it.
+    """
+
+    metric: ClassVar[str]
+    """The number."""
+
+    message: ClassVar[str]
+    """What is wrong and what to do, a format of ``{value}`` and of ``{rate}``, the learning rate."""
+
+    def __init__(self, at_most: float) -> None:
+        require_above(0, at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the number with the limit."""
+        value = run.share(self.metric)
+        if value <= self.at_most:
+            return ""
+        return self.message.format(value=value, rate=run.largest("optimizer/learning_rate"))
+
+
+class ShareRule(LimitRule):
+    """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...: do ...``.
 
     Args:
         at_most: share that is let pass.
     """
 
-    metric: ClassVar[str]
-    """The share; its mean over the last rollouts is compared, 0 where none logged it."""
-
-    message: ClassVar[str]
-    """What is wrong and what to do, after the share: ``of the programs ...: do ...``."""
-
     def __init__(self, at_most: float) -> None:
         require_share(at_most=at_most)
         self.at_most = at_most
 
-    def look(self, run: RunSoFar) -> str:
+    def look(self, run: RunHistory) -> str:
         """Compare the share with the limit."""
         share = run.share(self.metric)
         return f"{share:.0%} {self.message}" if share > self.at_most else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lit_rl.execution.outcome import Verdict
-from lit_rl.reports.diagnosis.so_far import RunSoFar
+from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
@@ -18,7 +18,7 @@ _MISSING = re.compile(r"the program defines no (\w+)|name '(\w+)' is not defined
 _DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 
 
-class CommonEnd(NamedTuple):
+class FailureMode(NamedTuple):
     """How most rows ended.
 
     Args:
@@ -33,28 +33,28 @@ class CommonEnd(NamedTuple):
         return f"{self.what}: {self.todo}"
 
 
-def common_end(run: RunSoFar) -> CommonEnd:
+def failure_mode(run: RunHistory) -> FailureMode:
     """How most rows of the last rollout ended."""
     rollout = run.rollout
     rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
     if len(stopped) > rows / 2 and _stops_early(rollout, stopped):
         lengths = rollout.completions.lengths.tolist()
         mean = sum(lengths[row] for row in stopped) / len(stopped)
-        return CommonEnd(
+        return FailureMode(
             f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {mean:.1f} tokens",
             f"check whether {commonest_string(rollout, stopped, run.decode)} comes inside of good answers (lit-rl "
             f"show); {run.where.stop_strings}",
         )
     cut = sum(why is StopReason.LENGTH for why in rollout.completions.stop_reasons)
     if cut > rows / 2:
-        return CommonEnd(
+        return FailureMode(
             f"{cut / rows:.0%} of the completions are cut by the token limit",
             "raise sampling.max_tokens, or check whether the policy ever ends (EOS, stop strings)",
         )
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
     alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
-    return CommonEnd(f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where.check_data))
+    return FailureMode(f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where.check_data))
 
 
 def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:

@@ -13,13 +13,16 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from distributed.test_validation import Told
 from lightning.pytorch.callbacks import RichProgressBar
 from rich.console import Console
 from support.small_runs import Words, build_module
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
+from lit_rl.callbacks.progress_screen import _redirected_handlers, frame_of
 from lit_rl.callbacks.run_view import RunView, clock_text
-from lit_rl.callbacks.screen import _redirected_handlers, frame_of
+from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.trainer import Trainer, screen_settings
 from lit_rl.training.progress import Progress
@@ -73,7 +76,9 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     view, progress, clock = a_view()
     for rollout, passed in ((0, 0.185), (60, 0.862), (74, 0.85)):
         view.done = rollout
-        view.validated({"val/greedy/pass@1": passed, "val/sampled/pass@1": passed / 2, "val/greedy/reward/mean": 1.0})
+        view.add_validation(
+            {"val/greedy/pass@1": passed, "val/sampled/pass@1": passed / 2, "val/greedy/reward/mean": 1.0}
+        )
     progress.begin("training")
     progress.rows, progress.open_rows, progress.turns, progress.tokens = 128, 32, 96, 1000
     clock.now += 2
@@ -116,6 +121,7 @@ def test_each_phase_says_what_it_is_about(phase: Any, shown: str) -> None:
 
 
 def test_time_left_counts_from_where_this_start_began() -> None:
+    assert [clock_text(seconds) for seconds in (0, 62.4, 3661)] == ["0:00", "1:02", "1:01:01"]
     view, _, clock = a_view()
     view.begin(100, 120)
     assert view.seconds_left is None
@@ -133,14 +139,10 @@ def test_time_left_counts_from_where_this_start_began() -> None:
 def test_output_that_has_no_arrow_gets_one_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     view, *_ = a_view()
     for passed in (0.25, 0.5):
-        view.validated({"val/greedy/pass@1": passed})
+        view.add_validation({"val/greedy/pass@1": passed})
     for encoding, text in (("utf-8", "0.250 → 0.500"), ("ascii", "0.250 -> 0.500"), ("latin-1", "0.250 -> 0.500")):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
         assert view.measured()[0][1].startswith(text)
-
-
-def test_durations_are_told_as_clocks_do() -> None:
-    assert [clock_text(s) for s in (0, 62.4, 3661)] == ["0:00", "1:02", "1:01:01"]
 
 
 # -- runs ------------------------------------------------------------------------------------------------------
@@ -163,16 +165,13 @@ def test_a_log_file_has_one_line_a_rollout_and_the_end(
     run(module, tmp_path, saved, ExecutionEvaluation(), **validating)
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert [line.partition("  ")[0] for line in lines if line.startswith("rollout")] == [
-        f"rollout {i}/4" for i in (1, 2, 3, 4)
-    ]
+    counted = [line.partition("  ")[0] for line in lines if line.startswith("rollout")]
+    assert counted == [f"rollout {i}/4" for i in (1, 2, 3, 4)]
     assert lines[0].startswith("lit-rl   ") and "GRPO on words   cpu x 1   seed 0" in lines[0]
-    assert any("3 problems x 4 = 12 completions a rollout" in line for line in lines)
     assert sum(line.startswith("validation after rollout") for line in lines) == 2
     end = lines[next(i for i, line in enumerate(lines) if line.startswith("done")) :]
-    assert "4 rollouts in" in end[0]
-    assert any(line.startswith("last") and line.endswith("here/rollout_000004.ckpt") for line in end)
-    assert any(line.startswith("best") and "val/greedy/reward/mean 1.000" in line for line in end)
+    told = {line.split()[0]: line for line in end}
+    assert told["last"].endswith("here/rollout_000004.ckpt") and "val/greedy/reward/mean 1.000" in told["best"]
     assert end[-1].split() == ["next", "lit-rl", "export", "here", "here/model"]  # there is no board
     assert "\x1b" not in out and "Epoch" not in out + err and "v_num" not in out + err
     assert "Tip:" not in err and "GPU available" not in err and "it/s" not in err
@@ -215,23 +214,10 @@ def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: st
 def test_updates_without_rollouts_write_at_most_a_line_a_second(
     byte_tokenizer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from support.tiny_models import TINY_QWEN2
-
-    from lit_rl.data.task import TaskDataModule
-    from lit_rl.execution import TokenTarget
-    from lit_rl.models import CausalLM
-    from lit_rl.types import Problem
-
-    class Texts(TaskDataModule):
-        name = "texts"
-
-        def load_problems(self, split: Any) -> list[Problem]:
-            return [Problem(f"{split}{i}", "w", TokenTarget(), fields={"demonstration": "word"}) for i in range(12)]
-
     module = SFT(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), max_updates=6)
     settings: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False, "limit_val_batches": 0}
     started = time.monotonic()
-    Trainer(default_root_dir=tmp_path, **settings).fit(module, Texts(batch_size=2))
+    Trainer(default_root_dir=tmp_path, **settings).fit(module, Told(batch_size=2))
     seconds = time.monotonic() - started
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("update")]
     assert 2 <= len(lines) <= 3 + seconds
@@ -244,7 +230,7 @@ def test_a_terminal_is_drawn_every_second_while_one_rollout_goes_on(
 ) -> None:
     drawings = io.StringIO()
     console = Console(file=drawings, width=80, height=24, force_terminal=True)
-    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen._console", lambda: console)
     module = build_module(byte_tokenizer, max_rollouts=1)
     inner = module.reward
 
@@ -268,7 +254,7 @@ def test_an_exception_gives_the_terminal_back_and_says_where_it_came(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True)
-    monkeypatch.setattr("lit_rl.callbacks.screen._console", lambda: console)
+    monkeypatch.setattr("lit_rl.callbacks.progress_screen._console", lambda: console)
     module = build_module(byte_tokenizer, max_rollouts=2)
 
     def broken(rollout: Any) -> Any:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as pl
 
 from lit_rl.arguments import require_above, require_at_least
-from lit_rl.callbacks.run_summary import head_of, summary_of
+from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
-from lit_rl.callbacks.validation_summary import validation_summary
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.training.progress import Progress
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class ProgressScreen(pl.Callback):
             self.view.resume(self._earlier)
         self._start(trainer, head_of(trainer, pl_module))
 
-    def on_rollout_end(self, trainer: pl.Trainer, module: Any, finished: FinishedRollout) -> None:
+    def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Take over a rollout's metrics."""
         self.view.finish(module.clock.count, finished.metrics)
 
@@ -107,47 +107,39 @@ class ProgressScreen(pl.Callback):
     # -- validation, test, prediction ----------------------------------------------------------------------
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that it is measured now."""
-        self._begin(trainer, pl_module, "validating")
+        """Show that the run validates, tests or predicts now."""
+        if trainer.state.fn != "fit":
+            self.view = RunView(pl_module.progress, "batch")
+            self._start(trainer, [])
+        self.view.validating, _ = _doing(trainer)
 
-    def on_test_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that it is measured now."""
-        self._begin(trainer, pl_module, "testing")
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Show that the run is sampling predictions."""
-        self._begin(trainer, pl_module, "predicting")
+    on_test_start = on_predict_start = on_validation_start
 
     def on_validation_batch_start(
         self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Show which batch is measured."""
-        self._batch("validating", trainer.num_val_batches, batch_idx, dataloader_idx)
-
-    def on_test_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
-        """Show which batch is measured."""
-        self._batch("testing", trainer.num_test_batches, batch_idx, dataloader_idx)
-
-    def on_predict_batch_start(
-        self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
-    ) -> None:
         """Show which batch is sampled."""
-        self._batch("predicting", trainer.num_predict_batches, batch_idx, dataloader_idx)
+        doing, counts = _doing(trainer)
+        count = counts[dataloader_idx] if isinstance(counts, list) and dataloader_idx < len(counts) else "?"
+        purpose = self.view.progress.purpose.partition("/")[2]
+        self.view.validating = " ".join(filter(None, [doing, purpose, f"batch {batch_idx + 1} of {count}"]))
+        if self.view.word == "batch":
+            self._line(self.view.validating, _SECONDS_BETWEEN_BATCHES)
+
+    on_test_batch_start = on_predict_batch_start = on_validation_batch_start
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Take over the validation's metrics."""
         measured = {n: float(v) for n, v in trainer.callback_metrics.items() if n.startswith("val")}
-        self.view.validated(measured)
+        self.view.add_validation(measured)
         if trainer.state.fn == "fit":
             self._line(self.view.validation_line())
         else:
-            self._say_what_was_found(trainer, pl_module)
+            self._print_validation(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Say what was found."""
-        self._say_what_was_found(trainer, pl_module)
+        self._print_validation(trainer, pl_module)
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Leave the last screen as it is."""
@@ -170,24 +162,11 @@ class ProgressScreen(pl.Callback):
 
     # -- drawing -------------------------------------------------------------------------------------------
 
-    def _begin(self, trainer: pl.Trainer, module: Any, doing: str) -> None:
-        if trainer.state.fn != "fit":
-            self.view = RunView(module.progress, "batch")
-            self._start(trainer, [])
-        self.view.validating = doing
-
-    def _say_what_was_found(self, trainer: pl.Trainer, module: Any) -> None:
+    def _print_validation(self, trainer: pl.Trainer, module: TrainedModule) -> None:
         self._stop()
         if self._shows:
             metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
             _print(validation_summary(trainer, module, metrics))
-
-    def _batch(self, doing: str, counts: Any, batch_idx: int, loader: int) -> None:
-        count = counts[loader] if isinstance(counts, list) and loader < len(counts) else "?"
-        purpose = self.view.progress.purpose.partition("/")[2]
-        self.view.validating = " ".join(filter(None, [doing, purpose, f"batch {batch_idx + 1} of {count}"]))
-        if self.view.word == "batch":
-            self._line(self.view.validating, _SECONDS_BETWEEN_BATCHES)
 
     def _start(self, trainer: pl.Trainer, head: Rows) -> None:
         self._shows = trainer.is_global_zero
@@ -289,7 +268,16 @@ def _redirected_handlers() -> Iterator[None]:
             handler.setStream(stream)
 
 
-def _total(trainer: pl.Trainer, module: Any) -> int | None:
+def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
+    """What a trainer does besides training, and the batches of each loader."""
+    if trainer.testing:
+        return "testing", trainer.num_test_batches
+    if trainer.predicting:
+        return "predicting", trainer.num_predict_batches
+    return "validating", trainer.num_val_batches
+
+
+def _total(trainer: pl.Trainer, module: TrainedModule) -> int | None:
     """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
     if module.clock.limit is not None:
         return int(module.clock.limit)

@@ -10,10 +10,12 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
 from lit_rl.arguments import require_at_least
+from lit_rl.callbacks.checkpointing import metric_names
 from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.outcome import Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
+from lit_rl.rollout.watchers import TrainedModule
 from lit_rl.types import Experience
 
 
@@ -102,7 +104,7 @@ class TensorBoardLayout(pl.Callback):
                 logger.experiment.add_histogram(name, value, module.clock.count)
 
 
-def overview_of(module: Any) -> dict[str, dict[str, list[Any]]]:
+def overview_of(module: TrainedModule) -> dict[str, dict[str, list[Any]]]:
     """The overview without charts that stay empty: of a loss on texts, or of rollouts, or of a critic."""
     learns_texts, has_critic = bool(module.metric_prefix), "critic" in module.parameter_groups()
 
@@ -142,19 +144,14 @@ def board_by_default(trainer: Any) -> None:
         trainer.callbacks.insert(0, TensorBoardLayout())
 
 
-def compared_metrics(trainer: pl.Trainer, module: Any) -> list[str]:
+def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
     """Metrics by which runs are compared; the table shows the last value of each."""
-    named = [
-        name
-        for callback in trainer.callbacks  # type: ignore[attr-defined]
-        if hasattr(callback, "metric_names")
-        for name in callback.metric_names(trainer, module)
-    ]
+    named = metric_names(trainer, module)
     prefix = module.metric_prefix
     return [*headline(dict.fromkeys(named, 0.0)), f"{prefix}/loss" if prefix else "reward/mean"]
 
 
-def settings_of(trainer: pl.Trainer, module: Any) -> dict[str, Any]:
+def settings_of(trainer: pl.Trainer, module: TrainedModule) -> dict[str, Any]:
     """What one compares runs by: numbers and names, as TensorBoard takes them."""
     task, policy = trainer.datamodule, module.policy  # type: ignore[attr-defined]
     optimizer: Any = trainer.optimizers[0]

@@ -1,7 +1,8 @@
-"""What a rule may look at: the numbers of a run so far, and its last rollout."""
+"""The history of a run that rules look at: its numbers so far, and its last rollout."""
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,10 +14,14 @@ from torch.nn import Parameter
 from lit_rl.reports.diagnosis.stop_strings import Decode, stop_shares
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.rollout.watchers import TrainedModule
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 _GONE = 0.05
 """A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
+
+_SAVED = ("first", "best", "validations", "gone_since", "lowest")
+"""Attributes that a checkpoint holds as they are."""
 
 LAG = "engine/lag_updates"
 """Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
@@ -56,7 +61,7 @@ class Where(NamedTuple):
     stop_strings: str = "stop_strings are set where the task makes its problems"
 
 
-class RunSoFar:
+class RunHistory:
     """Numbers of the last rollouts, the first and best means of each, validations, and the last rollout itself.
 
     Args:
@@ -75,7 +80,7 @@ class RunSoFar:
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
 
-    module: Any
+    module: TrainedModule
     rollout: Rollout
     rewards: RewardOutput
 
@@ -130,21 +135,26 @@ class RunSoFar:
         return list(self._weights)
 
     @property
-    def decode(self) -> Decode | None:
-        """From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`; ``None`` before the first rollout."""
-        return self.module.policy.codec.decode if hasattr(self, "module") else None
+    def decode(self) -> Decode:
+        """From ids to text, as :meth:`lit_rl.models.codecs.codec.Codec.decode`."""
+        return self.module.policy.codec.decode
 
-    # -- what the callback tells ---------------------------------------------------------------------------
+    # -- what the callback adds ----------------------------------------------------------------------------
 
-    def begin(self, module: Any, where: Where) -> None:
+    def begin(self, module: TrainedModule, where: Where) -> None:
         """Look at the weights before the first rollout."""
         self.where = where
         self._watched = watched_weights(module)
         self._weights.append(values_of(self._watched))
         self.first_norm = float(self._weights[-1].norm())
 
-    def note(self, module: Any, finished: FinishedRollout) -> None:
+    def add_rollout(self, module: TrainedModule, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""
+        self.rollout, self.rewards = finished.rollout, finished.rewards
+        self.add_numbers(module, {**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
+
+    def add_numbers(self, module: TrainedModule, metrics: Mapping[str, float]) -> None:
+        """Take over the numbers of a rollout, or of an update in a run without rollouts."""
         if self.is_known:
             for name in self._last:
                 mean = self.mean(name)
@@ -152,13 +162,12 @@ class RunSoFar:
                     self.first.setdefault(name, mean)
                     self.best[name] = max(mean, self.best.get(name, mean))
         self.module, self.rollout_step = module, module.clock.count
-        self.rollout, self.rewards = finished.rollout, finished.rewards
-        self._recent.append({**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
-        self._last.update(finished.metrics)
-        self._note_reward(finished.metrics)
+        self._recent.append(dict(metrics))
+        self._last.update(metrics)
+        self._note_reward(metrics)
         self._weights.append(values_of(self._watched))
 
-    def validated(self, measured: Mapping[str, float]) -> None:
+    def add_validation(self, measured: Mapping[str, float]) -> None:
         """Take over what a validation measured."""
         self.validations.append((self.rollout_step, dict(measured)))
 
@@ -174,7 +183,7 @@ class RunSoFar:
         gone = self.peak is not None and self.peak.is_gone(reward)
         self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
-    def _lag(self, module: Any) -> float:
+    def _lag(self, module: TrainedModule) -> float:
         """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
         versions = self.rollout.completions.weights_versions
         present, self._version = self._version, module.policy.version
@@ -185,32 +194,26 @@ class RunSoFar:
     def state_dict(self) -> dict[str, Any]:
         """Numbers alone; weights and rollouts are seen again."""
         return {
-            "recent": [dict(metrics) for metrics in self._recent],
+            "recent": list(self._recent),
             "last": dict(self._last),
-            "first": dict(self.first),
-            "best": dict(self.best),
-            "validations": [(count, dict(measured)) for count, measured in self.validations],
             "peak": None if self.peak is None else tuple(self.peak),
-            "gone_since": self.gone_since,
-            "lowest": self.lowest,
+            **copy.deepcopy({name: getattr(self, name) for name in _SAVED}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
-        self._recent = deque((dict(metrics) for metrics in state["recent"]), maxlen=self.patience)
-        self._last, self.first, self.best = dict(state["last"]), dict(state["first"]), dict(state["best"])
-        self.validations = [(count, dict(measured)) for count, measured in state["validations"]]
-        peak = state.get("peak")  # checkpoints of version 0.3.0 have none
-        self.peak, self.gone_since = None if peak is None else Peak(*peak), state.get("gone_since", 0)
-        self.lowest = state.get("lowest", 0.0)
+        """Restore them; checkpoints of version 0.3.0 lack the last."""
+        self._recent, self._last = deque(state["recent"], maxlen=self.patience), dict(state["last"])
+        self.peak = Peak(*state["peak"]) if state.get("peak") else None
+        for name in _SAVED:
+            setattr(self, name, copy.deepcopy(state.get(name, getattr(self, name))))
 
 
-def some_weights(module: Any) -> Tensor:
+def some_weights(module: TrainedModule) -> Tensor:
     """[W] a few of the weights that learn, copied to the CPU."""
     return values_of(watched_weights(module))
 
 
-def watched_weights(module: Any) -> list[Parameter]:
+def watched_weights(module: TrainedModule) -> list[Parameter]:
     """A few of the tensors that learn: enough to see how far they move.
 
     Matrices where there are any: the weights of norms are about 1, and would hide how far the others move.

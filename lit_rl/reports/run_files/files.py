@@ -1,0 +1,283 @@
+"""The two plain files of a run: where they are, how they are written, cut and read.
+
+``metrics.jsonl`` has JSON lines, of which at most the last is torn. ``rollouts.jsonl.gz`` has them in compressed
+frames, one gzip member per rollout, each readable without those after it; a file of members is an ordinary gzip file:
+``zcat rollouts.jsonl.gz | jq`` and ``pandas.read_json`` read it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lit_rl.reports.run_files.records import (
+    Curve,
+    Diagnosis,
+    RecordedMetrics,
+    RecordedRollout,
+    finite,
+    rollout_of,
+)
+
+METRICS_FILE = "metrics.jsonl"
+ROLLOUTS_FILE = "rollouts.jsonl.gz"
+SURROGATES = "backslashreplace"
+"""A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
+
+_NO_METRICS = ("rollout", "update", "time", "start", "diagnosis")
+_CHUNK = 1 << 16
+_GZIP = zlib.MAX_WBITS | 16
+
+
+class TornFile(UserWarning):
+    """The end of a file could not be read: the process was killed while it wrote."""
+
+
+class Frame(NamedTuple):
+    """The lines of one write.
+
+    Args:
+        items: one per line.
+        end: byte of the file after the frame.
+    """
+
+    items: list[dict[str, Any]]
+    end: int
+
+
+# -- where they are -------------------------------------------------------------------------------------------
+
+
+def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
+    """Folders at or below a folder that hold such a file, in order of their names."""
+    return [found.parent for found in sorted(Path(run).rglob(file))]
+
+
+def newest_recorded(run: str | Path) -> Path:
+    """The folder at or below a folder in which rollouts were recorded last.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    found = recorded_folders(run, ROLLOUTS_FILE)
+    if not found and recorded_folders(run):
+        raise FileNotFoundError(
+            f"no rollout is recorded at or below {run}: the first is not done yet, the run has none, as one of SFT or "
+            f"DPO, or RunRecord keeps no rows (max_megabytes: 0); lit-rl report {run} has its numbers"
+        )
+    if not found:
+        raise FileNotFoundError(
+            f"no {ROLLOUTS_FILE} at or below {run}: give the folder that a run logged to; RunRecord writes the file "
+            "with the first rollout"
+        )
+    return max(found, key=lambda folder: (folder / ROLLOUTS_FILE).stat().st_mtime)
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+class RunWriter:
+    """Appends to the files of a run, a whole line or frame at a time.
+
+    Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
+
+    Args:
+        folder: of the files; made if it is not there.
+        clock: what the run counts, ``rollout`` or ``update``.
+        count: how many are done; at 0 the files that are there are another run's and renamed to ``NAME.old``.
+
+    Attributes:
+        rollout_bytes: length of the file of rollouts.
+    """
+
+    def __init__(self, folder: Path, clock: str, count: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.clock = clock
+        cut_after(folder / METRICS_FILE, count)
+        self.rollout_bytes = cut_after(folder / ROLLOUTS_FILE, count)
+
+    def append_start(self, count: int, start: Mapping[str, Any]) -> None:
+        """Say what a start of the run is."""
+        self._append({self.clock: count, "time": time.time(), "start": start})
+
+    def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
+        """Add numbers; those that are not finite become ``None``."""
+        numbers = {name: finite(float(value)) for name, value in values.items()}
+        self._append({self.clock: count, "time": time.time(), **numbers})
+
+    def append_diagnosis(self, diagnosis: Diagnosis) -> None:
+        """Say what was found wrong."""
+        found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
+        self._append({"rollout": diagnosis.rollout, "time": time.time(), "diagnosis": found})
+
+    def end_diagnosis(self, rollout: int, rule: str) -> None:
+        """Say that the condition of a rule no longer holds."""
+        self._append({"rollout": rollout, "time": time.time(), "diagnosis": {"rule": rule, "ended": True}})
+
+    def append_rollout(
+        self, count: int, num_rows: int, endings: Mapping[str, int], seconds: Mapping[str, float], rows: Sequence[str]
+    ) -> None:
+        """Add what is kept of a rollout.
+
+        Args:
+            count: its number.
+            num_rows: rows that it had.
+            endings: number of its programs by how they ended.
+            seconds: what its parts took, by name.
+            rows: lines of the rows that are kept.
+        """
+        head = {"rollout": count, "num_rows": num_rows, "time": time.time(), "endings": endings, "seconds": seconds}
+        self.rollout_bytes += append_frame(self.folder / ROLLOUTS_FILE, [to_json(head), *rows])
+
+    def _append(self, item: Mapping[str, Any]) -> None:
+        append_line(self.folder / METRICS_FILE, item)
+
+
+def to_json(item: Mapping[str, Any]) -> str:
+    """An object as one line. NaN and infinities, which JSON lacks, must already be ``None``."""
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def append_line(path: Path, item: Mapping[str, Any]) -> None:
+    """Append one object, written at once."""
+    with path.open("ab") as file:
+        file.write(to_json(item).encode(errors=SURROGATES) + b"\n")
+
+
+def append_frame(path: Path, lines: Sequence[str]) -> int:
+    """Append lines as one frame, written at once.
+
+    Returns:
+        bytes of the frame.
+    """
+    data = gzip.compress("".join(f"{line}\n" for line in lines).encode(errors=SURROGATES), compresslevel=6, mtime=0)
+    with path.open("ab") as file:
+        file.write(data)
+    return len(data)
+
+
+def cut_after(path: Path, count: int) -> int:
+    """Drop what was recorded after a checkpoint, because the run will repeat it, and any torn end.
+
+    If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
+
+    Args:
+        path: a file of JSON lines, compressed if it ends in ``.gz``.
+        count: rollouts (updates, in a run without rollouts) in the checkpoint.
+
+    Returns:
+        the length of the file in bytes, 0 if there is none.
+    """
+    if not path.exists():
+        return 0
+    if count == 0:
+        os.replace(path, path.with_name(path.name + ".old"))
+        return 0
+    end = 0
+    for frame in read_frames(path) if path.suffix == ".gz" else read_lines(path):
+        if frame.items and _count_of(frame.items[0]) > count:
+            break
+        end = frame.end
+    os.truncate(path, end)
+    return end
+
+
+def _count_of(item: Mapping[str, Any]) -> int:
+    """The rollout that a line belongs to, or the update in a run without rollouts."""
+    return int(item.get("rollout", item.get("update", 0)))
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+def read_metrics(folder: str | Path) -> RecordedMetrics:
+    """The numbers of a run, what describes it, and what was found wrong with it; empty without a file.
+
+    Args:
+        folder: that holds ``metrics.jsonl``.
+    """
+    file = Path(folder) / METRICS_FILE
+    start: dict[str, Any] = {}
+    curves: dict[str, dict[int, float]] = {}
+    diagnoses: list[Diagnosis] = []
+    for frame in read_lines(file) if file.exists() else ():
+        (item,) = frame.items
+        start = item if "start" in item else start
+        if "diagnosis" in item:
+            _add_diagnosis(diagnoses, item["rollout"], item["diagnosis"])
+        for name, value in item.items():
+            if name not in _NO_METRICS and value is not None:
+                curves.setdefault(name, {})[_count_of(item)] = value
+    sorted_curves: dict[str, Curve] = {name: sorted(points.items()) for name, points in curves.items()}
+    return RecordedMetrics(
+        "update" if "update" in start else "rollout", start.get("start", {}), sorted_curves, diagnoses
+    )
+
+
+def _add_diagnosis(found: list[Diagnosis], rollout: int, said: Mapping[str, Any]) -> None:
+    """Note that a condition began to hold, or that it ended."""
+    place = next((i for i, one in enumerate(found) if one.rule == said["rule"] and one.ended is None), None)
+    if said.get("ended") and place is not None:
+        found[place] = found[place]._replace(ended=rollout)
+    elif not said.get("ended") and place is None:
+        found.append(Diagnosis(rollout, said["rule"], said["message"], said["details"]))
+
+
+def read_rollouts(folder: str | Path) -> Iterator[RecordedRollout]:
+    """The recorded rollouts of a run, in order.
+
+    Args:
+        folder: that holds ``rollouts.jsonl.gz``.
+    """
+    for frame in read_frames(Path(folder) / ROLLOUTS_FILE):
+        yield rollout_of(frame.items[0], frame.items[1:])
+
+
+def read_lines(path: Path) -> Iterator[Frame]:
+    """The objects of a file, each as a frame of its own; a torn last line is skipped with a warning."""
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                if not line.endswith(b"\n"):
+                    raise ValueError
+                item = json.loads(line)
+            except ValueError:
+                _warn_torn(path, end)
+                return
+            end += len(line)
+            yield Frame([item], end)
+
+
+def read_frames(path: Path) -> Iterator[Frame]:
+    """The whole frames of a compressed file, in order; the rest of a torn file is skipped with a warning."""
+    end = 0
+    with path.open("rb") as file:
+        left = b""
+        while left := left or file.read(_CHUNK):
+            member, parts = zlib.decompressobj(_GZIP), []
+            start = end
+            try:
+                while not member.eof and left:
+                    parts.append(member.decompress(left))
+                    end += len(left) - len(member.unused_data)
+                    left = member.unused_data if member.eof else file.read(_CHUNK)
+                if not member.eof:
+                    raise EOFError
+                items = [json.loads(line) for line in b"".join(parts).splitlines()]
+            except (zlib.error, EOFError, ValueError):
+                _warn_torn(path, start)
+                return
+            yield Frame(items, end)
+
+
+def _warn_torn(path: Path, start: int) -> None:
+    warnings.warn(f"{path} is torn: everything after byte {start} is skipped", TornFile, 3)

@@ -1,0 +1,175 @@
+"""A recorded row as text for people: how its program ended, what the sandbox said, and the values of its tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from lit_rl.reports.run_files.records import RecordedRow, RecordedTurn
+
+Tokens = Mapping[str, list[Any]]
+
+_AROUND = 2
+_WIDTH = 70
+_NEWLINE = re.compile("\r\n|\r|\n")  # as Python counts lines; splitlines knows more ends of lines
+
+
+def ending(row: RecordedRow) -> str:
+    """The verdict and its cause in one line; of a row that did not pass, also what ended its text early."""
+    outcome = row.outcome
+    verdict = outcome.get("robot_verdict") or row.verdict
+    cause = f": {outcome['exception_type']}" if outcome.get("exception_type") else ""
+    where = f", line {outcome['line']}" if outcome.get("line") else ""
+    cases = outcome.get("cases", [])
+    counted = f" ({sum(case == 'passed' for case in cases)} of {len(cases)} cases passed)" if cases else ""
+    cut = "" if row.verdict == "passed" else _cut(row.turns[-1])
+    return f"{verdict}{cause}{where}{counted}{cut}"
+
+
+def _cut(turn: RecordedTurn) -> str:
+    """What ended a turn before the policy did."""
+    if turn.stop_reason == "stop_string":
+        return f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
+    return ", cut at the token limit" if turn.stop_reason == "length" else ""
+
+
+def number_text(value: float | None) -> str:
+    """Four digits, or ``none``."""
+    return "none" if value is None else f"{value:.4g}"
+
+
+def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
+    """What the sandbox said besides the verdict: headings and texts, empty ones left out."""
+    outcome, case = row.outcome, row.outcome.get("failed_case")
+    said = [
+        ("failing line", failing_lines(row)),
+        ("failed case", case_line(case) if case else ""),
+        ("message", outcome.get("exception_message", "")),
+        ("standard error", outcome.get("stderr", "")),
+        ("printed", outcome.get("stdout", "")),
+        ("no reward", row.reason),
+    ]
+    return [(heading, text.rstrip()) for heading, text in said if text.strip()]
+
+
+def failing_lines(row: RecordedRow) -> str:
+    """The line of the program that failed, marked, and some around it; empty if it is not known."""
+    line = row.outcome.get("line")
+    if row.program is None or not line:
+        return ""
+    lines = _NEWLINE.split(row.program["source"])
+    first, last = max(1, line - _AROUND), min(len(lines), line + _AROUND)
+    return "\n".join(f"{'>' if n == line else ' '} {n:3} {lines[n - 1]}" for n in range(first, last + 1))
+
+
+def case_line(case: Mapping[str, Any]) -> str:
+    """The first case that did not pass."""
+    got = f", got {case['actual']}" if case["actual"] else ""
+    wanted = f" -> wanted {case['expected']}" if case["expected"] else ""
+    return f"case {case['number']}: {case['call']}{wanted}{got}"
+
+
+def printable(text: str) -> str:
+    """A text that cannot steer the terminal: control characters, but for ends of lines and tabs, are spelled out."""
+    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
+
+
+# -- values of tokens ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenValue:
+    """One way to colour tokens.
+
+    Args:
+        needs: name of the recorded values that it requires.
+        of: from the recorded values of a row and a token's column to the token's value; ``None`` if it has none.
+        signed: whether values can be negative.
+        says: what the value means, with its unit.
+    """
+
+    needs: str
+    of: Callable[[Tokens, int], float | None]
+    signed: bool
+    says: str
+
+
+def _then(tokens: Tokens, i: int) -> float | None:
+    value: float | None = tokens.get("logprob_old", tokens["logprob_sampled"])[i]
+    return value
+
+
+def _difference(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
+
+
+KINDS = {
+    "credit": TokenValue("credit", lambda t, i: t["credit"][i], True, "part of the reward"),
+    "advantage": TokenValue("advantage", lambda t, i: t["advantage"][i], True, "advantage"),
+    "ratio": TokenValue(
+        "logprob_update",
+        lambda t, i: _difference(t["logprob_update"][i], _then(t, i)),
+        True,
+        "log of the probability in the last update over that when sampled",
+    ),
+    "entropy": TokenValue("entropy", lambda t, i: t["entropy"][i], False, "nats"),
+    "surprise": TokenValue(
+        "logprob_sampled", lambda t, i: _difference(0.0, t["logprob_sampled"][i]), False, "nats, as sampled"
+    ),
+    "reference": TokenValue(
+        "logprob_ref",
+        lambda t, i: _difference(_then(t, i), t["logprob_ref"][i]),
+        True,
+        "log of the probability over that under the reference",
+    ),
+    "value": TokenValue("value", lambda t, i: t["value"][i], True, "the critic's, before the update"),
+}
+"""By name; the page of ``lit-rl report --html`` has the same."""
+
+
+def values_of(row: RecordedRow, kind: str) -> dict[int, float]:
+    """The values of a row's own tokens by column; none where they were not recorded."""
+    how = KINDS[kind]
+    if how.needs not in row.tokens:
+        return {}
+    columns = (column for turn in row.turns for column in range(turn.start, turn.end))
+    found = {column: how.of(row.tokens, column) for column in columns}
+    return {column: value for column, value in found.items() if value is not None}
+
+
+def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator[str]:
+    """A line for each run of tokens of equal value in a turn: the value, how many tokens, their text.
+
+    Args:
+        row: that was recorded.
+        number: of the turn, from 0.
+        kind: of value, a name of :data:`KINDS`.
+        most: lines; those of the largest values, above or below 0, are kept. 0 keeps all.
+
+    Yields:
+        nothing if the values were not recorded.
+    """
+    values, turn = values_of(row, kind), row.turns[number]
+    if not values:
+        return
+    tokens = [(values.get(turn.start + i), piece) for i, piece in enumerate(turn.pieces())]
+    runs = [list(run) for _, run in groupby(tokens, key=lambda token: number_text(token[0]))]
+    by_size = sorted(range(len(runs)), key=lambda i: -abs(runs[i][0][0] or 0.0))
+    kept = sorted(by_size[: most or None])
+    yield f"{kind:>10}  tokens  text"
+    for value, run in ((runs[i][0][0], runs[i]) for i in kept):
+        yield f"{number_text(value):>10}  {len(run):6}  {_short(''.join(piece for _, piece in run))}"
+    if len(kept) < len(runs):
+        left = len(runs) - len(kept)
+        yield f"{left} more {'is' if left == 1 else 'are'} nearer to 0; --lines 0 prints all"
+
+
+def _short(text: str) -> str:
+    """A text as Python writes it, on one line, its middle left out if it is long."""
+    if not text:
+        return "(no text)"
+    half = _WIDTH // 2
+    return repr(text) if len(text) <= _WIDTH else f"{text[:half]!r} ... {text[-half:]!r}"

@@ -1,0 +1,182 @@
+"""The runs at or below some folders, as reports show them: numbers, settings, diagnoses and rollouts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lit_rl.arguments import UsageError
+from lit_rl.reports.run_files import (
+    METRICS_FILE,
+    ROLLOUTS_FILE,
+    Curve,
+    Diagnosis,
+    RecordedRollout,
+    read_metrics,
+    read_rollouts,
+    read_settings,
+    without_seeds,
+)
+
+_EVENTS = "events.out.tfevents.*"
+_MEASURE = re.compile(r"val/(?P<sampling>.+?)/(?P<measure>pass@1|reward/mean)")
+_KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Args:
+        name: as its folder is called, without what all runs of the report have in common.
+        folder: of its files, as it was given.
+        clock: ``rollout`` or ``update``; ``step`` if only event files tell.
+        kind: what it was, of its last start; empty if it was not recorded.
+        curves: by name of the number.
+        diagnoses: what was found while it ran.
+        settings: by name; empty for a run that was made in Python.
+        shown: rollouts for the page.
+        endings: how programs ended, in the first and in the last tenth of the recorded rollouts.
+        num_recorded: rollouts in the file.
+    """
+
+    name: str
+    folder: Path
+    clock: str
+    kind: Mapping[str, Any]
+    curves: Mapping[str, Curve]
+    diagnoses: Sequence[Diagnosis]
+    settings: Mapping[str, str]
+    shown: Sequence[RecordedRollout] = ()
+    endings: tuple[Mapping[str, int], Mapping[str, int]] = field(default_factory=lambda: (Counter(), Counter()))
+    num_recorded: int = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
+        return bool(self.kind.get("diagnosed"))
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """By what each sampling of validation is measured, pass@1 or, without programs, the mean reward.
+
+        By the sampling's name, with the task in front where there are several.
+        """
+        found = [match for name in self.curves if (match := _MEASURE.fullmatch(name))]
+        passes = {match["sampling"]: match["measure"] for match in found if match["measure"] == "pass@1"}
+        return {match["sampling"]: match["measure"] for match in found} | passes
+
+
+def folders_of(run: str | Path) -> list[Path]:
+    """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own.
+
+    Raises:
+        FileNotFoundError: there is no metrics.jsonl and no event file.
+    """
+    files = sorted(file for name in (METRICS_FILE, _EVENTS) for file in Path(run).rglob(name))
+    if not files:
+        raise FileNotFoundError(
+            f"no {METRICS_FILE} and no TensorBoard event files below {run}: give the folder that a run logged to"
+        )
+    return list(dict.fromkeys(file.parent for file in files))
+
+
+def read_curves(run: str | Path) -> dict[str, Curve]:
+    """All numbers of the run that logged at or below a folder; those of plain files first.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    curves: dict[str, Curve] = {}
+    for folder in folders_of(run):
+        curves |= _event_curves(folder) | dict(read_metrics(folder).curves)
+    return curves
+
+
+def read_runs(folders: Sequence[str]) -> list[Run]:
+    """The runs at or below some folders, each once; without their rollouts.
+
+    Raises:
+        FileNotFoundError: a folder has no run.
+        ValueError: nothing was recorded yet.
+    """
+    paths: dict[Path, Path] = {}
+    for path in (path for folder in folders for path in folders_of(folder)):
+        paths.setdefault(path.resolve(), path)
+    runs = [run for run in map(_read_run, paths.values()) if run.curves]
+    if not runs:
+        raise UsageError(f"nothing was recorded yet in {', '.join(folders)}: look again after the first rollout")
+    names = short_names([run.folder.resolve() for run in runs])
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def with_rollouts(run: Run, most: int) -> Run:
+    """A run with rollouts at equal distances, the first and the last among them, and with its endings."""
+    if not (run.folder / ROLLOUTS_FILE).exists():
+        return run
+    counted = [rollout.endings for rollout in read_rollouts(run.folder)]
+    count = len(counted)
+    tenth = max(1, count // 10)
+    first, last = (sum(map(Counter, part), Counter[str]()) for part in (counted[:tenth], counted[-tenth:]))
+    wanted = {round(i * (count - 1) / max(1, most - 1)) for i in range(most)} if count else set()
+    shown = [rollout for place, rollout in enumerate(read_rollouts(run.folder)) if place in wanted]
+    return replace(run, shown=shown, endings=(first, last), num_recorded=count)
+
+
+def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ by their seeds alone stand together; every other run stands for itself."""
+    kinds: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]
+        settings = frozenset(without_seeds(run.settings).items())
+        key = (*(run.kind.get(name) for name in _KIND), rate, run.clock, settings) if run.kind else (run.name,)
+        kinds.setdefault(key, []).append(run)
+    groups: dict[str, list[Run]] = {}
+    for alike in kinds.values():
+        seeds = [run.kind.get("seed") for run in alike]
+        if len(alike) > 1 and len(set(seeds)) == len(seeds):
+            groups[f"{', '.join(run.name for run in alike)} ({len(alike)} seeds)"] = alike
+        else:
+            groups.update({run.name: [run] for run in alike})
+    return groups
+
+
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Names of folders without the parents that all have in common."""
+    parts = [folder.absolute().parts for folder in folders]
+    if len(parts) == 1:
+        return ["/".join(parts[0][-2:])]
+    common = 0
+    while common < min(map(len, parts)) - 1 and len({part[: common + 1] for part in parts}) == 1:
+        common += 1
+    names = [list(part[common:]) for part in parts]
+    while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
+        names = [name[:-1] for name in names]  # version_0 of each
+    return ["/".join(name) for name in names]
+
+
+def _read_run(folder: Path) -> Run:
+    recorded = read_metrics(folder)
+    clock = recorded.clock if recorded.curves else "step"
+    curves = _event_curves(folder) | dict(recorded.curves)
+    return Run(folder.name, folder, clock, recorded.start, curves, recorded.diagnoses, read_settings(folder))
+
+
+def _event_curves(folder: Path) -> dict[str, Curve]:
+    """Scalars of a folder's event files; of a step that was repeated after a resume, the last value counts."""
+    if not any(folder.glob(_EVENTS)):
+        return {}
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    accumulator.Reload()
+    curves: dict[str, Curve] = {}
+    for name in accumulator.Tags()["scalars"]:
+        # By the time of writing: the names of files of the same second say nothing about their order.
+        events = sorted(accumulator.Scalars(name), key=lambda event: event.wall_time)
+        curves[name] = sorted({event.step: event.value for event in events}.items())
+    return {name: curve for name, curve in curves.items() if name != "epoch"}
