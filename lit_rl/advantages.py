@@ -19,8 +19,16 @@ from torch import Tensor
 
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.functional.groups import group_sizes, lay_out, pick_up
-from lit_rl.functional.masking import SumOverRanks, masked_moments, turn_starts
-from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape, shape_of, statistics_dtype
+from lit_rl.functional.masking import (
+    SumOverRanks,
+    masked_moments,
+    require_mask,
+    require_no_grad,
+    require_same_shape,
+    shape_of,
+    statistics_dtype,
+    turn_starts,
+)
 
 __all__ = [
     "GAE",

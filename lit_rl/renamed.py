@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 ARGUMENTS = {
@@ -144,6 +145,19 @@ def arguments_of(cls: type) -> dict[str, inspect.Parameter]:
             if not hands_on:
                 break
     return known
+
+
+def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:
+    """What the constructor of a class takes, by name; nothing where there is no such class or it cannot tell.
+
+    Args:
+        class_path: module and name, such as ``lit_rl.modules.GRPO``.
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        return inspect.signature(getattr(import_module(module), name)).parameters
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return {}
 
 
 def hint(name: str, known: Mapping[str, object]) -> str:

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from lit_rl.byte_spans import ByteSpan
 from lit_rl.execution.checks import Check
 from lit_rl.execution.outcome import Outcome
 from lit_rl.execution.program import Extraction
-from lit_rl.requests import Generation, Request, Sampling, StopReason
+from lit_rl.requests import ByteSpan, Generation, Request, Sampling, StopReason
 
 __all__ = [
     "Completions",

@@ -8,12 +8,11 @@ import re
 from typing import Literal, Unpack
 
 from lit_rl.data.mbpp_plus import comparing_test, plain_test
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, Unpack
 
 from lit_rl.data.mbpp_plus import plain_test, reference_test
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.types import Problem
 

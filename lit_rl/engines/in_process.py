@@ -12,9 +12,8 @@ from lit_rl.arguments import require_at_least
 from lit_rl.engines.base import Engine, Session
 from lit_rl.models.decoding.sampling import RunningBatch
 from lit_rl.models.policy import Policy
-from lit_rl.training.modes import evaluating
-from lit_rl.training.phases import phase
-from lit_rl.training.sharding import unsharded
+from lit_rl.training.ranks import phase
+from lit_rl.training.sharding import evaluating, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a

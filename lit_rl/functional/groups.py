@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from lit_rl.functional.shapes import shape_of
+from lit_rl.functional.masking import shape_of
 
 
 def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:

@@ -30,7 +30,7 @@ from lit_rl.models.probe import probe
 from lit_rl.models.projection import check_projection, projection
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
 from lit_rl.models.shared_prompts import can_share_prompts, completion_states
-from lit_rl.training.dtypes import torch_dtype
+from lit_rl.training.precision import torch_dtype
 from lit_rl.training.sharding import compute_again, layers_of
 from lit_rl.types import Completions
 
@@ -48,7 +48,7 @@ class CausalLM(Policy):
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
-            see :mod:`lit_rl.training.master_weights`.
+            see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lit_rl.models.family import decoder_of, takes, text_config
 from lit_rl.models.projection import tolerance
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 
 
 def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None = None) -> Tensor:

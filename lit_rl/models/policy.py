@@ -19,7 +19,7 @@ from lit_rl.models.decoding.protocol import Decoding
 from lit_rl.models.decoding.sampling import RunningBatch, requests_of
 from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.reference import Reference
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 

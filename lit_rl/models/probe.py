@@ -20,7 +20,7 @@ from lit_rl.models.decoding.protocol import Decoding
 from lit_rl.models.family import UnsupportedModelError, text_config
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""

@@ -16,7 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 from lit_rl.functional.linear_head import LinearHead, narrowed
 from lit_rl.functional.logprobs import Projection
 from lit_rl.models.family import UnsupportedModelError, decoder_of, text_config
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 
 
 def project(model: Any, hidden: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from lit_rl.models.family import base_of, decoder_of, takes, text_config
 from lit_rl.models.packing import hidden_states
 from lit_rl.models.padding import of_similar_length
 from lit_rl.models.projection import tolerance
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 from lit_rl.types import Completions
 
 _COLUMNS_PER_PASS = 256

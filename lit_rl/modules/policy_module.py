@@ -35,10 +35,9 @@ from lit_rl.renamed import require_known
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
-from lit_rl.training.clock import Clock
-from lit_rl.training.master_weights import build_optimizer, take_gradients
-from lit_rl.training.modes import evaluating
-from lit_rl.training.progress import Progress
+from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.training.progress import Clock, Progress
+from lit_rl.training.sharding import evaluating
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem, Sampling
 

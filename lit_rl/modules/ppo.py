@@ -23,9 +23,15 @@ from torch import Tensor, nn
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.arguments import require_kind
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.functional.masking import SumOverRanks, aggregate, masked_moments, masked_whiten
+from lit_rl.functional.masking import (
+    SumOverRanks,
+    aggregate,
+    masked_moments,
+    masked_whiten,
+    require_no_grad,
+    require_same_shape,
+)
 from lit_rl.functional.returns import Truncation, treat_truncation
-from lit_rl.functional.shapes import require_no_grad, require_same_shape
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
 from lit_rl.modules.credit import Credit, place_rewards

@@ -52,9 +52,9 @@ from lit_rl.rollout import (
 )
 from lit_rl.rollout.resampling import tell_loader
 from lit_rl.rollout.sampler_check import with_effective_size
-from lit_rl.training.clock import Clock
-from lit_rl.training.modes import evaluating
+from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, max_over_ranks, world_size
+from lit_rl.training.sharding import evaluating
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]

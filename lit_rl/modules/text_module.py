@@ -23,9 +23,9 @@ from lit_rl.modules.settings import Evaluate, Optimization
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory
-from lit_rl.training.clock import Clock
-from lit_rl.training.modes import evaluating
+from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.sharding import evaluating
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]

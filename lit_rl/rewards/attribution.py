@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lit_rl.byte_spans import ByteSpan, ByteSpans, integers
+from lit_rl.requests import ByteSpan, ByteSpans, integers
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Program
 

@@ -32,9 +32,9 @@ from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.rollout.sampler_check import SamplerCheck, compare, judge
 from lit_rl.rollout.single_turn import SingleTurn
-from lit_rl.training.modes import evaluating
 from lit_rl.training.progress import Progress
 from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, rank
+from lit_rl.training.sharding import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 RunnerFactory = Callable[[], ProgramRunner]

@@ -11,8 +11,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rollout.records import FinishedRollout
 from lit_rl.rollout.sampler import Sampler
-from lit_rl.training.clock import Clock
-from lit_rl.training.progress import Progress
+from lit_rl.training.progress import Clock, Progress
 from lit_rl.types import Sampling
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -115,3 +116,23 @@ def gather_over_ranks(value: Gathered) -> list[Gathered]:
 def _names_of_all_ranks(names: list[str]) -> list[str]:
     """A rank with nothing to do has fewer names, and the sums must line up."""
     return sorted({name for of_rank in gather_over_ranks(names) for name in of_rank})
+
+
+_phases: list[str] = []
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Name what happens inside. After an exception the name stays, so that a message can use it."""
+    depth = len(_phases)
+    _phases.append(name)
+    yield
+    del _phases[depth:]
+
+
+def where() -> str:
+    """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
+    if world_size() == 1:
+        return ""
+    doing = f", while {_phases[-1]}" if _phases else ""
+    return f"rank {dist.get_rank()} of {world_size()}{doing}"

@@ -1,4 +1,4 @@
-"""Sharding weights over all ranks with FSDP2: what a unit is, and how it becomes whole again for sampling.
+"""Sharding weights over all ranks with FSDP2, and a model as sampling needs it: whole again, and in eval mode.
 
 Each decoder layer is a unit; what a part (policy, critic) has beside its layers is one more, and so is a frozen
 reference. A unit is gathered when its forward runs. The output matrix must not be a unit of its own: it is applied
@@ -172,3 +172,16 @@ def gathered(part: nn.Module) -> Iterator[None]:
     finally:
         if isinstance(part, FSDPModule):
             part.reshard()
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """Inside, the modules and all their parts are in eval mode (no dropout); afterwards as before."""
+    before = [(part, part.training) for module in modules for part in module.modules()]
+    try:
+        for module in modules:
+            module.eval()
+        yield
+    finally:
+        for part, training in before:
+            part.training = training

@@ -25,8 +25,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.optim import Optimizer
 
 from lit_rl.arguments import require_at_least
-from lit_rl.training.dtypes import torch_dtype
-from lit_rl.training.phases import where
+from lit_rl.training.precision import torch_dtype
+from lit_rl.training.ranks import where
 from lit_rl.training.sharding import layers_of, shard
 
 META_FILE = "meta.pt"

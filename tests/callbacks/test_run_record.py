@@ -39,7 +39,7 @@ from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.clock import Clock
+from lit_rl.training.progress import Clock
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]

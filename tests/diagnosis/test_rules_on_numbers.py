@@ -18,7 +18,7 @@ from lit_rl.reports.diagnosis import Diagnosis, RunSoFar
 from lit_rl.reports.diagnosis.common_end import common_end
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.clock import Clock
+from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, S, N, X = (

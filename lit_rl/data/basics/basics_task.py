@@ -11,9 +11,8 @@ from lightning.pytorch.utilities import rank_zero_info
 from lit_rl.data.basics.cases import MAX_PUBLIC_CASES
 from lit_rl.data.basics.families import HELD_OUT, TELLABLE, TRAINED
 from lit_rl.data.basics.problems import Rendering, problems_of
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat, fenced, finish_request
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
 _FAMILIES = {"trained": TRAINED, "held_out": HELD_OUT, "tellable": TELLABLE}

@@ -12,9 +12,8 @@ from typing import Unpack
 
 from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import ThornSource, read_thorns
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 

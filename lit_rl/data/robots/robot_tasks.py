@@ -6,12 +6,11 @@ import random
 from dataclasses import asdict
 from typing import Any, Unpack
 
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.robots.robot_checks import RobotWorlds
 from lit_rl.data.robots.robot_errands import MOST, run_errands
 from lit_rl.data.robots.robot_families import FAMILIES, RobotTask
 from lit_rl.data.robots.robot_prompts import PromptForm, robot_problem
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
 

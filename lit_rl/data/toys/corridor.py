@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from lit_rl.data.options import SmallTaskOptions
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import SmallTaskOptions, Split, TaskDataModule
 from lit_rl.execution.checks import TokenTarget
 from lit_rl.types import Problem
 

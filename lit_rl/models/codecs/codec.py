@@ -15,8 +15,8 @@ from typing import Protocol
 
 import torch
 
-from lit_rl.byte_spans import ByteSpan
 from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.requests import ByteSpan
 from lit_rl.types import Completions, Problem, PromptBatch, StopReason
 
 Spans = Sequence[ByteSpan]

@@ -26,7 +26,7 @@ from lit_rl.models.decoding.shared_cache import Groups, SharedLayer, attend
 from lit_rl.models.family import UnsupportedModelError, text_config
 from lit_rl.models.probe import decoded, probe_rows
 from lit_rl.models.projection import relative_gap, tolerance
-from lit_rl.training.modes import evaluating
+from lit_rl.training.sharding import evaluating
 
 _NAME = "lit_rl_shared_prompts"
 

@@ -36,7 +36,7 @@ from lit_rl.models.loading.sources import (
     tokenizer_home,
     without_retries,
 )
-from lit_rl.training.dtypes import torch_dtype
+from lit_rl.training.precision import torch_dtype
 
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
