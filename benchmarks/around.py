@@ -27,13 +27,13 @@ from lit_rl.data.basics.build_tokenizer import TOKENIZER_FOLDER
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.modules.credit import place_rewards
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards import Composite, LengthPenalty, TestsReward
+from lit_rl.rewards.places import place_rewards
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.conversation import Conversation
-from lit_rl.rollout.judge import find_program
-from lit_rl.rollout.rows import completions_of
+from lit_rl.rollout.collector import completions_of
+from lit_rl.rollout.environment import Conversation
+from lit_rl.rollout.records import find_program
 from lit_rl.types import Judgement, Problem, StopReason, Turn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -20,7 +20,7 @@ from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.named_checkpoint import NAMES, take
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.screen import ProgressScreen
-from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.training.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser
 from lit_rl import __version__
 from lit_rl.callbacks.named_checkpoint import described, take_of_folder
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.model_folders import load_weights, read_checkpoint, write_model
+from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
 from lit_rl.renamed import arguments_at, migrate
 from lit_rl.training.precision import torch_dtype

@@ -14,7 +14,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 from lit_rl.callbacks.named_checkpoint import NAMES, described, take, take_of_folder
 from lit_rl.callbacks.screen import ProgressScreen
 from lit_rl.cli.export import resolve
-from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.models.loading.checkpoints import require_checkpoint
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")

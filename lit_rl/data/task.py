@@ -13,8 +13,7 @@ import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import require_at_least
-from lit_rl.data.prefer_mixed import PreferMixed
-from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import torch
 
 from lit_rl.arguments import require_at_least
-from lit_rl.engines.base import Engine, Session
-from lit_rl.models.decoding.sampling import RunningBatch
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import RunningBatch
 from lit_rl.training.ranks import phase
 from lit_rl.training.sharding import evaluating, unsharded
 from lit_rl.types import Generation, Request, Sampling

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.arguments import require_at_least, require_share
-from lit_rl.engines.base import Engine, EngineError, Session
+from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_package import (
     describe_model,
     keeping_process_group,

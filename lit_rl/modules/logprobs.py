@@ -6,7 +6,6 @@ Letters: N rows, T completion tokens, n rows of a piece.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,17 +13,10 @@ from torch import Tensor
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.modules.minibatches import split_rows
-from lit_rl.modules.objective import Objective
+from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import Update
 from lit_rl.training.ranks import max_over_ranks
 from lit_rl.types import Completions, Sampling
-
-
-class Logprobs(NamedTuple):
-    """[N, T] nats of the old policy and of the reference, 0 in rows that were left out; ``None`` where unread."""
-
-    old: Tensor | None
-    ref: Tensor | None
 
 
 class LogprobReader:

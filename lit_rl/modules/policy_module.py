@@ -17,12 +17,11 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import require_kind
 from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.decoding.streams import StreamKey
-from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
-from lit_rl.modules.checkpoint_config import build_from_config, describe_policy
-from lit_rl.modules.not_finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.modules.resume_position import settle_progress
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
+from lit_rl.modules.evidence import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.modules.settings import Evaluate, Optimization
 from lit_rl.modules.setup_checks import (
     require_extendable,

@@ -19,14 +19,13 @@ from torch import Tensor
 from lit_rl.arguments import require_kind
 from lit_rl.execution.runner import ProgramRunner
 from lit_rl.functional.masking import aggregate
-from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
-from lit_rl.modules.kl_penalty import KLPenalty
-from lit_rl.modules.logprobs import LogprobReader, Logprobs, require_unfiltered
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.evidence import Evidence, UpdateTrace
+from lit_rl.modules.logprobs import LogprobReader, require_unfiltered
 from lit_rl.modules.minibatches import denominator_over_ranks, idle, minibatches
-from lit_rl.modules.not_finite import Evidence
-from lit_rl.modules.objective import APPROXIMATE_KL, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     RewardWatch,
@@ -38,7 +37,6 @@ from lit_rl.modules.rollout_metrics import (
 )
 from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import require_rows, require_running_programs, task_of
-from lit_rl.modules.update_trace import UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -50,7 +48,7 @@ from lit_rl.rollout import (
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.resampling import tell_loader
+from lit_rl.rollout.sampler import tell_loader
 from lit_rl.rollout.sampler_check import with_effective_size
 from lit_rl.training.progress import Clock
 from lit_rl.training.ranks import Means, max_over_ranks, world_size

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from lit_rl.data.basics.basics_task import HELD_OUT, TRAINED
 from lit_rl.data.basics.cases import NUM_CASES
-from lit_rl.data.basics.families import HELD_OUT, TRAINED
 from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised, split_of
 from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.sandbox import Sandbox

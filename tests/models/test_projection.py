@@ -11,8 +11,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.functional.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.family import UnsupportedModelError, decoder_of
-from lit_rl.models.projection import check_projection, project, projection, tolerance
+from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, project, projection, tolerance
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from support.tiny_models import TINY_QWEN2
 from transformers import LogitsProcessorList, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from lit_rl.rewards import Composite, SyntaxReward
-from lit_rl.rewards.syntax_flagger import SyntaxFlagger
+from lit_rl.rewards.syntax import SyntaxFlagger
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, StopReason
 

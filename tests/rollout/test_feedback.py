@@ -5,7 +5,7 @@ import pytest
 from lit_rl.execution import AssertTests, CallTests, FailedCase, Outcome, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
 from lit_rl.rollout.environment import Attempt
-from lit_rl.rollout.feedback import describe, in_one_line
+from lit_rl.rollout.repair import describe, in_one_line
 from lit_rl.types import Problem, Program, StopReason
 
 CALLS = CallTests((((1,), 2), ((3,), 6)), "f", timeout_seconds=0.5)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
-from lit_rl.engines.base import Engine, Session
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.check_base import Check
 from lit_rl.execution.outcome import Outcome, Verdict

@@ -22,7 +22,7 @@ from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
-from lit_rl.rollout.judge import find_program
+from lit_rl.rollout.records import find_program
 from lit_rl.types import Completions, Judgement, Problem, StopReason
 from support.completions import batch
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from lit_rl.data.basics.cases import Arguments, answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.basics.cases import Arguments, Slots, answer_of, divided_cases, examples_text, function_of
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
 from lit_rl.execution.outcome import FailedCase
 from lit_rl.execution.wire.value_text import call_text, value_text
 from lit_rl.types import Problem
-
-Slots = Mapping[str, Any]
 
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from lit_rl.data.contests.contest_examples import parameters_of, shown_tests
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
@@ -18,8 +17,10 @@ from lit_rl.data.contests.contest_tests import (
     longest_tests,
     needs_checker,
     normalise_tests,
+    parameters_of,
     problem_timeout_seconds,
     read_hidden_tests,
+    shown_tests,
 )
 from lit_rl.data.local_files import local_path
 from lit_rl.data.problem_loader import ProblemLoader

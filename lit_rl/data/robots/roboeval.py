@@ -11,7 +11,7 @@ from typing import Unpack
 from lit_rl.data.local_files import local_path
 from lit_rl.data.robots.roboeval_files import read_tasks
 from lit_rl.data.robots.robot_checks import RobotWorlds
-from lit_rl.data.robots.robot_prompts import PromptForm, robot_problem
+from lit_rl.data.robots.robot_tasks import PromptForm, robot_problem
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import has_adapter, using_adapter
-from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.diagnosis.recomputing import Recipe, recompute
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import max_over_ranks

@@ -1,15 +1,125 @@
-"""A session whose answers are checked, so that a mistake in an engine is one error line, not a hang or a bad tensor."""
+"""The interface of an engine: it answers requests for completions, each as soon as it is finished.
+
+An engine of your own is one file with two classes: an :class:`Engine` whose ``session`` prepares a policy's weights
+and yields a :class:`Session`, which takes requests and returns generations::
+
+    class Mine(Engine):
+        @contextmanager
+        def session(self, policy, sampling):
+            yield MySession(policy, sampling)   # gather or push the weights before, free them after
+
+
+    class MySession(Session):
+        def __init__(self, policy, sampling):
+            self.waiting = []
+
+        def submit(self, requests):
+            self.waiting.extend(requests)
+
+        def step(self):
+            done, self.waiting = self.waiting, []
+            return [self.write(request) for request in done]
+
+        @property
+        def num_unfinished(self):
+            return len(self.waiting)
+
+An engine deals in ids and log-probabilities alone: it sees no problems, no text and no tensors of a batch.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
 
-from lit_rl.engines.base import Session
-from lit_rl.types import Generation, Request, StopReason
+from lit_rl.models.policy import Policy
+from lit_rl.types import Generation, Request, Sampling, StopReason
+
+__all__ = ["Engine", "EngineError", "Generation", "Request", "Session"]
+
+
+class EngineError(RuntimeError):
+    """The engine failed, not the policy: a server that died, an answer that cannot be used.
+
+    It ends the run; it is never a reward of 0. The callback Checkpointing saves before that, so raise it on all ranks.
+    """
+
+
+class Session(ABC):
+    """Sampling with one state of the weights, from the beginning of a ``with`` block to its end.
+
+    Requests may be submitted at any time, even while others are being sampled. Each is answered once.
+    """
+
+    @abstractmethod
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Accept requests; the sampling happens in :meth:`step`.
+
+        What is sampled for a request depends on its ids, its stream and the session's sampling, not on other requests
+        or on when it arrives. At temperature 0 the stream is not used.
+
+        Args:
+            requests: ``row`` is the caller's to choose and comes back with the answer.
+
+        Raises:
+            ValueError: the engine cannot do what a request asks for; none of these requests is accepted.
+        """
+
+    @abstractmethod
+    def step(self) -> list[Generation]:
+        """Make some progress, such as one token for each request, and return what has finished; often nothing.
+
+        Called again and again while :attr:`num_unfinished` is above 0; returns at once if it is 0. It should not wait
+        for long: the programs of finished completions go to the sandbox between two steps.
+        """
+
+    @property
+    @abstractmethod
+    def num_unfinished(self) -> int:
+        """Requests submitted but not yet answered."""
+
+
+class Engine(ABC):
+    """Samples completions with a policy's weights."""
+
+    in_rounds: bool = False
+    """Whether the next turn is requested only once every row has finished its turn, in the order of the rows.
+
+    For engines whose numbers depend on which rows are computed together, if only in the last bit: which rows start
+    together then does not depend on timing, and a resumed run samples the same. Other engines get each request as
+    soon as it is ready.
+    """
+
+    shares_weights: bool = False
+    """Whether sessions read the policy's own weights, so that the present ones sample on every rank.
+
+    Modules that train on rows at once then skip asking the other ranks how old theirs are.
+    """
+
+    @abstractmethod
+    def session(self, policy: Policy, sampling: Sampling) -> AbstractContextManager[Session]:
+        """A ``with`` block that samples: weights are gathered or pushed once at its start and freed at its end.
+
+        All ranks enter and leave together, even those without requests; inside the block an engine makes no call that
+        waits for other ranks. Gradients are off inside. The policy's train or eval mode is restored afterwards, even
+        after an exception; requests not answered by then are dropped.
+
+        Args:
+            policy: whose weights sample; ``policy.version`` names them in each :class:`Generation`.
+            sampling: temperature, top-k and top-p of all requests; token limits and streams come with each request.
+        """
+
+    def mark_stale(self) -> None:  # noqa: B027  # most engines share the weights
+        """Called after each optimizer step: the weights have changed, so the next session renews any copy of them."""
+
+    def close(self) -> None:  # noqa: B027
+        """Release what the engine holds; called once, after the last session."""
+
 
 _SECONDS_OF_SILENCE = 600.0
 

@@ -1,4 +1,4 @@
-"""Diagnostics for non-finite losses and gradients: the evidence to save, and the likely cause."""
+"""Tensors of the current update, for callbacks and crash dumps, and the likely cause of a number that is not finite."""
 
 from __future__ import annotations
 
@@ -83,3 +83,53 @@ def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:
 def _norm(tensor: Tensor) -> float:
     norm: Any = tensor.detach().float().norm()
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+class UpdateTrace:
+    """The current micro-batch and, over a rollout's updates, what its forward passes found of each token.
+
+    Attributes:
+        micro: n rows that are being learned from.
+        logprobs: [n, T] nats of the policy, once its forward pass is done.
+        found: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
+            forward pass of the last update that its row was part of; NaN in rows that were not trained.
+    """
+
+    micro: Experience | None
+    logprobs: Tensor | None
+    _entropy: Tensor | None
+
+    def __init__(self) -> None:
+        self.found: dict[str, Tensor] = {}
+        self.end()
+
+    def begin(self, micro: Experience) -> None:
+        """Start a micro-batch."""
+        self.end()
+        self.micro = micro
+
+    def note(self, logprobs: Tensor, entropy: Tensor | None) -> None:
+        """Keep what the policy's forward pass found of its rows, [n, T] nats each."""
+        self.logprobs = logprobs.detach()
+        self._entropy = None if entropy is None else entropy.detach()
+
+    def store(self, rows: Tensor, like: Tensor) -> None:
+        """Put what was found into the rollout's places.
+
+        Args:
+            rows: [n] numbers of these rows in the rollout; none for a row that counts for nothing.
+            like: [N, T] of the rollout's shape.
+        """
+        for name, values in (("logprobs", self.logprobs), ("entropy", self._entropy)):
+            if values is not None and len(rows):
+                kept = self.found.setdefault(name, torch.full_like(like, torch.nan))
+                kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
+
+    def end(self) -> None:
+        """Drop the micro-batch: the update is over."""
+        self.micro = self.logprobs = self._entropy = None
+
+    def evidence(self) -> Evidence:
+        """The rows as they went into the loss, and their log-probabilities now, each if known."""
+        rows = evidence_of_experience(self.micro) if self.micro is not None else {}
+        return rows | ({"logprobs": self.logprobs.cpu()} if self.logprobs is not None else {})
