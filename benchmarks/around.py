@@ -25,7 +25,7 @@ import torch
 from lit_rl.advantages import GAE, GroupMean
 from lit_rl.data.basics.build_tokenizer import TOKENIZER_FOLDER
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards import Composite, LengthPenalty, TestsReward

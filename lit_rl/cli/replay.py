@@ -14,7 +14,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.cli.config_files import with_parts
 from lit_rl.data.task import TaskDataModule
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.reports.recorded_completions import Again, judge_again
 from lit_rl.reports.run_files import RecordedRow, newest_recorded, read_rollouts
 from lit_rl.reports.run_files.words import number_text, printable

@@ -53,7 +53,6 @@ class HumanEval(TaskDataModule):
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3; they are in no benchmark.
         timeout_seconds: CPU seconds for a program and its tests.
-        hub_split: the hub data set's split.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -70,7 +69,6 @@ class HumanEval(TaskDataModule):
         form: Form = "completion",
         few_shot: int = 0,
         timeout_seconds: float = 10.0,
-        hub_split: str = "test",
         name: str = "humaneval",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -81,14 +79,13 @@ class HumanEval(TaskDataModule):
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
-        self.hub_split = hub_split
         self.name = name
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of a split, in the order of the file; see the table in the class."""
         if split == "train" and self.split != "train":
             return []
-        problems = list(parse_rows(read_rows(self.path, split=self.hub_split), self._problem))
+        problems = list(parse_rows(read_rows(self.path, split="test"), self._problem))
         if self.split == "all":
             return problems
         indices = range(len(problems))

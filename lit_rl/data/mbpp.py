@@ -83,7 +83,6 @@ class MBPP(TaskDataModule):
         shown_tests: asserts in the prompt at most; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
         hub_subset: the hub data set's configuration.
-        hub_split: its splits, joined by ``+``.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -91,6 +90,8 @@ class MBPP(TaskDataModule):
         Austin et al. 2021, https://arxiv.org/abs/2108.07732; MBPP+: Liu et al. 2023,
         https://arxiv.org/abs/2305.01210
     """
+
+    _hub_split = "prompt+test+validation+train"
 
     def __init__(
         self,
@@ -104,7 +105,6 @@ class MBPP(TaskDataModule):
         shown_tests: int = 3,
         timeout_seconds: float = 10.0,
         hub_subset: str | None = None,
-        hub_split: str = "prompt+test+validation+train",
         name: str = "mbpp",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -122,7 +122,6 @@ class MBPP(TaskDataModule):
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
         self.hub_subset = hub_subset
-        self.hub_split = hub_split
         self.name = name
         self._tasks: list[MBPPTask] = []
 
@@ -132,7 +131,7 @@ class MBPP(TaskDataModule):
         if part == "none":
             return []
         if not self._tasks:
-            rows = read_rows(self.path, subset=self.hub_subset, split=self.hub_split)
+            rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_task))
         examples = self._examples(self._tasks)
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
@@ -186,10 +185,11 @@ class MBPPPlus(MBPP):
         validation_split: see :class:`MBPP`.
         test_split: see :class:`MBPP`.
         shown_tests: see :class:`MBPP`.
-        hub_split: see :class:`MBPP`.
         name: see :class:`MBPP`.
         **options: of :class:`MBPP`.
     """
+
+    _hub_split = "test"
 
     def __init__(
         self,
@@ -199,7 +199,6 @@ class MBPPPlus(MBPP):
         validation_split: Part = "all",
         test_split: Part = "all",
         shown_tests: int = 1,
-        hub_split: str = "test",
         name: str = "mbpp_plus",
         **options: Unpack[MBPPOptions],
     ) -> None:
@@ -209,7 +208,6 @@ class MBPPPlus(MBPP):
             validation_split=validation_split,
             test_split=test_split,
             shown_tests=shown_tests,
-            hub_split=hub_split,
             name=name,
             **options,
         )

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from lit_rl.data.preferences import pair_of
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference

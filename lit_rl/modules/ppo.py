@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.arguments import require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import (
     SumOverRanks,
     aggregate,

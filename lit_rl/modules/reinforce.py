@@ -17,7 +17,7 @@ from typing import Any
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.arguments import require_kind, require_share
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy

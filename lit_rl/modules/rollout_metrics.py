@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rewards.term import RewardOutput

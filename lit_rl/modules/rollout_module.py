@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.evidence import Evidence, evidence_of_completions
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.reports.run_files import RecordedRow
 from lit_rl.reports.run_files.recorded import RecordedTurn

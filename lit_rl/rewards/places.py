@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.execution.checks import Language
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.functional.masking import last_tokens
 from lit_rl.requests import ByteSpan, ByteSpans, integers
 from lit_rl.rewards.term import RewardOutput, Span, TermScore

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from lit_rl.engines.engine import CheckedSession, Engine, Generation, Request, Session
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.models.policy import Policy

@@ -13,7 +13,7 @@ from typing import Any
 
 from lit_rl.arguments import require_at_least
 from lit_rl.execution.checks import Check
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.interface import Outcome
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
 
 _LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")

@@ -11,9 +11,8 @@ import lightning.pytorch as pl
 from torch import nn
 
 from lit_rl.execution.checks import Check
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import Wanted
-from lit_rl.execution.runner import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from string import Formatter
 
-from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, Check
+from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.value_text import shortened
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.types import Problem, Program, StopReason

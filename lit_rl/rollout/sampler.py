@@ -30,8 +30,7 @@ from torch.nn.functional import pad
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows

@@ -34,7 +34,7 @@ from lit_rl.callbacks.row_choice import choose_rows
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, read_lines, read_rollouts
 from lit_rl.rewards import Composite, TestsReward

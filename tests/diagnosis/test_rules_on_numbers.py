@@ -12,7 +12,7 @@ from support.ill_runs import Programs
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
 from lit_rl.reports.diagnosis import Diagnosis, RunSoFar
 from lit_rl.reports.diagnosis.common_end import common_end

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.completions import with_stop_reasons
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
@@ -287,7 +288,7 @@ class SomeEnd(Watched):
         rollout = super().collect(*args)
         kind = type(rollout.completions.stop_reasons[0])
         reasons = tuple(kind.EOS if i % 3 == 0 else kind.LENGTH for i in range(len(rollout.judgements)))
-        return replace(rollout, completions=rollout.completions.with_stop_reasons(reasons))
+        return replace(rollout, completions=with_stop_reasons(rollout.completions, *reasons))
 
 
 def test_masked_completions_leave_the_loss_and_stay_in_the_baseline(make_module: Make, tmp_path: Path) -> None:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from lit_rl.execution.check_base import Check, FaultyCheck
 from lit_rl.execution.fusion.judges import judge_for
 from lit_rl.execution.fusion.protocol import RemoteRun, ServerFailure, post, read_run
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict
 from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
