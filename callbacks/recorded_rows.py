@@ -42,7 +42,7 @@ def plain_rows(
         rollout: N rows.
         rewards: of the same rows.
         experience: made of them.
-        found: in the update, see :class:`lit_rl.modules.evidence.UpdateTrace`.
+        found: in the update, see :class:`lit_rl.modules.update_trace.UpdateTrace`.
         rows: which of them, in which order.
         decode: of the policy's codec, to read what the environment said.
     """

@@ -15,7 +15,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import count_passed, mean_pass_at_k, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem, Sampling
 
 

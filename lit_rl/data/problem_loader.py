@@ -45,7 +45,7 @@ class PreferMixed:
 
     Example:
         >>> order = PreferMixed(rarely=0.25)
-        >>> order.note({"a": (8, 8), "b": (3, 8), "c": (0, 8), "d": (7, 8)})  # passed, judged
+        >>> order.count_solved({"a": (8, 8), "b": (3, 8), "c": (0, 8), "d": (7, 8)})  # passed, judged
         >>> order.visits("abcd", [1, 3, 0, 2], 1, ahead=True)
         [1, 1, 3, 0]
     """
@@ -62,7 +62,7 @@ class PreferMixed:
         self._last: dict[str, bool] = {}  # the same of the last rollout
         self._began: dict[str, bool] = {}  # what was known when this epoch began
 
-    def note(self, solved: Mapping[str, tuple[int, int]]) -> None:
+    def count_solved(self, solved: Mapping[str, tuple[int, int]]) -> None:
         """Take over a rollout's verdicts, of all ranks.
 
         Args:

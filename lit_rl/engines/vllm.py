@@ -28,8 +28,7 @@ from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import phase
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating, phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _NO_LIMIT = 1 << 30

@@ -103,11 +103,11 @@ class VLLMClient:
             self._forget()
             raise _TryAgain(f"{type(error).__name__}: {error}") from None
         if response.status >= 500 and response.status != 501:
-            raise _TryAgain(f"HTTP {response.status}: {told(data)}")
+            raise _TryAgain(f"HTTP {response.status}: {error_text(data)}")
         if response.status != 200:
             hint = ": start it with VLLM_SERVER_DEV_MODE=1 and --enable-scale-out" if response.status == 404 else ""
             raise EngineError(
-                f"the vllm server at {self.url} refused {path}: HTTP {response.status}: {told(data)}{hint}"
+                f"the vllm server at {self.url} refused {path}: HTTP {response.status}: {error_text(data)}{hint}"
             )
         try:
             answer = json.loads(data) if data else {}
@@ -138,7 +138,7 @@ class _TryAgain(Exception):
     """The server or the connection failed; the same request may succeed later."""
 
 
-def told(data: bytes) -> str:
+def error_text(data: bytes) -> str:
     """What an error answer says, in one line."""
     try:
         content: Any = json.loads(data)

@@ -22,8 +22,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.training.ranks import gather_over_ranks, phase, where, world_size
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, where, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"

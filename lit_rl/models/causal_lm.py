@@ -28,7 +28,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.probe import can_share, probe
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.sharding import compute_again, layers_of
+from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions
 
 

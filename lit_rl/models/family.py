@@ -19,7 +19,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.functional.linear_head import LinearHead, narrowed
 from lit_rl.functional.logprobs import Projection
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 
 
 class UnsupportedModelError(ValueError):

@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
 from lit_rl.models.family import base_of, decoder_of, takes, text_config, tolerance
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions
 
 _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float64), torch.bool: ("B", torch.bool)}

@@ -17,7 +17,7 @@ from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import Decoding, RunningBatch, StreamKey, requests_of
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 

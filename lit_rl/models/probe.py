@@ -19,7 +19,7 @@ from lit_rl.models.decoding import CachedDecoding, SharedDecoding
 from lit_rl.models.family import UnsupportedModelError, check_projection, project, relative_gap, text_config, tolerance
 from lit_rl.models.padding import hidden_states
 from lit_rl.models.sampling import Decoding
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""

@@ -29,8 +29,7 @@ from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory
-from lit_rl.training.ranks import max_over_ranks
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Problem
 
 PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]

@@ -9,7 +9,7 @@ from lit_rl.rewards.lint import LintReward
 from lit_rl.rewards.llm_judge import LLMJudgeReward
 from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalty, TurnPenalty
 from lit_rl.rewards.program_tests import TestsReward
-from lit_rl.rewards.reference import BleuReward, DataflowReward
+from lit_rl.rewards.similarity import BleuReward, DataflowReward
 from lit_rl.rewards.syntax import SyntaxReward
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 

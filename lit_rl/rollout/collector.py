@@ -26,8 +26,8 @@ from lit_rl.rollout.environment import (
     Conversation,
     Environment,
     SingleTurn,
-    ask,
     check_before_answer,
+    next_message,
     require_environment,
 )
 from lit_rl.rollout.records import Judge, Rollout, find_program
@@ -35,7 +35,7 @@ from lit_rl.training.progress import Progress
 from lit_rl.types import Completions, Problem, Sampling, StopReason, Turn
 
 
-def completions_of(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
+def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
     """N finished rows: prompts padded on the left, what follows them on the right.
 
     Args:
@@ -98,7 +98,7 @@ class PendingRollout:
 
     def completions(self) -> Completions:
         """The N rows as tensors."""
-        return completions_of(self.conversations, self.pad_id, self.device)
+        return pad_conversations(self.conversations, self.pad_id, self.device)
 
     @property
     def task_ids(self) -> list[str]:
@@ -327,7 +327,7 @@ class _Loop:
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
-        message = ask(self.environment, conversation.problem, conversation.attempts())
+        message = next_message(self.environment, conversation.problem, conversation.attempts())
         if not message:
             return False
         message = self.shorten(message)

@@ -144,7 +144,7 @@ def check_before_answer(environment: Environment, problem: Problem) -> Check | N
     return check
 
 
-def ask(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
+def next_message(environment: Environment, problem: Problem, attempts: Sequence[Attempt]) -> str:
     """The environment's next message; empty if it has none.
 
     Raises:

@@ -29,7 +29,7 @@ _STOPPED = {
 }
 
 
-def describe(attempt: Attempt, language: str) -> str:
+def describe_attempt(attempt: Attempt, language: str) -> str:
     """What happened to an attempt, in plain sentences.
 
     Args:
@@ -57,7 +57,7 @@ def describe(attempt: Attempt, language: str) -> str:
 
 
 def in_one_line(attempt: Attempt, language: str) -> str:
-    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe` if no case is known.
+    """The failing case as ``f(3): 5, not 6``, or the first line of :func:`describe_attempt` if no case is known.
 
     Args:
         attempt: with its outcome.
@@ -65,7 +65,7 @@ def in_one_line(attempt: Attempt, language: str) -> str:
     """
     case = None if attempt.outcome is None else attempt.outcome.failed_case
     if attempt.outcome is None or case is None or not case.call:
-        return describe(attempt, language).partition("\n")[0]
+        return describe_attempt(attempt, language).partition("\n")[0]
     ended = attempt.outcome.exception_type or attempt.outcome.verdict
     return _ADDRESS.sub("0x...", case.line(ended))
 
@@ -225,7 +225,7 @@ class Repair(Environment):
         if over or len(attempts) >= self.max_turns or problem.public_check is None:
             return None
         language = problem.public_check.language
-        feedback = describe(last, language)
+        feedback = describe_attempt(last, language)
         comment = _COMMENTS.get(language, "# ")
         return self._template(problem).format(
             feedback=feedback,

@@ -38,8 +38,7 @@ from lit_rl.rollout.environment import Environment, SingleTurn, require_environm
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.sampler_check import SamplerCheck, compare, judge
 from lit_rl.training.progress import Progress
-from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, rank
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, rank
 from lit_rl.types import Completions, Problem, Sampling
 
 
@@ -48,14 +47,14 @@ def one_sided_groups(rollout: Rollout) -> list[int]:
     return [number for number, (passed, judged) in _solved(rollout).items() if passed in (0, judged)]
 
 
-def tell_loader(loader: Any, rollout: Rollout) -> None:
+def report_solved(loader: Any, rollout: Rollout) -> None:
     """Tell a loader that prefers some problems how each of this rollout was solved; every rank calls it."""
     prefer = getattr(loader, "prefer", None)
     if prefer is None:
         return
     groups, counts = rollout.completions.groups(), _solved(rollout)
     mine = {rollout.judgements[rows[0]].problem.task_id: counts[number] for number, rows in groups.items()}
-    prefer.note({task_id: count for of_rank in gather_over_ranks(mine) for task_id, count in of_rank.items()})
+    prefer.count_solved({task_id: count for of_rank in gather_over_ranks(mine) for task_id, count in of_rank.items()})
 
 
 def _solved(rollout: Rollout) -> dict[int, tuple[int, int]]:

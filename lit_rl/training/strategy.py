@@ -26,8 +26,7 @@ from torch.optim import Optimizer
 
 from lit_rl.arguments import require_at_least
 from lit_rl.training.precision import torch_dtype
-from lit_rl.training.ranks import where
-from lit_rl.training.sharding import layers_of, shard
+from lit_rl.training.ranks import layers_of, shard, where
 
 META_FILE = "meta.pt"
 

@@ -11,7 +11,7 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA, decoding, probe
 from lit_rl.models.decoding import CachedDecoding
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
 
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}

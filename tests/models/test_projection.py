@@ -52,7 +52,7 @@ def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, d
         output.logits = output.logits * 1.1
 
     model.register_forward_hook(scaled)
-    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.projection"):
+    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.family"):
         check_projection(model)
 
 

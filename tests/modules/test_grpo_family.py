@@ -20,7 +20,7 @@ from lit_rl.losses import CISPO, Clipped, ImportanceSampling, PolicyGradient, Un
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective, RolloutModule
 from lit_rl.rollout import Rollout
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]

@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]

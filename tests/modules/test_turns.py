@@ -23,7 +23,7 @@ from lit_rl.models.critic import ValueHead, values_of
 from lit_rl.models.family import project
 from lit_rl.models.padding import completion_states
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.evidence import evidence_of_completions
+from lit_rl.modules.update_trace import evidence_of_completions
 from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]

@@ -20,8 +20,7 @@ from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.diagnosis.recomputing import Recipe, recompute
 from lit_rl.rollout import Rollout
-from lit_rl.training.ranks import max_over_ranks
-from lit_rl.training.sharding import evaluating
+from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Generation, Problem, Request
 
 _NUM_ROWS, _MOST_TOKENS = 4, 16

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import keep_likely
-from lit_rl.training.sharding import unsharded
+from lit_rl.training.ranks import unsharded
 from lit_rl.types import Completions, Generation, Sampling
 
 

@@ -108,7 +108,7 @@ class UpdateTrace:
         self.end()
         self.micro = micro
 
-    def note(self, logprobs: Tensor, entropy: Tensor | None) -> None:
+    def record(self, logprobs: Tensor, entropy: Tensor | None) -> None:
         """Keep what the policy's forward pass found of its rows, [n, T] nats each."""
         self.logprobs = logprobs.detach()
         self._entropy = None if entropy is None else entropy.detach()
