@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
-from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task, pack, receive_message, send_message
+from lit_rl.execution.interface import Outcome, Verdict, pack, receive_message, send_message
+from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
 from lit_rl.execution.spawning import start_process
 
 _START_SECONDS = 60.0

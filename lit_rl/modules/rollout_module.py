@@ -22,10 +22,9 @@ from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
-from lit_rl.modules.minibatches import denominator_over_ranks, idle, minibatches
+from lit_rl.modules.minibatches import LogprobReader, denominator_over_ranks, idle, minibatches, require_unfiltered
 from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
-from lit_rl.modules.rollout_logprobs import LogprobReader, require_unfiltered
 from lit_rl.modules.rollout_metrics import (
     RewardWatch,
     measure,

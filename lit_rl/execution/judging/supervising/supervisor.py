@@ -9,64 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import select
 import socket
-import struct
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
 from lit_rl.execution.confinement.limits import remedy
-from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
-
-_HEADER = struct.Struct("=I")
-
-
-def pack(value: Any) -> bytes:
-    """A value as bytes, for :func:`unpack` on the other side."""
-    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-
-
-def unpack(data: bytes) -> Any:
-    """The value that was packed. Never for bytes that a program may have written."""
-    return pickle.loads(data)
-
-
-def send_message(connection: socket.socket, message: Any) -> None:
-    """One pickled message with its length before it. Only trainer and supervisor talk this way."""
-    data = pack(message)
-    connection.sendall(_HEADER.pack(len(data)) + data)
-
-
-def receive_message(connection: socket.socket) -> Any:
-    """The next message.
-
-    Raises:
-        EOFError: if the other end hung up.
-    """
-    (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
-    return unpack(_receive_exactly(connection, length))
-
-
-def _receive_exactly(connection: socket.socket, length: int) -> bytes:
-    data = bytearray()
-    while len(data) < length:
-        chunk = connection.recv(min(length - len(data), 1 << 20))
-        if not chunk:
-            raise EOFError("the other end hung up")
-        data += chunk
-    return bytes(data)
-
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
 Task = tuple[int, str, bytes]
