@@ -29,8 +29,8 @@ MODELS: list[Mutant] = [
     Mutant(
         "rows that stay have the positions of those that stood there",
         "lit_rl/models/decoding.py",
-        "self._positions = self._positions[rows]",
-        "self._positions = self._positions[: len(rows)]",
+        "self._mask = self._mask[rows]\n        self._positions = self._positions[rows]",
+        "self._mask = self._mask[rows]\n        self._positions = self._positions[: len(rows)]",
         "tests/models/test_shared_decoding.py",
     ),
     Mutant(
