@@ -41,8 +41,8 @@ from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import Sandbox
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Evaluate, Optimization, PolicyModule, Update
-from lit_rl.modules.credit import Credit
 from lit_rl.rewards import TestsReward
+from lit_rl.rewards.places import Credit
 from lit_rl.types import Sampling
 
 TOKENIZER = "package:lit_rl.data/basics/tokenizer"

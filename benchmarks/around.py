@@ -25,15 +25,15 @@ import torch
 from lit_rl.advantages import GAE, GroupMean
 from lit_rl.data.basics.build_tokenizer import TOKENIZER_FOLDER
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.modules.credit import place_rewards
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards import Composite, LengthPenalty, TestsReward
+from lit_rl.rewards.places import place_rewards
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.conversation import Conversation
-from lit_rl.rollout.judge import find_program
-from lit_rl.rollout.rows import completions_of
+from lit_rl.rollout.collector import pad_conversations
+from lit_rl.rollout.environment import Conversation
+from lit_rl.rollout.records import find_program
 from lit_rl.types import Judgement, Problem, StopReason, Turn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -77,7 +77,7 @@ def one_round(clock: Clock, codec: TextCodec, rows: list[tuple[tuple[int, ...], 
     def fill() -> Any:
         for row, (ids, reason), (text, spans) in zip(conversations, rows, decoded, strict=True):
             row.add_turn(ids, (-0.5,) * len(ids), Turn(0, len(ids), text, spans, reason), 0)
-        return completions_of(conversations, 0, torch.device("cpu"))
+        return pad_conversations(conversations, 0, torch.device("cpu"))
 
     completions = clock.time("tensors", fill)
     ids = [row for row, _ in rows]

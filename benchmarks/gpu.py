@@ -41,7 +41,7 @@ from on_gpu.sampling import greedy_part, sampling_part
 from on_gpu.step import step_part
 from on_gpu.update import update_part
 
-from lit_rl.training.quiet import quiet
+from lit_rl.trainer import quiet
 
 TESTS = Path(__file__).parents[1] / "tests" / "test_gpu.py"
 

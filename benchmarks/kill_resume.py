@@ -32,7 +32,7 @@ import yaml
 
 from lit_rl.cli.main import VERBS
 from lit_rl.cli.main import main as lit_rl_main
-from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.models.loading.checkpoints import read_checkpoint
 
 assert VERBS  # the classes are known by name before the first fork
 

@@ -42,7 +42,7 @@ from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.execution import Check, TokenTarget
 from lit_rl.losses import TruncatedWeights
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import Collect, Objective, Update
 from lit_rl.rollout import write_rows
 from lit_rl.types import Problem

@@ -43,7 +43,7 @@ from lit_rl.data import Basics
 from lit_rl.data.basics.problems import REPAIR_TEMPLATE
 from lit_rl.evaluation import evaluate
 from lit_rl.execution import Sandbox
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, SFT, Collect, Optimization, Update
 from lit_rl.rewards import TestsReward

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.program import extract_program
 from lit_rl.rewards import Composite, FormatReward, LengthPenalty, LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.python_prefix import first_rejected
@@ -138,7 +138,7 @@ def main() -> None:
     tokens = completions.lengths.float().mean().item()
     print(f"{len(completions)} completions, {tokens:.0f} tokens on average, {os.cpu_count()} cores")
     print(f"{'term':10} {'median s':>9} {'slowest s':>9} {'mean value':>11}")
-    means = output.term_means()
+    means = {name: values.nanmean().item() for name, values in output.term_values.items()}
     for name, times in table.items():
         mean = means.get(name, output.rewards.mean().item())
         print(f"{name:10} {statistics.median(times):9.3f} {max(times):9.3f} {mean:11.3f}")

@@ -21,13 +21,13 @@ from pathlib import Path
 import torch
 
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, shared_prompts
+from lit_rl.models import CausalLM, padding
 from lit_rl.types import Completions, Problem
 
 PROMPTS, GROUP = 16, 8
 SHAPES = ((50, 11), (160, 64), (300, 100))
 KINDS = ("", "up to ", "geometric ")
-WAYS = {"rows": (False, 0), "shared": (True, 1 << 40), "divided": (True, shared_prompts._COLUMNS_PER_PASS)}
+WAYS = {"rows": (False, 0), "shared": (True, 1 << 40), "divided": (True, padding._COLUMNS_PER_PASS)}
 MODEL = {
     "model_type": "qwen2",
     "hidden_size": 128,
@@ -76,7 +76,7 @@ def rows_of(policy: CausalLM, prompt: int, completion: int, kind: str) -> Comple
 
 def update(policy: CausalLM, rows: Completions, way: str) -> tuple[float, torch.Tensor, torch.Tensor]:
     """CPU seconds, log-probabilities and gradient."""
-    policy.shares_prompts, shared_prompts._COLUMNS_PER_PASS = WAYS[way]
+    policy.shares_prompts, padding._COLUMNS_PER_PASS = WAYS[way]
     policy.zero_grad()
     start = time.process_time()
     logprobs = policy.logprobs(rows)

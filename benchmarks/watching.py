@@ -42,7 +42,7 @@ from lit_rl.modules import Update, rollout_module
 from lit_rl.reports.run_files import ROLLOUTS_FILE
 from lit_rl.rewards import Composite
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.clock import Clock as RunClock
+from lit_rl.training.progress import Clock as RunClock
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program, StopReason
 
 WARM_UP = 2

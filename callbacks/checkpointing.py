@@ -23,7 +23,7 @@ from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, Preemp
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
 from lit_rl.execution import SandboxError
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 

@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoa
 from lit_rl.arguments import require_at_least
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 from lit_rl.types import Completions, Judgement, StopReason
 
 Decode = Callable[[Sequence[int], StopReason, Sequence[str]], tuple[str, Any]]

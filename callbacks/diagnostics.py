@@ -16,7 +16,7 @@ from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 
 _log = logging.getLogger("lit_rl.diagnostics")
 

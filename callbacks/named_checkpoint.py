@@ -12,7 +12,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.run_folder import RunFolder, count_of
-from lit_rl.models.loading.checkpoint_files import read_file
+from lit_rl.models.loading.checkpoints import read_file
 from lit_rl.training.strategy import META_FILE
 
 NAMES = ("last", "best")

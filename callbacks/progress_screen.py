@@ -15,7 +15,7 @@ from lit_rl.arguments import require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.progress import Progress
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.callbacks.completion_log import Decode
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.interface import Outcome
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import SURROGATES, to_json

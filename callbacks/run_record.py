@@ -17,7 +17,7 @@ from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, 
 from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 _ROLLOUTS_TO_COME = 1000

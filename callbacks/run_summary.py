@@ -18,7 +18,7 @@ from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.callbacks.run_view import Rows, RunView, clock_text, short_name, verdicts_of
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.diagnosis import Diagnosis
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
 """Prints what to do about a diagnosis."""

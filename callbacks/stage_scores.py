@@ -6,7 +6,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import Means
 from lit_rl.types import Problem

@@ -12,10 +12,10 @@ from torch import Tensor
 from lit_rl.arguments import require_at_least
 from lit_rl.callbacks.checkpointing import metric_names
 from lit_rl.callbacks.run_view import headline
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 from lit_rl.types import Experience
 
 

@@ -18,9 +18,19 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share
-from lit_rl.functional.groups import group_sizes, lay_out, pick_up
-from lit_rl.functional.masking import SumOverRanks, masked_moments, turn_starts
-from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape, shape_of, statistics_dtype
+from lit_rl.functional.masking import (
+    SumOverRanks,
+    group_sizes,
+    lay_out,
+    masked_moments,
+    pick_up,
+    require_mask,
+    require_no_grad,
+    require_same_shape,
+    shape_of,
+    statistics_dtype,
+    turn_starts,
+)
 
 __all__ = [
     "GAE",
@@ -61,7 +71,7 @@ class RowAdvantages(ABC):
             scores: [N] reward units, minus the KL if that is subtracted from the reward.
             valid: [N] bool; False for rows without a score of their own, whose advantage must be 0.
             group_ids: [N] int64; rows with the same number answer the same prompt. They need not be adjacent, nor need
-                groups have the same size; :func:`lit_rl.functional.groups.lay_out` makes a table of them.
+                groups have the same size; :func:`lit_rl.functional.masking.lay_out` makes a table of them.
 
         Returns:
             [N].

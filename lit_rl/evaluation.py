@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import torch
 
 from lit_rl.arguments import UsageError
-from lit_rl.engines.base import Engine
+from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
-from lit_rl.execution.outcome import Verdict
-from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey
 from lit_rl.reports.summary import count_passed, mean_pass_at_k, with_programs
 from lit_rl.rollout import Environment, Rollout, write_rows
-from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem, Sampling
 
 

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, UsageError, require_above, require_clip
-from lit_rl.functional.masking import masked_mean
+from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
-from lit_rl.functional.shapes import require_no_grad, shape_of
 
 __all__ = [
     "CISPO",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from lit_rl.arguments import UnknownArgumentError, UsageError
@@ -118,6 +119,20 @@ CLASSES: dict[str, str] = {
     "Board": "TensorBoardLayout",
     "Screen": "ProgressScreen",
 }
+"""Classes that have another name now."""
+
+MODULES: dict[str, str] = {
+    "lit_rl.data.prefer_mixed": "lit_rl.data.problem_loader",
+    "lit_rl.data.toys.corridor": "lit_rl.data.toys.toy_tasks",
+    "lit_rl.data.toys.sorting": "lit_rl.data.toys.toy_tasks",
+    "lit_rl.rewards.bleu": "lit_rl.rewards.similarity",
+    "lit_rl.rewards.dataflow": "lit_rl.rewards.similarity",
+    "lit_rl.rewards.format": "lit_rl.rewards.penalties",
+    "lit_rl.rewards.length": "lit_rl.rewards.penalties",
+    "lit_rl.rewards.turns": "lit_rl.rewards.penalties",
+    "lit_rl.rollout.single_turn": "lit_rl.rollout.environment",
+}
+"""Files with classes that a configuration can name, and where these classes are now."""
 
 
 def require_known(cls: type, given: Mapping[str, object]) -> None:
@@ -146,6 +161,19 @@ def arguments_of(cls: type) -> dict[str, inspect.Parameter]:
             if not hands_on:
                 break
     return known
+
+
+def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:
+    """What the constructor of a class takes, by name; nothing where there is no such class or it cannot tell.
+
+    Args:
+        class_path: module and name, such as ``lit_rl.modules.GRPO``.
+    """
+    module, _, name = class_path.rpartition(".")
+    try:
+        return inspect.signature(getattr(import_module(module), name)).parameters
+    except (ImportError, AttributeError, ValueError, TypeError):
+        return {}
 
 
 def hint(name: str, known: Mapping[str, object]) -> str:
@@ -283,8 +311,9 @@ def _rename_classes(node: Any, changes: list[str]) -> None:
 
 def _renamed_class(path: str) -> str:
     home, dot, name = path.rpartition(".")
-    ours = not home or home.split(".")[0] == "lit_rl"
-    return f"{home}{dot}{CLASSES[name]}" if ours and name in CLASSES else path
+    if home and home.split(".")[0] != "lit_rl":
+        return path
+    return f"{MODULES.get(home, home)}{dot}{CLASSES.get(name, name)}"
 
 
 def _migrate_algorithm(arguments: Config, algorithm: str, changes: list[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,8 @@ from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
-from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.modules.setup_checks import check_precision
-from lit_rl.training.quiet import quiet
 from lit_rl.training.strategy import check_strategy
 
 TRAINER_DEFAULTS: dict[str, Any] = {
@@ -235,3 +236,48 @@ def say_where(trainer: pl.Trainer) -> None:
 def _folder_of(logger: Logger) -> str:
     """Where a logger writes; some make a folder of their name in ``save_dir``, as ``--run_dir`` uses."""
     return str(getattr(logger, "root_dir", None) or logger.save_dir)
+
+
+_WARNINGS = (
+    ".*args parameter is intended to run from within Python.*",
+    ".*does not have many workers.*",
+    ".*recommended to use .*sync_dist=True.*",
+    ".*LeafSpec.*",
+    ".*overridden `transfer_batch_to_device` in `LightningModule`.*",
+    ".*in eval mode at the start of training.*",
+)
+"""Beginnings, as regular expressions, of warnings that a user can do nothing about."""
+
+_MESSAGES = (
+    "\N{ELECTRIC LIGHT BULB} Tip:",  # of litlogger and litmodels
+    "GPU available: False",
+    "TPU available: False",
+    "HPU available: False",
+    "Seed set to",
+    "Restoring states from the checkpoint path",
+    "Restored all states from the checkpoint",
+    "Loading `train_dataloader` to estimate",
+)
+"""Beginnings of log messages; what they say and a user wants to know stands on the screen."""
+
+_LOGGERS = (
+    "lightning.pytorch.utilities.rank_zero",
+    "lightning.fabric.utilities.rank_zero",
+    "lightning.fabric.utilities.seed",
+    "lightning_utilities.core.rank_zero",
+)
+
+
+def quiet() -> None:
+    """Silence them; every other message and warning still comes."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for text in _WARNINGS:
+        warnings.filterwarnings("ignore", message=text)
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if _is_wanted not in logger.filters:
+            logger.addFilter(_is_wanted)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(_MESSAGES)

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from lit_rl.byte_spans import ByteSpan
 from lit_rl.execution.checks import Check
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
-from lit_rl.requests import Generation, Request, Sampling, StopReason
+from lit_rl.requests import ByteSpan, Generation, Request, Sampling, StopReason
 
 __all__ = [
     "Completions",
@@ -233,11 +232,6 @@ class Completions:
     def num_tokens(self) -> Tensor:
         """[N] int64 tokens of policy and environment."""
         return self.token_mask.sum(-1)
-
-    def with_stop_reasons(self, reasons: Sequence[StopReason]) -> Completions:
-        """The same rows with other reasons why their last turns ended."""
-        pairs = zip(self.turns, reasons, strict=True)
-        return replace(self, turns=tuple((*said[:-1], replace(said[-1], stop_reason=why)) for said, why in pairs))
 
     def groups(self) -> dict[int, list[int]]:
         """Rows of each group by its number, groups in the order of their first rows."""

@@ -16,7 +16,7 @@ from lit_rl.cli.data_check.findings import Findings
 from lit_rl.data import Basics
 from lit_rl.data.prompts import chat, fenced
 from lit_rl.data.task import Split, TaskDataModule
-from lit_rl.data.toys.sorting import Sorting
+from lit_rl.data.toys.toy_tasks import Sorting
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
 from lit_rl.types import Problem
 

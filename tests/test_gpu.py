@@ -16,7 +16,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.engines import InProcess
 from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rollout import write_rows
 from lit_rl.types import Completions, Sampling

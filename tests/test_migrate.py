@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import lit_rl.losses
 from lit_rl.__main__ import main
 from lit_rl.cli.migrate import migrate_text
 from lit_rl.modules import PPO, PolicyModule
-from lit_rl.renamed import ARGUMENTS, BASELINES, CLASSES, LOSSES, OF_PPO, REMOVED, migrate
+from lit_rl.renamed import ARGUMENTS, BASELINES, CLASSES, LOSSES, MODULES, OF_PPO, REMOVED, migrate
 
 ROOT = Path(__file__).parents[1]
 POLICY = {"class_path": "lit_rl.models.CausalLM", "init_args": {"config": TINY, "tokenizer": "x"}}
@@ -146,6 +147,15 @@ def test_a_removed_option_is_left_out_where_it_did_nothing_and_refused_elsewhere
     assert name not in migrated(config)["model"]["init_args"]
     with pytest.raises(ValueError, match=f"{name}: version 0.4 has removed it"):
         migrate(old(**{name: 7}))
+
+
+@pytest.mark.parametrize(("old", "new"), MODULES.items())
+def test_a_class_is_found_in_the_file_that_has_it_now(old: str, new: str) -> None:
+    before = f"model:\n  init_args:\n    rewards:\n    - class_path: {old}.Some  # kept\n"
+    text, changes = migrate_text(before)
+    assert text == before.replace(f"{old}.", f"{new}.")
+    assert changes == [f"{old}.Some is {new}.Some"]
+    assert find_spec(new) is not None and find_spec(old) is None
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -12,7 +12,7 @@ import yaml
 from support.command_line import BASE, one_line
 
 from lit_rl.__main__ import main
-from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.models.loading.checkpoints import read_checkpoint
 
 OWN = '''
 import math

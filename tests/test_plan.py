@@ -22,11 +22,19 @@ from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedCritic
 from lit_rl.modules import GRPO, PPO, Update
 from lit_rl.planning.advice import advice, changes, fits, usable
-from lit_rl.planning.devices import DEVICES
 from lit_rl.planning.job import Job, Shape
 from lit_rl.planning.memory import resident, sampling, updating
-from lit_rl.planning.seconds import Rates, decode_seconds, sandbox_cores, seconds, update_flops
-from lit_rl.planning.traffic import Traffic, of_updates, of_weights
+from lit_rl.planning.seconds import (
+    DEVICES,
+    Rates,
+    Traffic,
+    decode_seconds,
+    of_updates,
+    of_weights,
+    sandbox_cores,
+    seconds,
+    update_flops,
+)
 from lit_rl.types import Problem, Sampling
 
 ROOT = Path(__file__).parents[1]

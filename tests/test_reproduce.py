@@ -72,7 +72,7 @@ def test_each_errand_has_a_mistake_that_ends_as_its_family_says(parts: dict[str,
     """One errand with its mistake, the other without: the program fails as that mistake fails, and as no other does."""
     from reproductions.places import mistaken, task
 
-    from lit_rl.data.robots.robot_errands import one_program
+    from lit_rl.data.robots.robot_tasks import one_program
     from lit_rl.execution import Sandbox
 
     intended = {  # by a part of the errand's program

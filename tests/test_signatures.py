@@ -14,8 +14,7 @@ from jsonargparse import ArgumentParser
 import lit_rl.data
 import lit_rl.modules
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
-from lit_rl.data.options import TaskOptions
-from lit_rl.data.task import TaskDataModule
+from lit_rl.data.task import TaskDataModule, TaskOptions
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule
 
 ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO)

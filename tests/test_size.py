@@ -23,20 +23,20 @@ def lines_of(files: list[Path]) -> int:
 
 def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
-    assert len(FILES) <= 352
-    assert lines_of(FILES) <= 49_650
-    assert statements <= 27_800
+    assert len(FILES) <= 288
+    assert lines_of(FILES) <= 49_010
+    assert statements <= 27_320
     assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 43_200
 
 
 def test_few_files_stand_at_the_top() -> None:
-    assert len(list((ROOT / "lit_rl").glob("*.py"))) <= 13
+    assert len(list((ROOT / "lit_rl").glob("*.py"))) <= 11
 
 
 def test_imports_have_few_floors() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (floors,) = [one["layers"] for one in contracts if one["type"] == "layers"]
-    assert len(floors) <= 14
+    assert len(floors) <= 12
 
 
 @pytest.mark.parametrize(("algorithm", "most"), [(GRPO, 12), (PPO, 14), (REINFORCE, 14), (SFT, 12), (DPO, 12)])

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.models.loading.checkpoints import read_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 400.0

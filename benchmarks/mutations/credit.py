@@ -35,7 +35,7 @@ CREDIT: list[Mutant] = [
     ),
     Mutant(
         "BLEU counts what was given",
-        "lit_rl/rewards/bleu.py",
+        "lit_rl/rewards/similarity.py",
         "return program.removeprefix(given), (left, reference)",
         "return program, (reference, reference)",
         "tests/rewards/test_bleu.py",

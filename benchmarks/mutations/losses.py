@@ -21,7 +21,7 @@ LOSSES: list[Mutant] = [
     ),
     Mutant(
         "rows of a table come back in the order of the groups",
-        "lit_rl/functional/groups.py",
+        "lit_rl/functional/masking.py",
         "    back = order.argsort()",
         "    back = torch.arange(len(order), device=order.device)",
         "tests/functional/test_groups.py tests/advantages",

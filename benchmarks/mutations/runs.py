@@ -91,7 +91,7 @@ RUNS: list[Mutant] = [
     ),
     Mutant(
         "a finished epoch is not counted on resume",
-        "lit_rl/modules/resume_position.py",
+        "lit_rl/modules/checkpoint.py",
         "epoch, position = epoch + 1, 0",
         "epoch, position = epoch, 0",
         "tests/callbacks/test_epoch_borders.py",
@@ -154,7 +154,7 @@ RUNS: list[Mutant] = [
     ),
     Mutant(
         "infrastructure failures count as failures when resampling",
-        "lit_rl/rollout/resampling.py",
+        "lit_rl/rollout/sampler.py",
         "if verdicts[row] is not Verdict.INFRASTRUCTURE_FAILURE]",
         "]",
         "tests/modules/test_resampling.py",
@@ -168,7 +168,7 @@ RUNS: list[Mutant] = [
     ),
     Mutant(
         "equal programs share a verdict across problems",
-        "lit_rl/rollout/judge.py",
+        "lit_rl/rollout/records.py",
         "key = (problem.task_id, id(check), program.source)",
         'key = ("", 0, program.source)',
         "tests/rollout/test_judge.py",

@@ -14,11 +14,11 @@ from typing import Any
 
 from lit_rl.advantages import GAE
 from lit_rl.data.basics.build_tokenizer import build_tokenizer
-from lit_rl.data.robots.robot_errands import one_program
+from lit_rl.data.robots.robot_tasks import one_program
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.modules.credit import Credit
 from lit_rl.rewards import DataflowReward, ErrandsReward, LintReward, RewardTerm, SimulatorReward, SyntaxReward
+from lit_rl.rewards.places import Credit
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import Seen, imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part

@@ -14,13 +14,13 @@ from typing import Any
 
 from lit_rl.data import RobotTasks
 from lit_rl.data.basics.build_tokenizer import build_tokenizer
-from lit_rl.data.robots.robot_prompts import DEFINITION
+from lit_rl.data.robots.robot_tasks import DEFINITION
 from lit_rl.data.task import Split
 from lit_rl.evaluation import Evaluation
 from lit_rl.models import CausalLM, SeparateCritic
 from lit_rl.modules import PPO, CriticUpdate
-from lit_rl.modules.credit import Credit
 from lit_rl.rewards import LintReward, RewardTerm, SimulatorReward, SyntaxReward
+from lit_rl.rewards.places import Credit
 from lit_rl.types import Problem, Sampling
 from reproductions.learning import imitate, learn, measured, shared
 from reproductions.part import Case, Numbers, Part

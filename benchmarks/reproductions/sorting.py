@@ -10,8 +10,7 @@ import torch
 
 from lit_rl.advantages import GroupMean, MaxRewards, NoBaseline, RowAdvantages
 from lit_rl.data import Sorting
-from lit_rl.data.toys.sorting import PROMPTS, sorting_problem
-from lit_rl.data.toys.toy_worlds import sort_distance, sort_inclusion_ordering
+from lit_rl.data.toys.toy_tasks import PROMPTS, sort_distance, sort_inclusion_ordering, sorting_problem
 from lit_rl.losses import Clipped, Loss, PolicyGradient, Unclipped
 from lit_rl.models import Policy, SortingPolicy
 from lit_rl.modules import REINFORCE, Objective, Update

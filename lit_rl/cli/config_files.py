@@ -12,7 +12,7 @@ import yaml
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.cli.messages import suggestion
-from lit_rl.signatures import arguments_of
+from lit_rl.renamed import arguments_at
 
 _FLAGS = ("--config", "-c")
 _SECTIONS = (
@@ -113,7 +113,7 @@ def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) ->
     Raises:
         ValueError: one of them is a list or a text; the message names it and its keys.
     """
-    parameters = arguments_of(class_path)
+    parameters = arguments_at(class_path)
     for key, value in arguments.items():
         default = parameters[key].default if key in parameters else None
         if is_dataclass(default) and isinstance(value, list | str | int | float):

@@ -14,11 +14,10 @@ from lit_rl import __version__
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.models.loading.model_folders import load_weights, read_checkpoint, write_model
+from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
-from lit_rl.renamed import migrate
-from lit_rl.signatures import arguments_of
-from lit_rl.training.dtypes import torch_dtype
+from lit_rl.renamed import arguments_at, migrate
+from lit_rl.training.precision import torch_dtype
 
 _USE = {
     "model": """\
@@ -132,7 +131,7 @@ def _laid_over(under: Any, over: Any) -> Any:
 def _taken(class_path: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments that another class takes too, as in ``fit``; all of them if the class cannot tell."""
     paths = [class_path] if "." in class_path else [f"{home}.{class_path}" for home in _HOMES]
-    known = next(filter(None, map(arguments_of, paths)), {})
+    known = next(filter(None, map(arguments_at, paths)), {})
     takes_all = not known or any(one.kind is one.VAR_KEYWORD for one in known.values())
     return arguments if takes_all else {name: value for name, value in arguments.items() if name in known}
 

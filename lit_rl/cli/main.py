@@ -50,9 +50,8 @@ from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
-from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, say_where, screen_settings
-from lit_rl.training.phases import where
-from lit_rl.training.quiet import quiet
+from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, quiet, say_where, screen_settings
+from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import NamedTuple, NoReturn
 
-from lit_rl.renamed import hint_of_key, value_now
-from lit_rl.signatures import arguments_of
+from lit_rl.renamed import arguments_at, hint_of_key, value_now
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
 _LONGEST_LINE = 400
@@ -185,7 +184,7 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     inner = re.search(r"Got value: Namespace\(class_path='([^']+)'", cause.text)  # of a class that is built later
     owner = inner[1] if inner else cause.class_path
     if owner is not None:
-        known = arguments_of(owner)
+        known = arguments_at(owner)
         group, _, inside = name.partition(".")
         former = inside if group == "objective" else group
         if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
@@ -248,7 +247,7 @@ def _algorithms_with(argument: str) -> str:
     modules = [name for name in home.__all__ if issubclass(getattr(home, name), home.PolicyModule)]
     bases = {base for name in modules for base in getattr(home, name).__mro__[1:]}
     own = [name for name in modules if getattr(home, name) not in bases]
-    takers = [name for name in own if argument in arguments_of(f"{home.__name__}.{name}")]
+    takers = [name for name in own if argument in arguments_at(f"{home.__name__}.{name}")]
     return f"; it is an argument of {' and '.join(takers)}" if takers else ""
 
 

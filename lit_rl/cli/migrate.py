@@ -14,7 +14,7 @@ from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError
 from lit_rl.cli.config_files import check_file
-from lit_rl.renamed import ARGUMENTS, CLASSES, OF_PPO
+from lit_rl.renamed import ARGUMENTS, CLASSES, MODULES, OF_PPO
 from lit_rl.renamed import migrate as migrate_config
 
 _OLD_NAMES = {new: old for old, new in (ARGUMENTS | OF_PPO).items()}
@@ -132,4 +132,6 @@ def _dumped(key: str, value: Any) -> str:
 def _rename_classes(text: str) -> str:
     for old, new in CLASSES.items():
         text = re.sub(rf"\b(lit_rl(?:\.\w+)*\.){old}\b", rf"\1{new}", text)
+    for old, new in MODULES.items():
+        text = re.sub(rf"\b{re.escape(old)}\.", f"{new}.", text)
     return text

@@ -20,13 +20,11 @@ from lit_rl.models.loading.weights import load_model
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.advice import advice, fits, usable
-from lit_rl.planning.devices import DEVICES, Device
 from lit_rl.planning.job import EnginePlace, Job, Shape
 from lit_rl.planning.memory import Memory, sampling, updating
-from lit_rl.planning.seconds import Rates, sandbox_cores, seconds
-from lit_rl.planning.traffic import of_updates, of_weights
-from lit_rl.training.dtypes import torch_dtype
-from lit_rl.training.sharding import layers_of
+from lit_rl.planning.seconds import DEVICES, Device, Rates, of_updates, of_weights, sandbox_cores, seconds
+from lit_rl.training.precision import torch_dtype
+from lit_rl.training.ranks import layers_of
 from lit_rl.training.strategy import FSDP2Strategy
 
 _HERE = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.num_nodes=1", "--trainer.precision=32-true")

@@ -20,7 +20,7 @@ from jsonargparse import ArgumentParser
 from lit_rl.arguments import UsageError
 from lit_rl.cli.config_files import with_parts
 from lit_rl.data.task import TaskDataModule
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.reports.run_files import CONFIG_FILE, RecordedRow, RecordedTurn, newest_recorded, read_rollouts
 from lit_rl.reports.run_files.row_text import number_text, printable

@@ -15,7 +15,7 @@ from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
-from lit_rl.models.loading.checkpoint_files import require_checkpoint
+from lit_rl.models.loading.checkpoints import require_checkpoint
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")

@@ -23,7 +23,7 @@ from lit_rl.reports.diagnosis import CHECKS, RULES, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where, some_weights
 from lit_rl.reports.diagnosis.update_rules import LOSSES
 from lit_rl.rollout import FinishedRollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 
 FLAG = "--smoke"
 ROLLOUTS = 20

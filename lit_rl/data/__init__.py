@@ -12,15 +12,13 @@ if TYPE_CHECKING:
     from lit_rl.data.numerical.code_completion import CodeCompletion
     from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
     from lit_rl.data.open_code_instruct import OpenCodeInstruct
-    from lit_rl.data.prefer_mixed import PreferMixed
     from lit_rl.data.preferences import PreferencePairs
-    from lit_rl.data.problem_loader import ProblemLoader
+    from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
     from lit_rl.data.robots.robo_instruct import RoboInstruct
     from lit_rl.data.robots.roboeval import RoboEval
     from lit_rl.data.robots.robot_tasks import RobotTasks
     from lit_rl.data.task import TaskDataModule
-    from lit_rl.data.toys.corridor import Corridor
-    from lit_rl.data.toys.sorting import Sorting
+    from lit_rl.data.toys.toy_tasks import Corridor, Sorting
 
 __all__ = [
     "MBPP",
@@ -52,14 +50,12 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.numerical.code_completion": ("CodeCompletion",),
         "lit_rl.data.numerical.einstein_toolkit": ("EinsteinToolkit",),
         "lit_rl.data.open_code_instruct": ("OpenCodeInstruct",),
-        "lit_rl.data.prefer_mixed": ("PreferMixed",),
         "lit_rl.data.preferences": ("PreferencePairs",),
-        "lit_rl.data.problem_loader": ("ProblemLoader",),
+        "lit_rl.data.problem_loader": ("PreferMixed", "ProblemLoader"),
         "lit_rl.data.robots.robo_instruct": ("RoboInstruct",),
         "lit_rl.data.robots.roboeval": ("RoboEval",),
         "lit_rl.data.robots.robot_tasks": ("RobotTasks",),
         "lit_rl.data.task": ("TaskDataModule",),
-        "lit_rl.data.toys.corridor": ("Corridor",),
-        "lit_rl.data.toys.sorting": ("Sorting",),
+        "lit_rl.data.toys.toy_tasks": ("Corridor", "Sorting"),
     },
 )

@@ -9,12 +9,11 @@ from typing import Literal, Unpack
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.mbpp_plus import comparing_test, plain_test
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import FUNCTION_STOPS, Form, function_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests, CallTests
 from lit_rl.types import Problem
 
@@ -55,7 +54,6 @@ class HumanEval(TaskDataModule):
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: solved examples in the prompt, 0 to 3; they are in no benchmark.
         timeout_seconds: CPU seconds for a program and its tests.
-        hub_split: the hub data set's split.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -72,7 +70,6 @@ class HumanEval(TaskDataModule):
         form: Form = "completion",
         few_shot: int = 0,
         timeout_seconds: float = 10.0,
-        hub_split: str = "test",
         name: str = "humaneval",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -83,14 +80,13 @@ class HumanEval(TaskDataModule):
         self.form: Form = form
         self.few_shot = few_shot
         self.timeout_seconds = timeout_seconds
-        self.hub_split = hub_split
         self.name = name
 
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of a split, in the order of the file; see the table in the class."""
         if split == "train" and self.split != "train":
             return []
-        problems = list(parse_rows(read_rows(self.path, split=self.hub_split), self._problem))
+        problems = list(parse_rows(read_rows(self.path, split="test"), self._problem))
         if self.split == "all":
             return problems
         indices = range(len(problems))

@@ -9,10 +9,9 @@ from typing import Literal, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.mbpp_plus import plain_test, reference_test
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import BLOCK_STOPS, PROGRAM_STOPS, Form, called_function, task_prompt
 from lit_rl.data.rows import Row, parse_rows, read_rows
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.types import Problem
 
@@ -85,7 +84,6 @@ class MBPP(TaskDataModule):
         shown_tests: asserts in the prompt at most; the paper shows all 3, EvalPlus 1.
         timeout_seconds: CPU seconds for a program and its tests.
         hub_subset: the hub data set's configuration.
-        hub_split: its splits, joined by ``+``.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
 
@@ -93,6 +91,8 @@ class MBPP(TaskDataModule):
         Austin et al. 2021, https://arxiv.org/abs/2108.07732; MBPP+: Liu et al. 2023,
         https://arxiv.org/abs/2305.01210
     """
+
+    _hub_split = "prompt+test+validation+train"
 
     def __init__(
         self,
@@ -106,7 +106,6 @@ class MBPP(TaskDataModule):
         shown_tests: int = 3,
         timeout_seconds: float = 10.0,
         hub_subset: str | None = None,
-        hub_split: str = "prompt+test+validation+train",
         name: str = "mbpp",
         **options: Unpack[TaskOptions],
     ) -> None:
@@ -124,7 +123,6 @@ class MBPP(TaskDataModule):
         self.shown_tests = shown_tests
         self.timeout_seconds = timeout_seconds
         self.hub_subset = hub_subset
-        self.hub_split = hub_split
         self.name = name
         self._tasks: list[MBPPTask] = []
 
@@ -134,7 +132,7 @@ class MBPP(TaskDataModule):
         if part == "none":
             return []
         if not self._tasks:
-            rows = read_rows(self.path, subset=self.hub_subset, split=self.hub_split)
+            rows = read_rows(self.path, subset=self.hub_subset, split=self._hub_split)
             self._tasks = list(parse_rows(rows, parse_task))
         examples = self._examples(self._tasks)
         chosen = [task for task in self._tasks if part == "all" or task.number in PARTS[part]]
@@ -188,10 +186,11 @@ class MBPPPlus(MBPP):
         validation_split: see :class:`MBPP`.
         test_split: see :class:`MBPP`.
         shown_tests: see :class:`MBPP`.
-        hub_split: see :class:`MBPP`.
         name: see :class:`MBPP`.
         **options: of :class:`MBPP`.
     """
+
+    _hub_split = "test"
 
     def __init__(
         self,
@@ -201,7 +200,6 @@ class MBPPPlus(MBPP):
         validation_split: Part = "all",
         test_split: Part = "all",
         shown_tests: int = 1,
-        hub_split: str = "test",
         name: str = "mbpp_plus",
         **options: Unpack[MBPPOptions],
     ) -> None:
@@ -211,7 +209,6 @@ class MBPPPlus(MBPP):
             validation_split=validation_split,
             test_split=test_split,
             shown_tests=shown_tests,
-            hub_split=hub_split,
             name=name,
             **options,
         )

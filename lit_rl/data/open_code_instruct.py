@@ -9,10 +9,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import called_function, chat, fenced
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Problem

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least
-from lit_rl.data.prefer_mixed import PreferMixed
-from lit_rl.data.problem_loader import ProblemLoader
+from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
 from lit_rl.execution.program import Extraction
-from lit_rl.signatures import show_all_arguments
 from lit_rl.types import Problem
 
 Split = Literal["train", "validation", "test"]
@@ -210,3 +209,47 @@ class TaskDataModule(pl.LightningDataModule):
             world_size=trainer.world_size if trainer else 1,
             prefer=self.prefer if training else None,
         )
+
+
+class SmallTaskOptions(TypedDict, total=False):
+    """Arguments of :class:`lit_rl.data.TaskDataModule` for tasks whose batch is by default the whole task."""
+
+    validation_batch_size: int
+    seed: int | None
+    max_train_problems: int | None
+    max_validation_problems: int | None
+    validation_tasks: list[TaskDataModule] | None
+    extraction: Extraction | None
+    prefer: PreferMixed | None
+
+
+class TaskOptions(SmallTaskOptions, total=False):
+    """Arguments of :class:`lit_rl.data.TaskDataModule`."""
+
+    batch_size: int
+
+
+def show_all_arguments(cls: type) -> None:
+    """Let the signature of ``cls`` list the arguments that it hands on; call it from ``__init_subclass__``.
+
+    A class of a family of tasks names its own arguments and takes those of its base as ``**options: Unpack[...]``, so
+    that a type checker knows them. What runs reads them from the base class, which has their defaults: ``help``,
+    notebooks, and the command line. An argument that ``cls`` names itself replaces that of its base. The type of
+    ``**options`` is dropped, because the command line would read the names from there, without defaults.
+    """
+    base = inspect.signature(cls.__mro__[1])
+    own = cls.__dict__.get("__init__")
+    if own is None:
+        cls.__signature__ = base  # type: ignore[attr-defined]
+        return
+    parameters = list(inspect.signature(own).parameters.values())[1:]
+    handed_on = next((p for p in parameters if p.kind is inspect.Parameter.VAR_KEYWORD), None)
+    if handed_on is not None:
+        own.__annotations__[handed_on.name] = Any
+        named = {p.name for p in parameters}
+        inherited = [
+            p for p in base.parameters.values() if p.name not in named and p.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        parameters.remove(handed_on)
+        parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in inherited]
+    cls.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

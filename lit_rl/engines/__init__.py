@@ -1,6 +1,6 @@
 """How completions are sampled."""
 
-from lit_rl.engines.base import Engine, EngineError, Generation, Request, Session
+from lit_rl.engines.engine import Engine, EngineError, Generation, Request, Session
 from lit_rl.engines.in_process import InProcess
 from lit_rl.engines.vllm import VLLM
 from lit_rl.engines.vllm_server import VLLMServer

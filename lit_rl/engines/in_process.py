@@ -9,12 +9,10 @@ from contextlib import contextmanager
 import torch
 
 from lit_rl.arguments import require_at_least
-from lit_rl.engines.base import Engine, Session
-from lit_rl.models.decoding.sampling import RunningBatch
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.models.policy import Policy
-from lit_rl.training.modes import evaluating
-from lit_rl.training.phases import phase
-from lit_rl.training.sharding import unsharded
+from lit_rl.models.sampling import RunningBatch
+from lit_rl.training.ranks import evaluating, phase, unsharded
 from lit_rl.types import Generation, Request, Sampling
 
 # Each batch costs a forward pass per token, however few rows it has. So requests wait for each other until they are a
@@ -44,7 +42,7 @@ class InProcess(Engine):
 
     @contextmanager
     def session(self, policy: Policy, sampling: Sampling) -> Iterator[Session]:
-        """Weights are whole on every rank inside, see :func:`lit_rl.training.sharding.unsharded`."""
+        """Weights are whole on every rank inside, see :func:`lit_rl.training.ranks.unsharded`."""
         with torch.no_grad(), evaluating(policy), phase("sampling"), unsharded(policy):
             session = InProcessSession(policy, sampling, self.max_rows)
             try:

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.arguments import UsageError, require_at_least, require_share
-from lit_rl.engines.base import Engine, EngineError, Session
+from lit_rl.engines.engine import Engine, EngineError, Session
 from lit_rl.engines.vllm_package import (
     describe_model,
     keeping_process_group,
@@ -28,8 +28,7 @@ from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.policy import Policy
-from lit_rl.training.modes import evaluating
-from lit_rl.training.phases import phase
+from lit_rl.training.ranks import evaluating, phase
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _NO_LIMIT = 1 << 30

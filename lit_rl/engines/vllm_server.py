@@ -15,18 +15,14 @@ import torch
 import torch.distributed as dist
 
 from lit_rl.arguments import UsageError, require_above, require_at_least
-from lit_rl.engines.base import Engine, EngineError, Session
-from lit_rl.engines.vllm_arrival import ReadBack, noting_zeros, require_same_model, rpc
-from lit_rl.engines.vllm_client import VLLMClient
-from lit_rl.engines.weight_files import write_weights
-from lit_rl.engines.whole_weights import require_whole, whole_weights
+from lit_rl.engines.engine import Engine, EngineError, Session
+from lit_rl.engines.vllm_client import ReadBack, VLLMClient, noting_zeros, require_same_model, rpc
+from lit_rl.engines.whole_weights import require_whole, whole_weights, write_weights
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.family import base_of
 from lit_rl.models.policy import Policy
-from lit_rl.training.modes import evaluating
-from lit_rl.training.phases import phase, where
-from lit_rl.training.ranks import gather_over_ranks, world_size
+from lit_rl.training.ranks import evaluating, gather_over_ranks, phase, where, world_size
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
 _MODE = "processed_logprobs"

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from lit_rl.execution.checks import AssertTests, CallTests, Check, ReferenceText, StdioTests, TokenTarget
 from lit_rl.execution.fusion.client import SandboxFusionClient
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import FailedCase, Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
-from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.execution.worker import SandboxError
 from lit_rl.lazy import load_when_used

@@ -20,7 +20,7 @@ from lit_rl.arguments import (
     require_switch,
     shown,
 )
-from lit_rl.execution.check_base import Check, Language, require_carried, wall_limit
+from lit_rl.execution.interface import Check, Language, require_carried, wall_limit
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 
 Compare = Literal["lines", "decimals", "tokens"]

@@ -43,7 +43,6 @@ class Fence:
         mark: its backticks or tildes.
         indent: characters before the mark, a list's bullet included.
         tag: the first word of what follows the mark, in lower case.
-        bare: whether nothing follows the mark.
         start: character where a block that ends here ends.
         end: character where a block that begins here begins.
         opens: whether it can open a block; a mark at the end of a line of code only closes one.
@@ -53,7 +52,6 @@ class Fence:
     mark: str
     indent: int
     tag: str
-    bare: bool
     start: int
     end: int
     opens: bool = True
@@ -120,7 +118,7 @@ def _fence(text: str, first: int, last: int) -> Fence | None:
         info = found["info"].strip().lstrip("{.").lower()
         word = _TAG.match(info)
         tag = word[0] if word else ""
-        return Fence(found["mark"], len(found["indent"]), tag, not info, first, behind, closes=not info)
+        return Fence(found["mark"], len(found["indent"]), tag, first, behind, closes=not info)
     return _fence_behind_text(line, first, behind)
 
 
@@ -132,10 +130,10 @@ def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
     ticks = mark + "`" * (len(info) - len(info.lstrip("`")))
     tag = info.lstrip("`").strip().lower()
     if tag in KNOWN_TAGS:
-        return Fence(ticks, 0, tag, False, first + len(head), behind)
+        return Fence(ticks, 0, tag, first + len(head), behind)
     if tag or "#" in head:  # the mark stands in a comment
         return None
-    return Fence(ticks, 0, "", True, first + len(head), behind, opens=False, closes=True)
+    return Fence(ticks, 0, "", first + len(head), behind, opens=False, closes=True)
 
 
 def _later_thoughts(text: str, start: int) -> Iterator[tuple[int, int]]:

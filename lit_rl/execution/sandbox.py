@@ -16,9 +16,8 @@ from typing import Any, Self
 from lit_rl.arguments import ArgumentError
 from lit_rl.execution.checks import Check, Language, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.runner import ProgramRunner
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder

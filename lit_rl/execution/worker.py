@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from lit_rl.arguments import LitRLError
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.cgroup import remove_groups_of
+from lit_rl.execution.interface import Outcome, Verdict, pack, receive_message, send_message
 from lit_rl.execution.judging.supervising.supervisor import Answer, Settings, Task
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.spawning import start_process
-from lit_rl.execution.wire.messages import pack, receive_message, send_message
 
 _START_SECONDS = 60.0
 

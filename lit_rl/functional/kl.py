@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.shapes import require_mask, require_no_grad, require_same_shape
+from lit_rl.functional.masking import require_mask, require_no_grad, require_same_shape
 
 KLKind = Literal["k1", "k2", "k3"]
 """Which estimate of the divergence; see :func:`kl_estimate`."""

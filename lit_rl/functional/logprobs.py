@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lit_rl.functional.linear_head import LinearHead, head_logprobs_and_entropy
-from lit_rl.functional.shapes import require_mask, shape_of
+from lit_rl.functional.masking import require_mask, shape_of
 
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""

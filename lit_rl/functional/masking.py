@@ -1,7 +1,8 @@
-"""Masked statistics, and the one owner of the loss's denominator.
+"""Masked statistics, the one owner of the loss's denominator, and groups of rows as the rows of a table.
 
-Letters: N completions (rows), T completion tokens, padded on the right. Masks are bool, True counts; a row's may
-have holes, where the environment spoke. Values where a mask is False never matter, not even NaN.
+Letters: N completions (rows), T completion tokens, padded on the right, B groups, G rows of the largest group. Masks
+are bool, True counts; a row's may have holes, where the environment spoke. Values where a mask is False never matter,
+not even NaN. Rows of a group need not be adjacent, nor need groups have the same size.
 """
 
 from __future__ import annotations
@@ -12,7 +13,60 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.shapes import require_mask, shape_of, statistics_dtype
+
+def shape_of(tensor: Tensor) -> str:
+    """The shape as text, for messages.
+
+    Example:
+        >>> shape_of(torch.zeros(2, 3))
+        '[2, 3]'
+    """
+    return str(list(tensor.shape))
+
+
+def require_same_shape(**tensors: Tensor) -> None:
+    """Raise unless all tensors, given by name, have one shape.
+
+    Raises:
+        ValueError: two shapes differ; [N] against [N, T] would silently broadcast to [N, N] or [T, T].
+    """
+    (first_name, first), *others = tensors.items()
+    for name, tensor in others:
+        if tensor.shape != first.shape:
+            raise ValueError(f"{name} must have the shape of {first_name} {shape_of(first)}, got {shape_of(tensor)}")
+
+
+def require_mask(mask: Tensor, like: Tensor, *, name: str = "mask") -> None:
+    """Raise unless ``mask`` is bool and has the shape of ``like``.
+
+    Raises:
+        ValueError: a 0/1 number mask would index instead of choosing; a wrong shape would broadcast.
+    """
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} must be bool with True = counts, got {mask.dtype}; use {name}.bool()")
+    if mask.shape != like.shape:
+        raise ValueError(f"{name} must be {shape_of(like)} like its values, got {shape_of(mask)}")
+
+
+def require_no_grad(**tensors: Tensor) -> None:
+    """Raise if one of the tensors, given by name, carries a gradient.
+
+    Raises:
+        ValueError: it is a constant of the formula; a gradient through it would change the algorithm.
+    """
+    for name, tensor in tensors.items():
+        if tensor.requires_grad:
+            raise ValueError(f"{name} is a constant here, got a tensor that requires grad; detach it")
+
+
+def statistics_dtype(x: Tensor) -> torch.dtype:
+    """The dtype for sums of ``x``: float64 where the device has it.
+
+    In float64 the mean of equal float32 numbers is that number itself, so that "no difference" stays
+    exactly zero however small the number that divides it afterwards.
+    """
+    return torch.float32 if x.device.type == "mps" else torch.float64
+
 
 AggregateMode = Literal["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"]
 """How token losses become one number; see :func:`aggregate`."""
@@ -297,3 +351,79 @@ def _local(total: Tensor) -> Tensor:
 def _require_token_mask(mask: Tensor) -> None:
     if mask.dim() != 2 or mask.dtype != torch.bool:
         raise ValueError(f"mask must be a bool [N, T], got {mask.dtype} {shape_of(mask)}")
+
+
+def lay_out(values: Tensor, group_ids: Tensor, *, fill: float | bool = 0, columns: int = 1) -> Tensor:
+    """Values of the rows as a table with one group per row, in the order of the groups' numbers.
+
+    Args:
+        values: [N] of any type.
+        group_ids: [N] int64.
+        fill: value where a group has no more rows.
+        columns: smallest number of columns.
+
+    Returns:
+        [B, G], or [B, ``columns``] if that is more. Equals ``values.view(B, G)`` if groups have one size and are
+        contiguous and in order.
+
+    Raises:
+        ValueError: shapes differ.
+
+    Example:
+        >>> lay_out(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([7, 4, 7]))
+        tensor([[2., 0.],
+                [1., 3.]])
+    """
+    if values.shape != group_ids.shape or values.dim() != 1:
+        raise ValueError(f"values and group_ids must be [N], got {shape_of(values)} and {shape_of(group_ids)}")
+    group, column, sizes = _cells(group_ids)
+    width = max(columns, int(sizes.max()) if len(sizes) else 0)
+    table = values.new_full((len(sizes), width), fill)
+    table[group, column] = values
+    return table
+
+
+def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
+    """Rows of a table from :func:`lay_out`, in their own order again.
+
+    Args:
+        table: [B, G].
+        group_ids: [N] int64.
+
+    Returns:
+        [N].
+
+    Example:
+        >>> ids = torch.tensor([7, 4, 7])
+        >>> pick_up(lay_out(torch.tensor([1.0, 2.0, 3.0]), ids), ids)
+        tensor([1., 2., 3.])
+    """
+    group, column, _ = _cells(group_ids)
+    return table[group, column]
+
+
+def group_sizes(group_ids: Tensor) -> Tensor:
+    """How many rows the group of each row has.
+
+    Args:
+        group_ids: [N] int64.
+
+    Returns:
+        [N] int64.
+
+    Example:
+        >>> group_sizes(torch.tensor([7, 4, 7]))
+        tensor([2, 1, 2])
+    """
+    group, _, sizes = _cells(group_ids)
+    return sizes[group]
+
+
+def _cells(group_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Table row and column [N] of each row, and the number of rows of each group [B]."""
+    order = group_ids.argsort(stable=True)
+    _, group, sizes = torch.unique_consecutive(group_ids[order], return_inverse=True, return_counts=True)
+    starts = sizes.cumsum(0) - sizes
+    column = torch.arange(len(order), device=order.device) - starts[group]
+    back = order.argsort()
+    return group[back], column[back], sizes

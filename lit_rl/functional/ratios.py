@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from lit_rl.functional.kl import LOG_RATIO_LIMIT, kl_estimate
-from lit_rl.functional.masking import masked_mean
-from lit_rl.functional.shapes import (
+from lit_rl.functional.masking import (
+    masked_mean,
     require_mask,
     require_no_grad,
     require_same_shape,

@@ -13,7 +13,7 @@ from typing import Literal, assert_never
 import torch
 from torch import Tensor
 
-from lit_rl.functional.shapes import require_mask, require_no_grad, shape_of
+from lit_rl.functional.masking import require_mask, require_no_grad, shape_of
 
 Truncation = Literal["bootstrap", "zero", "mask"]
 """What follows the token limit; see :func:`treat_truncation`."""

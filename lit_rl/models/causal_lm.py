@@ -19,19 +19,16 @@ from lit_rl.models.adapters import (
     save_adapter,
 )
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding.cached_decoding import CachedDecoding
-from lit_rl.models.decoding.shared_decoding import SharedDecoding, can_share
-from lit_rl.models.family import counts_pads, eos_token_ids, most_positions, text_config
+from lit_rl.models.decoding import CachedDecoding, SharedDecoding
+from lit_rl.models.family import check_projection, counts_pads, eos_token_ids, most_positions, projection, text_config
 from lit_rl.models.loading.sources import MODEL_KEY, TOKENIZER_KEY
 from lit_rl.models.loading.weights import ModelSpec, load_model, load_tokenizer, warn_of_another_tokenizer, without_bars
-from lit_rl.models.packing import check_packing
+from lit_rl.models.padding import can_share_prompts, check_packing, completion_states
 from lit_rl.models.policy import Policy
-from lit_rl.models.probe import probe
-from lit_rl.models.projection import check_projection, projection
+from lit_rl.models.probe import can_share, probe
 from lit_rl.models.reference import BaseReference, FrozenCopy, Reference, frozen_copy
-from lit_rl.models.shared_prompts import can_share_prompts, completion_states
-from lit_rl.training.dtypes import torch_dtype
-from lit_rl.training.sharding import compute_again, layers_of
+from lit_rl.training.precision import torch_dtype
+from lit_rl.training.ranks import compute_again, layers_of
 from lit_rl.types import Completions
 
 
@@ -48,7 +45,7 @@ class CausalLM(Policy):
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
-            see :mod:`lit_rl.training.master_weights`.
+            see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
             ``seed_everything`` unless it is set, else 0.
@@ -56,7 +53,7 @@ class CausalLM(Policy):
             of float32, at most 4,096. The backward pass of one chunk needs about three times as much.
         pack_tokens: put several rows in one sequence of at most this many tokens: no padding, the same numbers;
             ``None`` gives each row a sequence of its own.
-        share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.shared_prompts`; the
+        share_prompts: compute a prompt once for all its completions, see :mod:`lit_rl.models.padding`; the
             numbers are the same up to rounding. ``false`` gives each row its own prompt, as do ``pack_tokens``, sharded
             weights, and a model that turns out not to be able to share.
         quantization: ``4bit`` loads the base in 4 bits (NF4, through bitsandbytes) under new adapters: QLoRA.

@@ -21,9 +21,9 @@ from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.family import text_config
 from lit_rl.models.loading.weights import load_model
+from lit_rl.models.padding import can_share_prompts, completion_states
 from lit_rl.models.policy import Policy
 from lit_rl.models.probe import probe
-from lit_rl.models.shared_prompts import can_share_prompts, completion_states
 from lit_rl.types import Completions
 
 

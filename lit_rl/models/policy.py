@@ -15,11 +15,9 @@ from torch import Tensor, nn
 
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.codecs.codec import Codec
-from lit_rl.models.decoding.protocol import Decoding
-from lit_rl.models.decoding.sampling import RunningBatch, requests_of
-from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.reference import Reference
-from lit_rl.training.modes import evaluating
+from lit_rl.models.sampling import Decoding, RunningBatch, StreamKey, requests_of
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 

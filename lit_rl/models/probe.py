@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.decoding.cached_decoding import CachedDecoding
-from lit_rl.models.decoding.protocol import Decoding
-from lit_rl.models.family import UnsupportedModelError, text_config
-from lit_rl.models.packing import hidden_states
-from lit_rl.models.projection import check_projection, project, relative_gap, tolerance
-from lit_rl.training.modes import evaluating
+from lit_rl.models.decoding import CachedDecoding, SharedDecoding
+from lit_rl.models.family import UnsupportedModelError, check_projection, project, relative_gap, text_config, tolerance
+from lit_rl.models.padding import hidden_states
+from lit_rl.models.sampling import Decoding
+from lit_rl.training.ranks import evaluating
 
 _PROMPT_TOKENS = (3, 11)
 """A row after eight pads and one without any."""
@@ -106,3 +105,19 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
     ids = torch.arange(3, 3 + 2 * width, device=device).view(2, width) * 7 % text_config(model).vocab_size
     pads = torch.tensor([max(_PROMPT_TOKENS) - n for n in _PROMPT_TOKENS], device=device)
     return ids, torch.arange(width, device=device) >= pads[:, None]
+
+
+@torch.no_grad()
+def can_share(model: Any) -> bool:
+    """Whether a model decodes the same with shared prompts; tried on a few tokens.
+
+    Args:
+        model: a causal LM of transformers (inside PEFT or not), with real weights.
+    """
+    rows = probe_rows(model)
+    try:
+        with evaluating(model):
+            plain, shared = (decoded(kind(model), *rows) for kind in (CachedDecoding, SharedDecoding))
+    except Exception:  # whatever a family of models does with a cache and an attention that are not its own
+        return False
+    return relative_gap(shared, plain) <= tolerance(model, 1e-4, 0.03)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_rl.models.adapters import POLICY, REFERENCE, add_reference_adapter, copy_adapter, has_adapter, using_adapter
-from lit_rl.training.sharding import gathered
+from lit_rl.training.ranks import gathered
 from lit_rl.types import Completions
 
 

@@ -21,9 +21,8 @@ from torch.nn.functional import logsigmoid
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.preferences import pair_of
-from lit_rl.execution.runner import ProgramRunner
-from lit_rl.functional.masking import aggregate, loss_denominator
-from lit_rl.functional.shapes import require_no_grad, require_same_shape, shape_of
+from lit_rl.execution.interface import ProgramRunner
+from lit_rl.functional.masking import aggregate, loss_denominator, require_no_grad, require_same_shape, shape_of
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.modules.settings import Evaluate, Optimization
@@ -31,8 +30,7 @@ from lit_rl.modules.text_module import Metrics, TextModule
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory
-from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import max_over_ranks
+from lit_rl.training.ranks import evaluating, max_over_ranks
 from lit_rl.types import Completions, Problem
 
 PreferenceLoss = Literal["sigmoid", "ipo", "hinge"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from lit_rl.advantages import GroupMean, RowAdvantages
 from lit_rl.arguments import require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule

@@ -6,16 +6,18 @@ Letters: n rows of a micro-batch, T completion tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, UsageError, require_above, require_kind
-from lit_rl.functional.kl import KLKind, kl_estimate, kl_penalised_rewards
+from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
 from lit_rl.losses import CISPO, Clipped, Correction, ImportanceSampling, Loss, PolicyGradient, Tokens
 from lit_rl.renamed import value_now
+from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience
 
 KLPlace = Literal["loss", "reward"]
@@ -23,6 +25,13 @@ _WIDEST_SEQUENCE_CLIP = 0.05
 
 APPROXIMATE_KL = "policy/approximate_kl"
 """Metric of each update: nats per token between the policy and the one that sampled."""
+
+
+class Logprobs(NamedTuple):
+    """[N, T] nats of the old policy and of the reference, 0 in rows that were left out; ``None`` where unread."""
+
+    old: Tensor | None
+    ref: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -243,3 +252,51 @@ class Objective:
                 str(tuple(weights.shape)),
             )
         return weights.detach()
+
+
+HORIZON_COMPLETIONS = 10_000
+"""Completions over which the coefficient moves by its own size at most."""
+
+
+class KLPenalty:
+    """Subtracts the KL from the credit of each token; with a target the coefficient follows it.
+
+    Args:
+        objective: with its coefficient, and whether the KL belongs into the reward.
+
+    Attributes:
+        coef: reward units per nat, as it is now.
+
+    Source:
+        adaptive coefficient: Ziegler et al. 2019, section 2.2, https://arxiv.org/abs/1909.08593
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self.coef = objective.kl_coef
+
+    def penalise(self, credit: Tensor, logprobs: Logprobs, mask: Tensor) -> Tensor:
+        """Token rewards [N, T], 0 outside the mask; all ranks call together.
+
+        Args:
+            credit: [N, T] reward units.
+            logprobs: of the N rows, under old policy and reference.
+            mask: [N, T] bool, tokens that have a reward.
+        """
+        token_rewards = self.objective.penalised(credit, *logprobs, mask, self.coef)
+        if self.objective.target_kl is not None:
+            self._adapt(logprobs, mask, self.objective.target_kl)
+        return token_rewards
+
+    def _adapt(self, logprobs: Logprobs, mask: Tensor, target: float) -> None:
+        """Move the coefficient towards the target, the same on all ranks."""
+        assert logprobs.old is not None and logprobs.ref is not None
+        kl = ((logprobs.old - logprobs.ref) * mask).sum()
+        total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
+        self.coef = adaptive_kl_coef(
+            self.coef,
+            float(total[0] / total[1].clamp(min=1)),
+            target_kl=target,
+            num_completions=int(total[1]),
+            horizon_completions=HORIZON_COMPLETIONS,
+        )

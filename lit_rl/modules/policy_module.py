@@ -16,13 +16,11 @@ from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import UsageError, require_kind
-from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.decoding.streams import StreamKey
-from lit_rl.models.loading.model_folders import read_checkpoint
+from lit_rl.execution.interface import ProgramRunner
+from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
-from lit_rl.modules.checkpoint_config import build_from_config, describe_policy
-from lit_rl.modules.not_finite import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.modules.resume_position import settle_progress
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
 from lit_rl.modules.settings import Evaluate, Optimization
 from lit_rl.modules.setup_checks import (
     require_extendable,
@@ -31,14 +29,14 @@ from lit_rl.modules.setup_checks import (
     require_problems,
     settle_precision,
 )
+from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
 from lit_rl.renamed import require_known
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
-from lit_rl.training.clock import Clock
-from lit_rl.training.master_weights import build_optimizer, take_gradients
-from lit_rl.training.modes import evaluating
-from lit_rl.training.progress import Progress
+from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.training.progress import Clock, Progress
+from lit_rl.training.ranks import evaluating
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem, Sampling
 

@@ -7,7 +7,7 @@
     5. minimise the clipped surrogate, and the critic's squared error        minibatch_losses
 
 Differences from common practice: reward with a place in the text is put on the token that decided it, only the rest
-on the last token (:mod:`lit_rl.modules.credit`); policy and critic go backward one after the other and are clipped by
+on the last token (:mod:`lit_rl.rewards.places`); policy and critic go backward one after the other and are clipped by
 norms of their own.
 
 Letters: N completions, T completion tokens, n rows of a micro-batch.
@@ -22,17 +22,23 @@ from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
 from lit_rl.arguments import require_kind
-from lit_rl.execution.runner import ProgramRunner
-from lit_rl.functional.masking import SumOverRanks, aggregate, masked_moments, masked_whiten
+from lit_rl.execution.interface import ProgramRunner
+from lit_rl.functional.masking import (
+    SumOverRanks,
+    aggregate,
+    masked_moments,
+    masked_whiten,
+    require_no_grad,
+    require_same_shape,
+)
 from lit_rl.functional.returns import Truncation, treat_truncation
-from lit_rl.functional.shapes import require_no_grad, require_same_shape
 from lit_rl.models.critic import Critic
 from lit_rl.models.policy import Policy
-from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import Losses, RolloutModule
 from lit_rl.modules.settings import CriticUpdate, Evaluate, Update
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.training.ranks import Means, sum_over_ranks

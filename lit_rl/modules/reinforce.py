@@ -17,16 +17,16 @@ from typing import Any
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
 from lit_rl.arguments import ArgumentError, UsageError, require_kind, require_share
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
 from lit_rl.models.policy import Policy
-from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.renamed import value_now
 from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
 from lit_rl.training.ranks import sum_over_ranks

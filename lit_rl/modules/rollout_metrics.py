@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lit_rl.execution.outcome import Verdict
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.rollout.sampler_check import add_mismatch

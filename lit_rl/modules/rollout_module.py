@@ -18,16 +18,13 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from lit_rl.arguments import UsageError, require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate
-from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
-from lit_rl.modules.kl_penalty import KLPenalty
-from lit_rl.modules.logprobs import LogprobReader, Logprobs, require_unfiltered
-from lit_rl.modules.minibatches import denominator_over_ranks, idle, minibatches
-from lit_rl.modules.not_finite import Evidence
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPlace, Objective
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.minibatches import LogprobReader, denominator_over_ranks, idle, minibatches, require_unfiltered
+from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     RewardWatch,
@@ -39,7 +36,7 @@ from lit_rl.modules.rollout_metrics import (
 )
 from lit_rl.modules.settings import Evaluate, Update
 from lit_rl.modules.setup_checks import require_rows, require_running_programs, task_of
-from lit_rl.modules.update_trace import UpdateTrace
+from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -51,11 +48,10 @@ from lit_rl.rollout import (
     notify_callbacks,
     require_infrastructure,
 )
-from lit_rl.rollout.resampling import tell_loader
+from lit_rl.rollout.sampler import report_solved
 from lit_rl.rollout.sampler_check import with_effective_size
-from lit_rl.training.clock import Clock
-from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import Means, max_over_ranks, world_size
+from lit_rl.training.progress import Clock
+from lit_rl.training.ranks import Means, evaluating, max_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
@@ -200,7 +196,7 @@ class RolloutModule(PolicyModule):
         means.merge(before)
         metrics = self.log_rollout(means, collected - started, time.perf_counter() - collected, rollout)
         notify_callbacks(self.trainer, self, FinishedRollout(rollout, rewards, experience, metrics))
-        tell_loader(self.trainer.train_dataloader, rollout)
+        report_solved(self.trainer.train_dataloader, rollout)
 
     def collect(self, batch: Sequence[Problem]) -> Rollout:
         """N judged rows for B problems."""
@@ -308,7 +304,7 @@ class RolloutModule(PolicyModule):
         """The objective of some rows, reduced to one number, and means per token to log."""
         with_entropy = self.objective.entropy_coef != 0
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
-        self.trace.note(logprobs, entropy)
+        self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
         loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)

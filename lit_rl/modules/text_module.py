@@ -15,17 +15,16 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError, require_kind
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
-from lit_rl.modules.not_finite import Evidence, evidence_of_completions
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.update_trace import Evidence, evidence_of_completions
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory
-from lit_rl.training.clock import Clock
-from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
+from lit_rl.training.progress import Clock
+from lit_rl.training.ranks import Means, evaluating, gather_over_ranks, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Problem
 
 Metrics = dict[str, Tensor]

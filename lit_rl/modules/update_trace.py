@@ -1,12 +1,89 @@
-"""Tensors of the current update, for crash dumps and callbacks."""
+"""Tensors of the current update, for callbacks and crash dumps, and the likely cause of a number that is not finite."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from lit_rl.modules.not_finite import Evidence, evidence_of_experience
-from lit_rl.types import Experience
+import torch
+from torch import Tensor, nn
+
+from lit_rl.arguments import LitRLError
+from lit_rl.types import Completions, Experience
+
+Evidence = dict[str, Any]
+"""Plain data and tensors: ``torch.load(file, weights_only=True)`` reads it."""
+
+
+class NotFiniteError(LitRLError, FloatingPointError):
+    """A loss or a gradient is NaN or infinite."""
+
+
+def evidence_of_completions(completions: Completions) -> Evidence:
+    """Rows as they went into the model."""
+    return {
+        "task_ids": [problem.task_id for problem in completions.problems],
+        "texts": [[turn.text for turn in turns] for turns in completions.turns],
+        "turns": [[(turn.start, turn.end) for turn in turns] for turns in completions.turns],
+        "prompt_ids": completions.prompt_ids.cpu(),
+        "completion_ids": completions.completion_ids.cpu(),
+        "completion_mask": completions.completion_mask.cpu(),
+        "token_mask": completions.token_mask.cpu(),
+        "sampler_logprobs": completions.sampler_logprobs.cpu(),
+    }
+
+
+def evidence_of_experience(micro: Experience) -> Evidence:
+    """Rows as they went into the loss."""
+    names = ("rewards", "row_mask", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
+    values = {name: getattr(micro, name) for name in names}
+    tensors = {name: value.cpu() for name, value in values.items() if value is not None}
+    return evidence_of_completions(micro.completions) | tensors
+
+
+def norms(module: nn.Module) -> Evidence:
+    """Norms of weights and gradients of all that learns: the first place to look when something is not finite."""
+    learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    return {
+        "weight_norms": {name: _norm(p) for name, p in learning},
+        "gradient_norms": {name: _norm(p.grad) for name, p in learning if p.grad is not None},
+    }
+
+
+def likely_cause(evidence: Mapping[str, Any]) -> str:
+    """Where between rewards and gradients the first non-finite number appears, and what helps."""
+    inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
+    bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
+    if not all(map(math.isfinite, evidence["weight_norms"].values())):
+        return "weights are not finite: an earlier update was too large, or a checkpoint is damaged"
+    if bad:
+        return f"{', '.join(bad)} were not finite before the update: check the reward terms and the reference"
+    if "logprobs" in evidence and not evidence["logprobs"].isfinite().all():
+        return "the forward pass overflowed: the learning rate may be too high, or the dtype too narrow"
+    if not all(map(math.isfinite, evidence["gradient_norms"].values())):
+        return (
+            "the backward pass overflowed: a log-ratio may be too large, the learning rate too high or the dtype "
+            "too narrow"
+        )
+    return "the loss overflowed: a log-ratio may be too large; lower the learning rate or num_epochs"
+
+
+def save_evidence(folder: Path, name: str, evidence: Evidence) -> Path | None:
+    """Write the evidence; ``None`` if it cannot be written, which must not hide the error itself."""
+    path = folder / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(evidence, path)
+    except OSError:
+        return None
+    return path
+
+
+def _norm(tensor: Tensor) -> float:
+    norm: Any = tensor.detach().float().norm()
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
 class UpdateTrace:
@@ -32,7 +109,7 @@ class UpdateTrace:
         self.end()
         self.micro = micro
 
-    def note(self, logprobs: Tensor, entropy: Tensor | None) -> None:
+    def record(self, logprobs: Tensor, entropy: Tensor | None) -> None:
         """Keep what the policy's forward pass found of its rows, [n, T] nats each."""
         self.logprobs = logprobs.detach()
         self._entropy = None if entropy is None else entropy.detach()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from lit_rl.planning.devices import Device
 from lit_rl.planning.job import Job
 from lit_rl.planning.memory import Memory, sampling, updating
+from lit_rl.planning.seconds import Device
 
 CONTEXT_BYTES = 1.0e9
 """What a driver, libraries and communication keep of a device; about what CUDA and NCCL take."""

@@ -55,7 +55,6 @@ class Job:
         reduced_bytes: of a gradient while it is summed over ranks.
         adapter_parameters: of the policy's LoRA; 0 for full training.
         adapter_rank: of LoRA.
-        adapter_layers: how many matrices of each layer have an adapter.
         moments: numbers that the optimizer keeps for each parameter: 2 for Adam, 0 for plain SGD.
         has_frozen_copy: whether a KL term keeps a whole second model.
         critic: none, one with a model of its own, or an adapter on the policy's base.
@@ -85,7 +84,6 @@ class Job:
     reduced_bytes: int = 4
     adapter_parameters: int = 0
     adapter_rank: int = 0
-    adapter_layers: int = 7
     moments: int = 2
     has_frozen_copy: bool = False
     critic: Critic = "none"

@@ -1,4 +1,4 @@
-"""Seconds of a rollout by the roofline: whatever takes longest of arithmetic, memory and network.
+"""Seconds of a rollout by the roofline: whatever takes longest of a device's arithmetic, memory and network.
 
 Source:
     Williams et al. 2009, https://doi.org/10.1145/1498765.1498785; operations of a pass: Kaplan et al. 2020, section
@@ -9,10 +9,102 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lit_rl.planning.devices import Device
 from lit_rl.planning.job import Job
 from lit_rl.planning.memory import sampled_rows
-from lit_rl.planning.traffic import Traffic, of_updates, of_weights
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator.
+
+    Args:
+        memory_bytes: of the device.
+        flops: dense bfloat16 operations per second, without sparsity.
+        flops_float32: float32 operations per second, as torch computes them unless told otherwise.
+        memory_bandwidth: bytes per second between memory and cores.
+        link_bandwidth: bytes per second to another device of the node, one direction.
+        node_bandwidth: bytes per second to another node, for each device, one direction.
+    """
+
+    memory_bytes: float
+    flops: float
+    flops_float32: float
+    memory_bandwidth: float
+    link_bandwidth: float
+    node_bandwidth: float
+
+
+# NVLink figures of the makers count both directions; here is one. Between nodes: one 400 Gbit/s port for each device
+# (a100: 200 Gbit/s), as in DGX systems; l40s: PCIe 4 inside the node, 100 Gbit/s beyond.
+DEVICES = {
+    # https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet (SXM)
+    "h100": Device(80e9, 989e12, 67e12, 3.35e12, 450e9, 50e9),
+    # https://nvdam.widen.net/s/nb5zzzsjdf/hpc-datasheet-sc23-h200-datasheet-3002446 (SXM)
+    "h200": Device(141e9, 989e12, 67e12, 4.8e12, 450e9, 50e9),
+    # https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf
+    "a100": Device(80e9, 312e12, 19.5e12, 2.039e12, 300e9, 25e9),
+    # https://resources.nvidia.com/en-us-l40s/l40s-datasheet-28413
+    "l40s": Device(48e9, 362e12, 91.6e12, 0.864e12, 32e9, 12.5e9),
+}
+"""By the name that ``lit-rl plan --gpu`` takes."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that one rank receives in a rollout.
+
+    A ring of n ranks moves (n - 1) / n of a gathered or reduced tensor to each rank, and twice that for an all-reduce.
+
+    Args:
+        inside: from ranks of its own node.
+        between: from other nodes.
+    """
+
+    inside: float = 0.0
+    between: float = 0.0
+
+
+def of_updates(job: Job) -> Traffic:
+    """What passes with and without gradients move."""
+    if job.num_ranks == 1:
+        return Traffic()
+    learns = job.trained_parameters
+    backwards = job.passes * job.num_microbatches
+    # PPO's critic has a backward pass of its own.
+    losses = 1 if job.critic == "none" else 2
+    if not job.is_sharded:
+        return _among(job.num_ranks, job, 2 * learns * job.reduced_bytes * backwards * losses)
+    whole = job.shape.parameters * job.gathered_bytes
+    gathers = whole * job.num_microbatches * (2 * job.passes * losses + job.forward_passes)
+    spread = learns * job.reduced_bytes * backwards * losses
+    moved = _among(job.num_shards, job, gathers + spread)
+    if job.replicas == 1:
+        return moved
+    # Each rank of a replica sums its share with the same share of the other replicas.
+    summed = 2 * learns / job.num_shards * job.reduced_bytes * backwards * losses * _ring(job.replicas)
+    inside_of_one_node = job.num_ranks <= job.ranks_per_node
+    return Traffic(
+        moved.inside + (summed if inside_of_one_node else 0.0), moved.between + (0.0 if inside_of_one_node else summed)
+    )
+
+
+def of_weights(job: Job) -> Traffic:
+    """What brings whole weights to the engine, once a rollout."""
+    whole = job.shape.parameters * job.gathered_bytes
+    if job.engine == "elsewhere":
+        # Gathered on the way, then sent on by one rank.
+        return Traffic(_among(job.num_shards, job, whole).inside, whole)
+    return _among(job.num_shards, job, whole) if job.is_sharded else Traffic()
+
+
+def _among(ranks: int, job: Job, size: float) -> Traffic:
+    """A ring over some ranks: as slow as its slowest link, which is between nodes if it leaves one."""
+    moved = size * _ring(ranks)
+    return Traffic(moved, 0.0) if ranks <= job.ranks_per_node else Traffic(0.0, moved)
+
+
+def _ring(ranks: int) -> float:
+    return (ranks - 1) / ranks
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import stdev
 
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout

@@ -3,18 +3,15 @@
 from typing import TYPE_CHECKING
 
 from lit_rl.lazy import load_when_used
-from lit_rl.rewards.bleu import BleuReward
 from lit_rl.rewards.composite import Composite
-from lit_rl.rewards.dataflow import DataflowReward
-from lit_rl.rewards.format import FormatReward
 from lit_rl.rewards.graders import Grader, LocalGrader, ServerGrader
-from lit_rl.rewards.length import LengthPenalty, OverlongPenalty
 from lit_rl.rewards.lint import LintReward
 from lit_rl.rewards.llm_judge import LLMJudgeReward
+from lit_rl.rewards.penalties import FormatReward, LengthPenalty, OverlongPenalty, TurnPenalty
 from lit_rl.rewards.program_tests import TestsReward
+from lit_rl.rewards.similarity import BleuReward, DataflowReward
 from lit_rl.rewards.syntax import SyntaxReward
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
-from lit_rl.rewards.turns import TurnPenalty
 
 if TYPE_CHECKING:
     from lit_rl.data.robots.robot_rewards import ErrandsReward, SimulatorReward

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, UsageError, require_number, shown
-from lit_rl.rewards.attribution import Parts, TokenPlaces
+from lit_rl.rewards.places import Parts, TokenPlaces
 from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -25,7 +25,7 @@ class Composite:
 
         reward = clip(sum over terms of weight * value, low, high)
 
-    Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.attribution`;
+    Credit follows the terms: each puts ``weight * value`` on tokens, see :mod:`lit_rl.rewards.places`;
     a row's credit sums to its reward. If clipping makes a reward smaller without changing its sign, the
     row's credit is scaled by ``clipped / total``, so blame keeps its proportions. Where clipping makes it
     larger or flips its sign there is no such factor (the total may be 0): then the difference is spread like

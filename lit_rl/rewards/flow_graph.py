@@ -21,9 +21,58 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from lit_rl.rewards.flow_nodes import field_of, match_of, name_of, parameters_of, parts_of, reads_input, root_of
 from lit_rl.rewards.grammars import TooCostly, parse, walk
 from lit_rl.rewards.places import utf8
+
+
+def _name_of(node: Any) -> str:
+    """The text of an identifier, whatever bytes it has."""
+    return str(node.text.decode("utf-8", "replace"))
+
+
+def _field_of(node: Any, *names: str) -> Any:
+    """The first of these fields that a node has."""
+    found = (node.child_by_field_name(name) for name in names)
+    return next((child for child in found if child is not None), None)
+
+
+def _parts_of(node: Any) -> list[Any]:
+    """Parts of a plain tuple; a node that is not one, or has a starred part, is one part."""
+    plural = ("pattern_list", "tuple_pattern", "expression_list", "tuple", "list", "list_pattern")
+    parts = list(node.named_children) if node.type in plural else [node]
+    starred = any(part.type in ("list_splat_pattern", "list_splat") for part in parts)
+    return [node] if starred else parts
+
+
+def _root_of(node: Any) -> Any:
+    """The variable that an element, attribute or ``*p`` belongs to."""
+    while node is not None and node.type != "identifier":
+        node = _field_of(node, "object", "value", "argument", "function")
+    return node
+
+
+def _reads_input(node: Any) -> bool:
+    """Whether a chain of ``>>`` begins with ``cin``."""
+    while node.type == "binary_expression":
+        node = node.child_by_field_name("left")
+    return node.text in (b"cin", b"std::cin")
+
+
+def _parameters_of(signature: Any) -> list[Any]:
+    """Parameters below a signature, Python's or C's."""
+    if signature.type in ("parameters", "lambda_parameters", "parameter_list"):
+        return list(signature.named_children)
+    inner = _field_of(signature, "parameters", "declarator")
+    return [] if inner is None else _parameters_of(inner)
+
+
+def _match_of(clause: Any) -> Any:
+    """The ``match`` that a case belongs to."""
+    node = clause.parent
+    while node is not None and node.type != "match_statement":
+        node = node.parent
+    return node
+
 
 Flow = Counter[tuple[str, int, int]]
 State = dict[str, frozenset[int]]  # variable -> positions of the definitions that can reach here
@@ -97,7 +146,7 @@ class _Walker:
         return [name for node in nodes for name in self.visit(node, state)]
 
     def _read(self, node: Any, state: State) -> list[str]:
-        name = name_of(node)
+        name = _name_of(node)
         if name not in state:
             return []
         self._work(len(state[name]))
@@ -118,7 +167,7 @@ class _Walker:
         """Store a value computed from the sources in a target, or in each part of a pattern of targets."""
         kind = target.type
         if kind == "identifier":
-            self._define(name_of(target), target.start_byte, sources, state)
+            self._define(_name_of(target), target.start_byte, sources, state)
         elif kind in _PARTS:
             self._store_part(target, sources, state)
         elif kind == "array_declarator":
@@ -130,22 +179,22 @@ class _Walker:
 
     def _store_part(self, target: Any, sources: Sequence[str], state: State) -> None:
         reads = self.visit(target, state)
-        root = root_of(target)
+        root = _root_of(target)
         if root is not None:
-            name = name_of(root)
+            name = _name_of(root)
             others = [read for read in reads if read != name]
             self._define(name, root.start_byte, [*sources, *others], state, adds=True)
 
     def assignment(self, node: Any, state: State) -> list[str]:
         """``a = b``, ``a += b``, ``(a := b)``, ``T a = b``; tuples of equal length are stored part by part."""
-        left = field_of(node, "left", "name", "declarator")
-        right = field_of(node, "right", "value")
+        left = _field_of(node, "left", "name", "declarator")
+        right = _field_of(node, "right", "value")
         if left is None:
             return self._each(node.named_children, state)
         if right is None:  # an annotation without a value
             return []
         operator = node.child_by_field_name("operator")
-        targets, values = parts_of(left), parts_of(right)
+        targets, values = _parts_of(left), _parts_of(right)
         if len(targets) == len(values) > 1:
             reads = [self.visit(value, state) for value in values]
             for target, sources in zip(targets, reads, strict=True):
@@ -181,9 +230,9 @@ class _Walker:
         function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         reads = self.visit(function, state)
         sources = self.visit(arguments, state)
-        root = root_of(function) if function.type in ("attribute", "field_expression") else None
-        if root is not None and name_of(root) in state:
-            self._define(name_of(root), root.start_byte, sources, state, adds=True)
+        root = _root_of(function) if function.type in ("attribute", "field_expression") else None
+        if root is not None and _name_of(root) in state:
+            self._define(_name_of(root), root.start_byte, sources, state, adds=True)
         return reads + sources
 
     def named_target(self, node: Any, state: State) -> list[str]:
@@ -197,7 +246,7 @@ class _Walker:
     def shift(self, node: Any, state: State) -> list[str]:
         """C++: ``cin >> x`` stores in x."""
         operator, right = node.child_by_field_name("operator"), node.child_by_field_name("right")
-        if operator is None or operator.text != b">>" or not reads_input(node):
+        if operator is None or operator.text != b">>" or not _reads_input(node):
             return self._each(node.named_children, state)
         self.visit(node.child_by_field_name("left"), state)
         self.store(right, [], state)
@@ -255,7 +304,7 @@ class _Walker:
 
     def loop(self, node: Any, state: State) -> list[str]:
         """``for x in y``, ``for (T x : y)``, ``for (a; b; c)``, ``while``, ``do``."""
-        target, values = field_of(node, "left", "declarator"), node.child_by_field_name("right")
+        target, values = _field_of(node, "left", "declarator"), node.child_by_field_name("right")
         sources = self.visit(values, state) + self.visit(node.child_by_field_name("initializer"), state)
         rest = [node.child_by_field_name(name) for name in ("condition", "body", "update")]
 
@@ -285,7 +334,7 @@ class _Walker:
     def cases(self, node: Any, state: State) -> list[str]:
         """``match``: one case, or none."""
         sources = [name for part in node.children_by_field_name("subject") for name in self.visit(part, state)]
-        clauses = [clause for clause in self._below(node) if clause.type == "case_clause" and match_of(clause) == node]
+        clauses = [clause for clause in self._below(node) if clause.type == "case_clause" and _match_of(clause) == node]
         ends = []
         for clause in clauses:
             own = self._copy(state)
@@ -316,10 +365,10 @@ class _Walker:
         """A function, lambda or method: parameters are definitions; its own ones stay inside."""
         inside = self._copy(state)
         reads = self.visit(node.child_by_field_name("captures"), state)
-        signature = field_of(node, "parameters", "declarator")
-        for parameter in parameters_of(signature) if signature is not None else []:
-            self.visit(field_of(parameter, "value", "default_value"), state)
-            name = field_of(parameter, "name", "declarator")
+        signature = _field_of(node, "parameters", "declarator")
+        for parameter in _parameters_of(signature) if signature is not None else []:
+            self.visit(_field_of(parameter, "value", "default_value"), state)
+            name = _field_of(parameter, "name", "declarator")
             self.store(parameter if name is None else name, [], inside)
         return reads + self.visit(node.child_by_field_name("body"), inside)
 

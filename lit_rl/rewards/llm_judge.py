@@ -13,7 +13,7 @@ from string import Formatter
 from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.rewards.graders import Answer, Grader
 from lit_rl.rewards.places import utf8
-from lit_rl.rewards.reference import NO_REFERENCE, check_reference, has_reference, program_and_reference
+from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, has_reference, program_and_reference
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.execution.checks import Check
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.places import blame_line, rows
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem

@@ -125,11 +125,6 @@ class RewardOutput:
         """[N] float32, NaN where not ``valid``."""
         return self.rewards.masked_fill(~self.valid, math.nan)
 
-    def term_means(self) -> dict[str, float]:
-        """Mean of each term over rows where it has a value; terms that failed everywhere are left out."""
-        means = {name: values.nanmean().item() for name, values in self.term_values.items()}
-        return {name: mean for name, mean in means.items() if not math.isnan(mean)}
-
 
 def load_extra(module: str, needed_by: str, extra: str = "rewards") -> ModuleType:
     """Import a package that only some terms need.

@@ -1,29 +1,179 @@
 """The event loop of a rollout: engine step, decode, judge, environment, next request.
 
 A program starts to run as soon as its turn is finished, while other rows are still being sampled, so execution
-overlaps with sampling and training stays on-policy.
+overlaps with sampling and training stays on-policy. What is left is a pending rollout: its rows are written, its
+programs may still run, and it can be stored and taken up again.
 
 Letters: B problems, G samples of each, N = B * G rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from typing import Any
+
+import torch
 
 from lit_rl.arguments import UsageError
-from lit_rl.engines.base import Engine, Generation, Request, Session
-from lit_rl.engines.checked import CheckedSession
-from lit_rl.execution.runner import ProgramRunner
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.engines.engine import CheckedSession, Engine, Generation, Request, Session
+from lit_rl.execution.interface import ProgramRunner
+from lit_rl.models.codecs.codec import Codec
+from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.models.policy import Policy
-from lit_rl.rollout.conversation import Conversation
-from lit_rl.rollout.environment import Environment, ask, check_before_answer, require_environment
-from lit_rl.rollout.judge import Judge, find_program
-from lit_rl.rollout.pending import PendingRollout
-from lit_rl.rollout.single_turn import SingleTurn
+from lit_rl.models.sampling import StreamKey
+from lit_rl.rollout.environment import (
+    Conversation,
+    Environment,
+    SingleTurn,
+    check_before_answer,
+    next_message,
+    require_environment,
+)
+from lit_rl.rollout.records import Judge, Rollout, find_program
 from lit_rl.training.progress import Progress
-from lit_rl.types import Problem, Sampling, Turn
+from lit_rl.types import Completions, Problem, Sampling, StopReason, Turn
+
+
+def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device: torch.device) -> Completions:
+    """N finished rows: prompts padded on the left, what follows them on the right.
+
+    Args:
+        conversations: N rows.
+        pad_id: id of the padding.
+        device: where the tensors go.
+    """
+    prompt_ids, prompt_mask = pad_left([row.prompt_ids for row in conversations], pad_id, device)
+    lengths = torch.tensor([len(row.ids) for row in conversations], dtype=torch.long)
+    ids = pad_right([row.ids for row in conversations], pad_id, torch.long)
+    return Completions(
+        problems=tuple(row.problem for row in conversations),
+        prompt_ids=prompt_ids,
+        prompt_mask=prompt_mask,
+        completion_ids=ids.to(device),
+        completion_mask=pad_right([row.chosen for row in conversations], False, torch.bool).to(device),
+        token_mask=(torch.arange(ids.shape[1]) < lengths[:, None]).to(device),
+        sampler_logprobs=pad_right([row.logprobs for row in conversations], 0.0, torch.float32).to(device),
+        turns=tuple(tuple(row.turns) for row in conversations),
+        group_ids=torch.tensor([row.group for row in conversations], dtype=torch.long, device=device),
+        weights_versions=tuple(min(row.versions) for row in conversations),
+    )
+
+
+StoredRow = Mapping[str, Any]
+"""What was sampled for a row, as plain data: no verdicts, which its programs give again."""
+
+
+class PendingRollout:
+    """N rows to which the policy adds nothing more; :meth:`finish` waits for their verdicts.
+
+    Args:
+        conversations: N rows, prompt-major.
+        max_turns: turns that a row could have had.
+        pad_id: id of the padding.
+        device: where the tensors go.
+    """
+
+    def __init__(
+        self, conversations: Sequence[Conversation], max_turns: int, pad_id: int, device: torch.device
+    ) -> None:
+        self.conversations = conversations
+        self.max_turns = max_turns
+        self.pad_id = pad_id
+        self.device = device
+
+    def finish(self, progress: Progress | None = None) -> Rollout:
+        """Wait for the verdicts.
+
+        Args:
+            progress: told of the wait.
+
+        Returns:
+            N rows and their judgements, in the same order.
+        """
+        if progress is not None:
+            progress.enter("judging")
+        judgements = tuple(conversation.judgements() for conversation in self.conversations)
+        return Rollout(self.completions(), tuple(of_row[-1] for of_row in judgements), judgements, self.max_turns)
+
+    def completions(self) -> Completions:
+        """The N rows as tensors."""
+        return pad_conversations(self.conversations, self.pad_id, self.device)
+
+    @property
+    def task_ids(self) -> list[str]:
+        """The problems, in order."""
+        return list(dict.fromkeys(conversation.problem.task_id for conversation in self.conversations))
+
+    def rows(self) -> list[StoredRow]:
+        """N rows to store."""
+        return [stored(conversation) for conversation in self.conversations]
+
+    def drop_verdicts(self) -> None:
+        """Forget programs and verdicts, as when the sandbox ends; :meth:`judge_again` brings them back."""
+        for conversation in self.conversations:
+            conversation.outcomes.clear()
+
+    def judge_again(self, runner: ProgramRunner | None) -> None:
+        """Start the programs of rows without verdicts: those that were stored, or whose sandbox has ended."""
+        judge = Judge(runner)
+        for row in self.conversations:
+            if not row.outcomes:
+                row.programs = [find_program(row.problem, turn.text) for turn in row.turns]
+                row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
+
+
+def stored(row: Conversation) -> StoredRow:
+    """What was sampled for a row, as plain data."""
+    return {
+        "task_id": row.problem.task_id,
+        "sample": row.sample,
+        "prompt_ids": list(row.prompt_ids),
+        "ids": torch.tensor(row.ids.tolist()),
+        "chosen": list(row.chosen),
+        "logprobs": torch.tensor(row.logprobs.tolist(), dtype=torch.float64),
+        "turns": [(turn.start, turn.end, str(turn.stop_reason)) for turn in row.turns],
+        "versions": list(row.versions),
+    }
+
+
+def restore_rows(
+    rows: Sequence[StoredRow], problems: Sequence[Problem], num_samples: int, codec: Codec
+) -> list[Conversation] | None:
+    """Stored rows of some problems, prompt-major; ``None`` if some are missing, or have another prompt now.
+
+    Args:
+        rows: of any problems, in any order.
+        problems: those wanted.
+        num_samples: rows of each.
+        codec: decodes the turns.
+    """
+    found = {(row["task_id"], row["sample"]): row for row in rows}
+    conversations = []
+    for group, problem in enumerate(problems):
+        prompt_ids = codec.encode(problem)
+        for sample in range(num_samples):
+            row = found.get((problem.task_id, sample))
+            if row is None or tuple(row["prompt_ids"]) != tuple(prompt_ids):
+                return None
+            conversations.append(_conversation(row, problem, group, codec))
+    return conversations
+
+
+def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) -> Conversation:
+    turns = row["turns"]
+    conversation = Conversation(problem, group, row["sample"], tuple(row["prompt_ids"]), len(turns))
+    conversation.ids = array("q", row["ids"].tolist())
+    conversation.chosen = bytearray(row["chosen"])
+    conversation.logprobs = array("d", row["logprobs"].tolist())
+    conversation.versions = list(row["versions"])
+    for start, end, name in turns:
+        reason = StopReason(name)
+        text, token_bytes = codec.decode(tuple(conversation.ids[start:end]), reason, problem.stop_strings)
+        conversation.turns.append(Turn(start, end, text, token_bytes, reason))
+    conversation.shown = [None] * len(turns)
+    return conversation
 
 
 def write_rows(
@@ -110,7 +260,7 @@ class _Loop:
         self.submit(range(len(self.conversations)))
         while self.session.num_unfinished or self.unanswered:
             for generation in self.session.step() if self.session.num_unfinished else ():
-                self.hear(generation)
+                self.append_turn(generation)
             self.progress.steps += 1
             self.progress.open_rows = self.session.num_unfinished + len(self.unanswered)
             if self.session.num_unfinished and in_rounds:
@@ -150,7 +300,7 @@ class _Loop:
             left = min(left, self.environment.max_row_tokens - length)
         return min(self.sampling.max_tokens, left)
 
-    def hear(self, generation: Generation) -> None:
+    def append_turn(self, generation: Generation) -> None:
         """Append a finished turn to its row and start its program."""
         conversation = self.conversations[generation.row]
         problem = conversation.problem
@@ -178,7 +328,7 @@ class _Loop:
 
     def answer(self, conversation: Conversation) -> bool:
         """Append the environment's next message; False if it has none, or if no turn would fit after it."""
-        message = ask(self.environment, conversation.problem, conversation.attempts())
+        message = next_message(self.environment, conversation.problem, conversation.attempts())
         if not message:
             return False
         message = self.shorten(message)

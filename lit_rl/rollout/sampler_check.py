@@ -136,7 +136,7 @@ def judge(
         return True
     said = (
         f"sampler and trainer differ by {gap:.2g} nats a token (at most {check.largest_gap:g} is rounding): "
-        f"{likely_cause(policy, some, sampling, gap)}; see lit-rl docs engines#when-sampler-and-trainer-differ"
+        f"{likely_cause_of_gap(policy, some, sampling, gap)}; see lit-rl docs engines#when-sampler-and-trainer-differ"
     )
     if check.stop:
         raise SamplerMismatchError(said)
@@ -144,7 +144,7 @@ def judge(
     return True
 
 
-def likely_cause(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
+def likely_cause_of_gap(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
     """What explains a gap: other temperature, a filter, or other weights."""
     mask = some.completion_mask
     if sampling.temperature not in (0, 1) and world_size() == 1 and len(some):

@@ -1,14 +1,24 @@
-"""Sums, maxima and gathers over ranks; in a run of one process they return what they get."""
+"""Many ranks: sums, maxima and gathers over them, and weights that FSDP2 spreads over them.
+
+In a run of one process sums and gathers return what they get. Of sharded weights each decoder layer is a unit; what a
+part (policy, critic) has beside its layers is one more, and so is a frozen reference. A unit is gathered when its
+forward runs. The output matrix must not be a unit of its own: it is applied chunk by chunk, and ranks have different
+numbers of chunks. For sampling a model is whole again, and in eval mode.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed._composable.checkpoint_activation import checkpoint
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 Gathered = TypeVar("Gathered")
 
@@ -115,3 +125,192 @@ def gather_over_ranks(value: Gathered) -> list[Gathered]:
 def _names_of_all_ranks(names: list[str]) -> list[str]:
     """A rank with nothing to do has fewer names, and the sums must line up."""
     return sorted({name for of_rank in gather_over_ranks(names) for name in of_rank})
+
+
+_phases: list[str] = []
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Name what happens inside. After an exception the name stays, so that a message can use it."""
+    depth = len(_phases)
+    _phases.append(name)
+    yield
+    del _phases[depth:]
+
+
+def where() -> str:
+    """Rank and phase, such as ``rank 1 of 2, while sampling``; empty in a run of one process."""
+    if world_size() == 1:
+        return ""
+    doing = f", while {_phases[-1]}" if _phases else ""
+    return f"rank {dist.get_rank()} of {world_size()}{doing}"
+
+
+REFERENCE_NAME = "frozen_reference"
+
+
+def shard(
+    part: nn.Module,
+    mesh: DeviceMesh,
+    *,
+    param_dtype: torch.dtype | None = None,
+    reduce_dtype: torch.dtype | None = None,
+    activation_checkpointing: bool = False,
+) -> None:
+    """Spread the parameters of a policy or critic over the ranks; calling it again does nothing.
+
+    Where only rank 0 has weights and the others built the part on the meta device, they are filled on the way, one
+    unit at a time, so that the others never hold more than a layer and their own shares.
+
+    Args:
+        part: must be called as a whole: its forward is what gathers the weights outside its layers.
+        mesh: all ranks, to spread over: [ranks], or [replicas, ranks of each] for several whole copies.
+        param_dtype: of gathered parameters; shares and optimizer keep the weights' own.
+        reduce_dtype: of gradients while they are summed.
+        activation_checkpointing: compute each layer's activations again in the backward pass.
+    """
+    if isinstance(part, FSDPModule):
+        return
+    if getattr(part, "shares_prompts", False):
+        # Ranks must call each layer equally often, and how often depends on whether a rank's rows share a prompt.
+        part.shares_prompts = False  # type: ignore[assignment]
+    missing = _anyone(any(t.is_meta for t in part.parameters()), mesh)
+    filled: dict[int, tuple[Tensor, Tensor]] = {}
+    reference = getattr(part, REFERENCE_NAME, None)
+    # A frozen reference is a unit beside the policy it belongs to: they are never needed at the same time.
+    for root in [part] if reference is None else [reference, part]:
+        layers = layers_of(root)
+        for unit in [*layers, root]:
+            if isinstance(unit, FSDPModule):
+                continue
+            if missing:
+                fill(unit, mesh, filled)
+            if activation_checkpointing and unit is not root:
+                compute_again(unit)
+            # The input of a whole part is completions, which must stay what they are.
+            policy = MixedPrecisionPolicy(param_dtype, reduce_dtype, cast_forward_inputs=unit is not root)
+            fully_shard(unit, mesh=mesh, mp_policy=policy)
+
+
+def compute_again(layer: nn.Module) -> None:
+    """Compute a layer's activations again in the backward pass, in train and in eval mode alike.
+
+    The checkpointing of transformers acts only in train mode, and updates run in eval mode. Calling this twice does
+    nothing more.
+    """
+    if checkpoint.state(layer) is None:
+        checkpoint(layer)
+
+
+def layers_of(part: nn.Module) -> list[nn.Module]:
+    """The layers of a model: the items of every list of modules that is not inside another one."""
+    found: list[nn.Module] = []
+    for child in part.children():
+        found += list(child) if isinstance(child, nn.ModuleList) else layers_of(child)
+    return found
+
+
+def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
+    """Give the tensors of a unit the values that rank 0 has.
+
+    This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
+    on the meta device and calling ``reset_parameters`` gets both silently wrong.)
+
+    Args:
+        unit: real on rank 0; the same modules, real or on the meta device, on the others.
+        mesh: of all ranks; rank 0 is the source.
+        filled: what was filled already, by the identity of the tensor it replaced: ``(replaced, replacement)``.
+    """
+    device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
+    own = list(_tensors_outside_units(unit))
+    kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
+    mine = kinds[0]
+    dist.broadcast_object_list(kinds, 0)
+    if [kind[:2] for kind in mine] != [kind[:2] for kind in kinds[0]]:
+        raise RuntimeError(f"rank 0 built another {type(unit).__name__} than this rank: set load_on_rank_zero to false")
+    # Adapters of a base without memory may have another dtype than real ones; that of rank 0 is right.
+    for (store, name, tensor), (_, _, dtype) in zip(own, kinds[0], strict=True):
+        if id(tensor) not in filled:
+            real = (
+                torch.empty(tensor.shape, dtype=dtype, device=device) if tensor.is_meta else tensor.detach().to(device)
+            )
+            dist.broadcast(real, 0)
+            fresh = nn.Parameter(real, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else real
+            filled[id(tensor)] = (tensor, fresh)
+            filled[id(fresh)] = (fresh, fresh)
+        store[name] = filled[id(tensor)][1]
+
+
+def _tensors_outside_units(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+    """Parameters, buffers and plain tensors of a unit, each with the dictionary and the name it is kept under."""
+    for module in _modules_outside_units(unit):
+        for store in (module._parameters, module._buffers, vars(module)):
+            for name, value in store.items():
+                if isinstance(value, Tensor):
+                    yield store, name, value
+
+
+def _modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
+    yield root
+    for child in root.children():
+        if not isinstance(child, FSDPModule):
+            yield from _modules_outside_units(child)
+
+
+def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
+    """Whether the flag is set on any rank."""
+    count = torch.tensor(int(flag), device=mesh.device_type)
+    dist.all_reduce(count, op=dist.ReduceOp.MAX)
+    return bool(count)
+
+
+@contextmanager
+def unsharded(policy: nn.Module) -> Iterator[None]:
+    """Inside, the policy's weights are whole on every rank: gathered once, not once per token.
+
+    Ranks may do different things inside, or nothing: there is no collective between the two ends. All enter
+    together. Use it without gradients. Nothing happens for a policy that is not sharded.
+    """
+    if not isinstance(policy, FSDPModule):
+        yield
+        return
+    # The first forward settles which module is the root; without this, it would be the first layer that samples.
+    policy._get_fsdp_state()._lazy_init()
+    reference = getattr(policy, REFERENCE_NAME, None)
+    left_out = set() if reference is None else set(reference.modules())
+    units: list[Any] = [m for m in policy.modules() if isinstance(m, FSDPModule) and m not in left_out]
+    for unit in units:
+        unit.set_reshard_after_forward(False, recurse=False)
+        unit.unshard()
+    try:
+        yield
+    finally:
+        for unit in units:
+            unit.reshard()
+            unit.set_reshard_after_forward(unit is not policy, recurse=False)
+
+
+@contextmanager
+def gathered(part: nn.Module) -> Iterator[None]:
+    """Inside, the weights that a part has beside its layers are whole; all ranks enter together."""
+    if isinstance(part, FSDPModule):
+        part.unshard()
+    try:
+        yield
+    finally:
+        if isinstance(part, FSDPModule):
+            part.reshard()
+
+
+@contextmanager
+def evaluating(*modules: nn.Module) -> Iterator[None]:
+    """Inside, the modules and all their parts are in eval mode (no dropout); afterwards as before."""
+    before = [(part, part.training) for module in modules for part in module.modules()]
+    try:
+        for module in modules:
+            module.eval()
+        yield
+    finally:
+        for part, training in before:
+            part.training = training

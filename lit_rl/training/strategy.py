@@ -25,9 +25,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.optim import Optimizer
 
 from lit_rl.arguments import UsageError, require_at_least
-from lit_rl.training.dtypes import torch_dtype
-from lit_rl.training.phases import where
-from lit_rl.training.sharding import layers_of, shard
+from lit_rl.training.precision import torch_dtype
+from lit_rl.training.ranks import layers_of, shard, where
 
 META_FILE = "meta.pt"
 

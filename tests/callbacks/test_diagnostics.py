@@ -27,7 +27,7 @@ from support.small_runs import SaveAt, build_module, fit
 
 from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
 from lit_rl.reports import diagnosis

@@ -24,9 +24,8 @@ from lit_rl.callbacks.progress_screen import _redirected_handlers, frame_of
 from lit_rl.callbacks.run_view import RunView, clock_text
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
-from lit_rl.trainer import Trainer, screen_settings
+from lit_rl.trainer import Trainer, quiet, screen_settings
 from lit_rl.training.progress import Progress
-from lit_rl.training.quiet import quiet
 
 METRICS = {
     "reward/mean": 0.8125,

@@ -33,13 +33,13 @@ from lit_rl.callbacks.recorded_rows import choose_rows, rounded
 from lit_rl.callbacks.run_record import RunRecord
 from lit_rl.cli.report import report
 from lit_rl.cli.show import show
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import GRPO, SFT, RolloutModule
 from lit_rl.reports.run_files import METRICS_FILE, ROLLOUTS_FILE, RecordedRollout, RunWriter, read_rollouts
 from lit_rl.reports.run_files.files import read_lines
 from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.clock import Clock
+from lit_rl.training.progress import Clock
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]

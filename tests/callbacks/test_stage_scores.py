@@ -11,7 +11,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks.stage_scores import StageScores
 from lit_rl.data.numerical.code_completion import CodeCompletion
-from lit_rl.data.toys.sorting import Sorting
+from lit_rl.data.toys.toy_tasks import Sorting
 from lit_rl.execution import Outcome, Sandbox, Verdict
 from lit_rl.models import CausalLM, SortingPolicy
 from lit_rl.modules import GRPO

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from lit_rl.data.basics.basics_task import SOLVED, Basics
-from lit_rl.data.basics.families import HELD_OUT, TRAINED
+from lit_rl.data.basics.basics_task import HELD_OUT, SOLVED, TRAINED, Basics
 from lit_rl.data.basics.problems import END_OF_TURN, REPAIR_TEMPLATE, Rendering, normalised, problems_of
 from lit_rl.data.task import Split
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rollout import Attempt, Repair, find_program
 from lit_rl.types import Problem, StopReason

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lit_rl.data.basics.basics_task import HELD_OUT, TRAINED
 from lit_rl.data.basics.cases import NUM_CASES
-from lit_rl.data.basics.families import HELD_OUT, TRAINED
-from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised, split_of
-from lit_rl.execution.outcome import Verdict
+from lit_rl.data.basics.problems import Draw, Family, Rendering, Trees, build_problem, draw, normalised
+from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 
@@ -282,7 +282,6 @@ def test_normalising_sees_through_wording_names_and_layout_but_not_through_const
     plain = "def f(x):\n    return x * 3 + 4\n"
     reworded = 'def g(xs):\n    """Other words."""\n    # remark\n    return (xs * 3)   +  4\n'
     assert normalised(plain) == normalised(reworded)
-    assert split_of(plain) == split_of(reworded)
     assert normalised(plain) != normalised("def f(x):\n    return x * 4 + 3\n")
     assert normalised("def f(x, y):\n    return x - y\n") != normalised("def f(x, y):\n    return y - x\n")
 

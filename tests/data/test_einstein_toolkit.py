@@ -171,5 +171,5 @@ def test_a_thorn_is_on_one_side_of_the_split(tree):
 
 
 def test_long_files_can_be_left_out(tree):
-    names = {p.fields["src_filename"] for p in EinsteinToolkit(str(tree), 100, 100, 15, 0).problems("train")}
+    names = {p.fields["src_filename"] for p in EinsteinToolkit(str(tree), 15, 0).problems("train")}
     assert names == {"make.code.defn", "wave.cc", "lib.c", "sub/Radiation.F90"}

@@ -27,8 +27,8 @@ SIDES = {"mixed": (3, 8), "always": (8, 8), "never": (0, 8)}
 def told(count: int, rarely: float = 0.25, kinds: tuple[str, ...] = ("mixed", "always", "never")) -> PreferMixed:
     """A preference that saw problems 0, 1, ... end in these ways, by turns."""
     prefer = PreferMixed(rarely)
-    prefer.note({str(i): SIDES[kinds[i % len(kinds)]] for i in range(count)})
-    prefer.note({})
+    prefer.count_solved({str(i): SIDES[kinds[i % len(kinds)]] for i in range(count)})
+    prefer.count_solved({})
     prefer.begin()
     return prefer
 
@@ -65,7 +65,7 @@ def test_an_epoch_of_one_rollout_has_each_problem_once() -> None:
 def test_while_nothing_is_known_the_order_is_that_without_preference() -> None:
     names, draw = list("abcd"), [2, 0, 3, 1]
     prefer = PreferMixed()
-    prefer.note({"a": (0, 0), "b": (0, 8)})  # not judged; and not counted before the epoch ends
+    prefer.count_solved({"a": (0, 0), "b": (0, 8)})  # not judged; and not counted before the epoch ends
     assert prefer.visits(names, draw, 2) is draw
     assert prefer.visits(names, draw, 2, ahead=True) is not draw
 

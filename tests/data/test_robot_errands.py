@@ -7,9 +7,8 @@ from functools import cache
 import pytest
 from support.robot_programs import succeeds, trace_of
 
-from lit_rl.data.robots.robot_errands import FAMILIES, one_program, run_errands
 from lit_rl.data.robots.robot_families import PEOPLE, ROOMS, THINGS
-from lit_rl.data.robots.robot_tasks import RobotTasks, generate
+from lit_rl.data.robots.robot_tasks import ERRAND_FAMILIES, RobotTasks, generate, one_program, run_errands
 from lit_rl.data.robots.trace_checks import holds, validate
 
 NUMBERS = (2, 3, 4)
@@ -82,7 +81,8 @@ def test_errands_of_all_families_are_drawn_and_never_two_of_one():
     drawn = [frozenset(reference.splitlines()[-1][:20] for reference in references(task)) for task in tasks(2)]
     assert all(len(one) == 2 for one in drawn)
     pairs = {tuple(sorted(len(r.splitlines()) for r in references(task))) for task in tasks(2)}
-    assert len(pairs) == len(FAMILIES) * (len(FAMILIES) - 1) // 2  # references of different families differ in length
+    # References of different families differ in length.
+    assert len(pairs) == len(ERRAND_FAMILIES) * (len(ERRAND_FAMILIES) - 1) // 2
 
 
 def test_a_longer_list_begins_with_a_shorter_one():

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lit_rl.data.toys.corridor import Corridor
-from lit_rl.data.toys.sorting import PROMPTS, Sorting
+from lit_rl.data.toys.toy_tasks import PROMPTS, Corridor, Sorting
 from lit_rl.execution import TokenTarget
 
 

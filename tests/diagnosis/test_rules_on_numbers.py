@@ -12,13 +12,13 @@ from support.ill_runs import Programs
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
+from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.modules import Collect, Update
 from lit_rl.reports.diagnosis import Diagnosis, RunHistory
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.training.clock import Clock
+from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, S, N, X = (

@@ -18,7 +18,7 @@ from support.two_turns import LastTurn, PlaysPPO
 import lit_rl.modules.rollout_module as rollout_module
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO
-from lit_rl.training.sharding import unsharded
+from lit_rl.training.ranks import unsharded
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> float:

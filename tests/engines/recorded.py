@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data import Corridor, Sorting
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.types import Problem, Sampling
 
 KEY = StreamKey(3, "recorded", 2)

@@ -18,7 +18,7 @@ from support.sampling import KEY
 from lit_rl.data import Corridor, Sorting
 from lit_rl.engines import Engine, Generation, InProcess, Request
 from lit_rl.models import CausalLM, CorridorPolicy, Policy, SortingPolicy
-from lit_rl.models.decoding.sampling import requests_of
+from lit_rl.models.sampling import requests_of
 from lit_rl.types import Sampling, StopReason
 
 FAMILIES = ("qwen2", "gpt2", "mamba2", "granitemoehybrid")

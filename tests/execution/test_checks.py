@@ -25,8 +25,8 @@ from lit_rl.execution import (
     TokenTarget,
     Verdict,
 )
-from lit_rl.execution.check_base import WALL_FACTOR, WALL_SLACK_SECONDS
 from lit_rl.execution.checks import COMPILE_SECONDS, MOST_COMPILATIONS
+from lit_rl.execution.interface import WALL_FACTOR, WALL_SLACK_SECONDS
 
 WORLD = RobotTest({}, False, [])
 CHECKS = (

@@ -14,7 +14,7 @@ import pytest
 from support.named_jobs import judge_named, not_among
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
 from lit_rl.execution.spawning import ZygoteSettings

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
-from lit_rl.execution.check_base import wall_limit
+from lit_rl.execution.interface import wall_limit
 
 
 @contextlib.contextmanager

@@ -176,11 +176,11 @@ def test_memory_that_a_program_takes_is_its_own_fault(tier):
 READERS = """
 from dataclasses import dataclass
 from typing import ClassVar
-from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.checks import Check
 from lit_rl.execution.judging.supervising import own_limits
 from lit_rl.execution.judging.supervising.child_files import Child
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 
 
 @dataclass(frozen=True)

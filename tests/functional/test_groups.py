@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lit_rl.functional.groups import group_sizes, lay_out, pick_up
+from lit_rl.functional.masking import group_sizes, lay_out, pick_up
 
 
 def test_equal_groups_side_by_side_are_a_view() -> None:

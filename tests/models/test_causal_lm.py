@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem, StopReason
 
 TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}

@@ -9,8 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from lit_rl.execution import ReferenceText
-from lit_rl.models.codecs.chat_template import RewritesHistoryError
-from lit_rl.models.codecs.text_codec import TextCodec
+from lit_rl.models.codecs.text_codec import RewritesHistoryError, TextCodec
 from lit_rl.types import Problem, StopReason
 
 CHATML = (

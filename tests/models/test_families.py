@@ -17,8 +17,8 @@ from support.sampling import sample
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.models.packing import check_packing
-from lit_rl.training.modes import evaluating
+from lit_rl.models.padding import check_packing
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"

@@ -19,7 +19,7 @@ from lit_rl.callbacks import Checkpointing
 from lit_rl.cli.export import card, config_of, policy_of
 from lit_rl.cli.main import Cli, main
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.loading.model_folders import load_weights, write_model
+from lit_rl.models.loading.checkpoints import load_weights, write_model
 from lit_rl.modules import GRPO, Update
 from lit_rl.types import Sampling
 

@@ -8,11 +8,10 @@ from support.sampling import sample
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, LoRA, probe
-from lit_rl.models.decoding import cached_decoding
-from lit_rl.models.decoding.cached_decoding import CachedDecoding
+from lit_rl.models import CausalLM, LoRA, decoding, probe
+from lit_rl.models.decoding import CachedDecoding
 from lit_rl.models.family import UnsupportedModelError
-from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Problem
 
 GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
@@ -26,7 +25,7 @@ def built(tokenizer: str, config: dict[str, object] = GPT2, **arguments: object)
 def test_positions_that_the_sampler_leaves_out_are_noticed(
     byte_tokenizer: str, lora: LoRA | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cached_decoding, "takes", lambda model, name: name == "logits_to_keep")
+    monkeypatch.setattr(decoding, "takes", lambda model, name: name == "logits_to_keep")
     with pytest.raises(
         UnsupportedModelError, match=r"gpt2 .* after left pads differs .* by \d+% .* set probe to false"
     ):

@@ -11,8 +11,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.functional.linear_head import LinearHead
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.family import UnsupportedModelError, decoder_of
-from lit_rl.models.projection import check_projection, project, projection, tolerance
+from lit_rl.models.family import UnsupportedModelError, check_projection, decoder_of, project, projection, tolerance
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_logits_that_nobody_knows_how_to_make_are_refused(byte_tokenizer: str, d
         output.logits = output.logits * 1.1
 
     model.register_forward_hook(scaled)
-    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.projection"):
+    with pytest.raises(UnsupportedModelError, match=r"not its output matrix times .*lit_rl\.models\.family"):
         check_projection(model)
 
 

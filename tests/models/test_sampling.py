@@ -11,8 +11,7 @@ from transformers import GenerationConfig
 
 from lit_rl.models import CausalLM
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding.sampling import choose_tokens
-from lit_rl.models.decoding.streams import Uniforms
+from lit_rl.models.sampling import Uniforms, choose_tokens
 from lit_rl.types import Sampling, StopReason
 
 ROW = torch.tensor([0])

@@ -17,9 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from lit_rl.cli.main import main
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA
-from lit_rl.training.modes import evaluating
-from lit_rl.training.phases import phase, where
-from lit_rl.training.sharding import layers_of, shard, unsharded
+from lit_rl.training.ranks import evaluating, layers_of, phase, shard, unsharded, where
 from lit_rl.training.strategy import check_strategy
 from lit_rl.types import Problem
 

@@ -12,9 +12,8 @@ from support.families import config_of
 
 from lit_rl.engines import Generation, InProcess, Request
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.decoding import shared_cache
-from lit_rl.models.decoding.cached_decoding import CachedDecoding
-from lit_rl.models.decoding.shared_decoding import SharedDecoding, can_share
+from lit_rl.models.decoding import CachedDecoding, Groups, SharedDecoding
+from lit_rl.models.probe import can_share
 from lit_rl.types import Sampling, StopReason
 
 IN_DOUBLE = {"qwen2": 1e-10, "gpt2": 1e-10, "gpt_bigcode": 1e-10, "llama_dynamic": 2e-5, "phi3_longrope": 2e-5}
@@ -90,7 +89,7 @@ def test_rows_that_join_others_are_written_as_if_alone(
 
     Rows that began at different times read their own tokens together, or the oldest apart from the youngest.
     """
-    monkeypatch.setattr(shared_cache, "_ROWS_OF_PART", rows_of_part)
+    monkeypatch.setattr("lit_rl.models.decoding._ROWS_OF_PART", rows_of_part)
     policy = double(language_model(family, byte_tokenizer))
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, 200, (10, 3, 60), generator=generator)
@@ -169,7 +168,7 @@ def test_a_model_that_fails_gets_its_own_attention_back(byte_tokenizer: str, mon
     decoding = policy.decoding()
     with torch.no_grad():
         decoding.read([(1, 2)], torch.tensor([0, 0]), 4)
-        monkeypatch.setattr(shared_cache.Groups, "gather", lambda *_: 1 / 0)
+        monkeypatch.setattr(Groups, "gather", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             decoding.append(torch.tensor([1, 2]))
     assert policy.model.config._attn_implementation == "sdpa"

@@ -13,10 +13,9 @@ from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
-from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, shared_prompts
+from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.padding import of_similar_length
-from lit_rl.models.shared_prompts import can_share_prompts, completion_states, of_each_row
+from lit_rl.models.padding import can_share_prompts, completion_states, of_each_row, of_similar_length
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import pieces_of
 from lit_rl.types import Completions
@@ -90,7 +89,7 @@ def test_short_completions_are_not_padded_to_the_longest(
     prompts = [[119, 120] if row % 2 else [97, 98] for row in range(5)]
     policy, done = loaded(byte_tokenizer, **options), rows_of(prompts, said)
     alone, gradient = everything(policy, done, share=False)
-    monkeypatch.setattr(shared_prompts, "_COLUMNS_PER_PASS", 10)
+    monkeypatch.setattr(padding, "_COLUMNS_PER_PASS", 10)
     shapes = calls_of(policy)
     shared, same = everything(policy, done, share=True)
     assert shapes[:3] == [(2, 2), (3, 2), (2, 20)]
@@ -136,9 +135,9 @@ def test_families_that_keep_more_than_keys_fall_back(
 
 def test_a_cache_that_loses_the_gradient_is_noticed(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = loaded(byte_tokenizer, dtype="float32")
-    update = shared_prompts._Kept.update
+    update = padding._Kept.update
     assert can_share_prompts(policy.model)
-    monkeypatch.setattr(shared_prompts._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
+    monkeypatch.setattr(padding._Kept, "update", lambda self, k, v, *_: update(self, k.detach(), v.detach()))
     assert not can_share_prompts(policy.model)
 
 
@@ -157,7 +156,7 @@ def test_runs_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of several turns, a reference, micro-batches that tear groups apart: weights after two rollouts."""
-    monkeypatch.setattr(shared_prompts, "_COLUMNS_PER_PASS", 4)
+    monkeypatch.setattr(padding, "_COLUMNS_PER_PASS", 4)
 
     def trained(share: bool, **more: Any) -> tuple[torch.Tensor, bool]:
         cls, lora, options = KINDS[kind]

@@ -4,13 +4,10 @@ import pytest
 import torch
 from support import sampling as on_policy
 
-from lit_rl.data.toys.corridor import Corridor, corridor_problem
-from lit_rl.data.toys.sorting import Sorting, sorting_problem
-from lit_rl.data.toys.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy, distances
-from lit_rl.data.toys.toy_policy import ToyPolicy
-from lit_rl.data.toys.toy_worlds import corridor_distances
+from lit_rl.data.toys.toy_models import CorridorCritic, CorridorPolicy, SortingPolicy, ToyPolicy, distances
+from lit_rl.data.toys.toy_tasks import Corridor, Sorting, corridor_distances, corridor_problem, sorting_problem
 from lit_rl.execution import ReferenceText
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.types import Problem, StopReason
 
 KEY = StreamKey(0, "test", 0)

@@ -16,7 +16,7 @@ from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.engines.whole_weights import require_whole, whole_weights
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import POLICY
-from lit_rl.training.sharding import shard
+from lit_rl.training.ranks import shard
 
 MIXTURE = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from support.completions import batch, judged
 from torch import Tensor
 
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.functional.returns import reward_to_go
-from lit_rl.modules.credit import Credit, place_rewards, terminal
 from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span, TermScore, TestsReward
+from lit_rl.rewards.places import Credit, place_rewards, terminal
 from lit_rl.types import Completions, Judgement
 
 ALL_CREDIT = pytest.mark.parametrize("credit", get_args(Credit))

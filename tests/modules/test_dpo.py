@@ -16,7 +16,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
-from lit_rl.engines.base import Engine, Session
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests, Sandbox
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.codecs.codec import Codec

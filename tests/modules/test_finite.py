@@ -13,7 +13,7 @@ from lightning.pytorch.plugins import MixedPrecision
 from support.small_runs import fit, weights
 
 from lit_rl.modules import GRPO, SFT, RolloutModule
-from lit_rl.modules.not_finite import NotFiniteError
+from lit_rl.modules.update_trace import NotFiniteError
 from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]

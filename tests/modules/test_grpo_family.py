@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.completions import with_stop_reasons
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
@@ -19,7 +20,7 @@ from lit_rl.losses import CISPO, Clipped, ImportanceSampling, PolicyGradient, Un
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective, RolloutModule
 from lit_rl.rollout import Rollout
-from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -287,7 +288,7 @@ class SomeEnd(Watched):
         rollout = super().collect(*args)
         kind = type(rollout.completions.stop_reasons[0])
         reasons = tuple(kind.EOS if i % 3 == 0 else kind.LENGTH for i in range(len(rollout.judgements)))
-        return replace(rollout, completions=rollout.completions.with_stop_reasons(reasons))
+        return replace(rollout, completions=with_stop_reasons(rollout.completions, *reasons))
 
 
 def test_masked_completions_leave_the_loss_and_stay_in_the_baseline(make_module: Make, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from lit_rl.data import Basics, Corridor, PreferencePairs, Sorting
 from lit_rl.execution import Sandbox
 from lit_rl.losses import PolicyGradient
 from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import (
     DPO,
     GRPO,

@@ -14,7 +14,7 @@ from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
-from lit_rl.training.modes import evaluating
+from lit_rl.training.ranks import evaluating
 from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
@@ -122,7 +122,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, critic: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Items 55 to 57, with critic, moving KL coefficient, and a checkpoint while the critic warms up."""
-    monkeypatch.setattr("lit_rl.modules.kl_penalty.HORIZON_COMPLETIONS", 50)
+    monkeypatch.setattr("lit_rl.modules.objective.HORIZON_COMPLETIONS", 50)
 
     def module(rollouts: int) -> RolloutModule:
         made = make_module(

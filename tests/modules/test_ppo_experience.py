@@ -172,7 +172,7 @@ def test_the_kl_coefficient_moves_towards_its_target(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """12 completions over a horizon of 50: the KL is 0 in the first rollout, far above the target in the second."""
-    monkeypatch.setattr("lit_rl.modules.kl_penalty.HORIZON_COMPLETIONS", 50)
+    monkeypatch.setattr("lit_rl.modules.objective.HORIZON_COMPLETIONS", 50)
     objective = Objective(kl_coef=KL_COEF, kl_in="reward", kl_kind="k1", target_kl=1e-7)
     module = watched(make_module, byte_tokenizer, tmp_path, objective=objective, max_rollouts=3)
     down, up = 1 - 0.2 * 12 / 50, 1 + 0.2 * 12 / 50

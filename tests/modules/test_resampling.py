@@ -14,10 +14,10 @@ from support.small_runs import fit, weights
 from support.two_turns import rows_of
 
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
-from lit_rl.rollout.resampling import FreshProblems, one_sided_groups, replace_groups
+from lit_rl.rollout.sampler import FreshProblems, one_sided_groups, replace_groups
 from lit_rl.types import Experience, Judgement, Problem
 
 Make = Callable[..., RolloutModule]

@@ -18,7 +18,7 @@ import lit_rl.models.loading.weights as loading
 from lit_rl.execution import ReferenceText
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.adapters import using_adapter
-from lit_rl.models.packing import check_packing, first_fit
+from lit_rl.models.padding import check_packing, first_fit
 from lit_rl.modules import SFT
 from lit_rl.types import Problem
 

@@ -95,7 +95,7 @@ class Collects(GRPO):
         self.sampler._write_ahead = self.write_twice  # type: ignore[method-assign]
 
     def write_twice(self, problems: Sequence[Problem], *args: Any) -> Any:
-        from lit_rl.models.decoding.streams import StreamKey
+        from lit_rl.models.sampling import StreamKey
 
         pending = self.ahead(problems, *args)
         plain = self.sampler.collect(problems, self.sampling, StreamKey(self.seed, "train", len(self.plain)))

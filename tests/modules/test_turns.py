@@ -20,10 +20,10 @@ from lit_rl.data.toys.toy_models import CorridorCritic
 from lit_rl.functional.logprobs import completion_logprobs
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.projection import project
-from lit_rl.models.shared_prompts import completion_states
+from lit_rl.models.family import project
+from lit_rl.models.padding import completion_states
 from lit_rl.modules import Objective, RolloutModule
-from lit_rl.modules.not_finite import evidence_of_completions
+from lit_rl.modules.update_trace import evidence_of_completions
 from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]

@@ -11,7 +11,7 @@ import torch
 from support.completions import PASSED, batch, judged, problem
 from transformers import AutoTokenizer
 
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.interface import Outcome
 from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement

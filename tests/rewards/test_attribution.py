@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lit_rl.rewards import Span, TermScore
-from lit_rl.rewards.attribution import TokenPlaces
+from lit_rl.rewards.places import TokenPlaces
 from lit_rl.types import Program
 
 # Four tokens of two bytes, then EOS, then padding.

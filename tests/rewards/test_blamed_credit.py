@@ -12,7 +12,7 @@ from support.marked_completions import check_credit, judge_marked, read_marked
 
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.rewards import SimulatorReward, TestsReward
 from lit_rl.rewards.program_tests import GRADES

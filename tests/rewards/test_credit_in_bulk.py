@@ -11,7 +11,7 @@ import torch
 from support.completions import problem
 from support.plain_loops import plain_credit
 
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import Composite, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Program, StopReason, Turn
 

@@ -8,9 +8,9 @@ from support.completions import batch, judged, problem
 from lit_rl.data import RobotTasks
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
 from lit_rl.execution import Sandbox
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.modules.credit import place_rewards
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import Composite, ErrandsReward, SimulatorReward, TermScore
+from lit_rl.rewards.places import place_rewards
 from lit_rl.types import Judgement
 
 PROBLEM = RobotTasks(num_train=1, num_validation=0, num_errands=3, form="completion").problems("train")[0]

@@ -10,7 +10,7 @@ from support.completions import PASSED, batch, judged, letters
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,

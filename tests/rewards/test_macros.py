@@ -7,7 +7,7 @@ from support.completions import batch, judged, problem, reward_of
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.rewards import SyntaxReward
-from lit_rl.rewards.macros import without_macros
+from lit_rl.rewards.grammars import without_macros
 
 pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
 BRANCHES = """\

@@ -4,7 +4,7 @@ import pytest
 from support.completions import problem, reward_of
 
 from lit_rl.data.robots.robot_checks import RobotTest, RobotWorlds
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import SimulatorReward
 
 WORLDS = RobotWorlds((RobotTest({"locations": []}, False, []),))

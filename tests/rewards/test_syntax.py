@@ -7,7 +7,7 @@ import parso
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.completions import batch, judged, problem, reward_of
+from support.completions import batch, judged, problem, reward_of, with_stop_reasons
 
 import lit_rl
 from lit_rl.execution.checks import ReferenceText, StdioTests
@@ -60,7 +60,7 @@ def test_saying_nothing_is_no_way_around_the_grammar(text: str) -> None:
 
 
 def truncated_reward(text: str) -> float:
-    completions = batch([text]).with_stop_reasons([StopReason.LENGTH])
+    completions = with_stop_reasons(batch([text]), StopReason.LENGTH)
     return Composite([SyntaxReward()])(completions, [judged(text)]).rewards.item()
 
 

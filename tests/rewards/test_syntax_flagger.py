@@ -6,13 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.completions import PASSED, batch, problem
+from support.completions import PASSED, batch, problem, with_stop_reasons
 from support.marked_completions import read_marked
 from support.tiny_models import TINY_QWEN2
 from transformers import LogitsProcessorList, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from lit_rl.rewards import Composite, SyntaxReward
-from lit_rl.rewards.syntax_flagger import SyntaxFlagger
+from lit_rl.rewards.syntax import SyntaxFlagger
 from lit_rl.rollout import find_program
 from lit_rl.types import Judgement, StopReason
 
@@ -87,7 +87,7 @@ def test_the_reward_agrees_at_the_end(byte_tokenizer: str, pieces: list[str]) ->
     for t in range(len(ids) + 1):
         flagger(torch.tensor([ids[:t]], dtype=torch.long), torch.zeros(1, 1))
     if flagger.flags[0] is not None:
-        completions = batch([text]).with_stop_reasons([StopReason.LENGTH])
+        completions = with_stop_reasons(batch([text]), StopReason.LENGTH)
         judgement = Judgement(problem(), find_program(problem(), text), PASSED)
         assert Composite([SyntaxReward()])(completions, [judgement]).rewards.item() == -1.0
 

@@ -4,7 +4,7 @@ import pytest
 from support.completions import PASSED, problem, reward_of
 
 from lit_rl.execution.checks import AssertTests, CallTests, ReferenceText, StdioTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import TestsReward
 
 DIVISION = "def f(x):\n    return x / 0\n"

@@ -4,13 +4,17 @@ import pytest
 import torch
 from support.sampling import sample
 
-from lit_rl.data.toys.corridor import corridor_problem
-from lit_rl.data.toys.sorting import sorting_problem
 from lit_rl.data.toys.toy_models import CorridorPolicy, SortingPolicy
 from lit_rl.data.toys.toy_rewards import CorridorReward, SortingReward, answers
-from lit_rl.data.toys.toy_worlds import corridor_distances, sort_distance, sort_inclusion_ordering
+from lit_rl.data.toys.toy_tasks import (
+    corridor_distances,
+    corridor_problem,
+    sort_distance,
+    sort_inclusion_ordering,
+    sorting_problem,
+)
 from lit_rl.execution import Outcome, ReferenceText, Verdict
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rewards.composite import Composite
 from lit_rl.types import Judgement, Problem
 

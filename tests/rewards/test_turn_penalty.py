@@ -12,10 +12,10 @@ from support.small_runs import fit
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.advantages import GroupMean
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import SeparateCritic
-from lit_rl.modules.credit import Credit, place_rewards
 from lit_rl.rewards import Composite, RewardTerm, TermScore, TurnPenalty
+from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.types import Completions, Judgement
 
 ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])

@@ -14,10 +14,10 @@ from rollout.scripted import Again, Passing, Scripted
 
 from lit_rl import Repair
 from lit_rl.engines import Engine, Generation, Request
-from lit_rl.engines.checked import CheckedSession
+from lit_rl.engines.engine import CheckedSession
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout import Attempt, Environment, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 

@@ -10,7 +10,7 @@ from rollout.scripted import Again, Passing, Scripted
 
 from lit_rl.execution import AssertTests, Check, Outcome, ReferenceText, Verdict
 from lit_rl.models import CausalLM
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout import Rollout, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from lit_rl.engines import Engine, Generation, Request, Session
 from lit_rl.execution import AssertTests
 from lit_rl.models.codecs.text_codec import TextCodec
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout import Attempt, Environment, Rollout, write_rows
 from lit_rl.types import Problem, Sampling, StopReason
 

@@ -5,7 +5,7 @@ import pytest
 from lit_rl.execution import AssertTests, CallTests, FailedCase, Outcome, Sandbox, StdioTests, Verdict
 from lit_rl.rollout import find_program
 from lit_rl.rollout.environment import Attempt
-from lit_rl.rollout.feedback import describe, in_one_line
+from lit_rl.rollout.repair import describe_attempt, in_one_line
 from lit_rl.types import Problem, Program, StopReason
 
 CALLS = CallTests((((1,), 2), ((3,), 6)), "f", timeout_seconds=0.5)
@@ -111,44 +111,46 @@ TEXTS = {
 def test_what_happened_is_told(sandbox, name):
     check, text, expected = TEXTS[name]
     tried = attempt(sandbox, check, text)
-    assert describe(tried, check.language) == expected, tried.outcome
+    assert describe_attempt(tried, check.language) == expected, tried.outcome
 
 
 def test_every_verdict_has_its_sentence():
-    said = {describe(Attempt("", StopReason.EOS, None, Outcome(verdict)), "python") for verdict in Verdict}
+    said = {describe_attempt(Attempt("", StopReason.EOS, None, Outcome(verdict)), "python") for verdict in Verdict}
     assert len(said) == len(Verdict) and all(said)
 
 
 def test_a_c_program_that_does_not_compile_is_told_what_the_compiler_said(sandbox):
-    text = describe(attempt(sandbox, C, "int main() { return y; }"), "c")
+    text = describe_attempt(attempt(sandbox, C, "int main() { return y; }"), "c")
     assert text.startswith("Your C program does not compile:\n") and "undeclared" in text
 
 
 def test_an_answer_that_was_cut_is_told_so(sandbox):
     for text, first in [("", "Your answer held no program."), ("def f(x", "Your program is not valid Python: ")]:
-        said = describe(attempt(sandbox, CALLS, text, stop_reason=StopReason.LENGTH), "python")
+        said = describe_attempt(attempt(sandbox, CALLS, text, stop_reason=StopReason.LENGTH), "python")
         assert said.startswith(first) and said.endswith("\nYour answer was cut off at the token limit.")
-    said = describe(attempt(sandbox, CALLS, "def f(x): return 2 * x", stop_reason=StopReason.LENGTH), "python")
+    said = describe_attempt(attempt(sandbox, CALLS, "def f(x): return 2 * x", stop_reason=StopReason.LENGTH), "python")
     assert said == "Your program passed the public tests."
 
 
 def test_lines_are_counted_in_what_the_policy_wrote(sandbox):
     prefix = "import math\nZERO = 0\ndef helper():\n    return 1 / ZERO\n"
     own = "Look:\n\n```python\n\ndef f(x):\n    return x / 0\n```\n"
-    assert "\nLine 3 of your code: return x / 0\n" in describe(attempt(sandbox, CALLS, own, prefix), "python")
+    assert "\nLine 3 of your code: return x / 0\n" in describe_attempt(attempt(sandbox, CALLS, own, prefix), "python")
     helped = "def f(x): return helper()"
-    assert "\nA line before your code: return 1 / ZERO\n" in describe(attempt(sandbox, CALLS, helped, prefix), "python")
+    assert "\nA line before your code: return 1 / ZERO\n" in describe_attempt(
+        attempt(sandbox, CALLS, helped, prefix), "python"
+    )
 
 
 def test_nothing_in_it_differs_between_runs(sandbox):
     program = "class A: pass\ndef f(x):\n    raise ValueError(f'{A()} {object()}')"
-    said = describe(attempt(sandbox, CALLS, program), "python")
+    said = describe_attempt(attempt(sandbox, CALLS, program), "python")
     assert "<program.A object at 0x...> <object object at 0x...>" in said
 
 
 def test_hostile_words_stay_within_bounds(sandbox):
     program = "def f(x):\n" + "    " + "x" * 5000 + " = 1; raise ValueError('\\x1b\\ud800' * 10**6)"
-    said = describe(attempt(sandbox, CALLS, program), "python")
+    said = describe_attempt(attempt(sandbox, CALLS, program), "python")
     assert len(said) < 1500 and "\x1b" not in said
     said.encode()
 
@@ -157,18 +159,23 @@ def test_a_line_that_is_not_there_is_not_told():
     program = Program("x = 1", 0, 5)
     for line in (0, 2, 10**9):
         outcome = Outcome(Verdict.EXCEPTION, exception_type="ValueError", line=line)
-        assert describe(Attempt("", StopReason.EOS, program, outcome), "python") == "Your program raised ValueError"
+        assert (
+            describe_attempt(Attempt("", StopReason.EOS, program, outcome), "python")
+            == "Your program raised ValueError"
+        )
 
 
 def test_a_program_that_was_not_judged_cannot_be_described():
     with pytest.raises(ValueError, match="was not"):
-        describe(Attempt("x", StopReason.EOS, Program("x", 0, 1), None), "python")
-    assert describe(Attempt("", StopReason.EOS, None, None), "python") == "Your answer held no program."
+        describe_attempt(Attempt("x", StopReason.EOS, Program("x", 0, 1), None), "python")
+    assert describe_attempt(Attempt("", StopReason.EOS, None, None), "python") == "Your answer held no program."
 
 
 def test_a_case_of_lines_is_set_apart():
     case = FailedCase(1, "f('a')", "assert f('a') == (\n    1\n)", "2")
-    said = describe(Attempt("", StopReason.EOS, None, Outcome(Verdict.WRONG_ANSWER, failed_case=case)), "python")
+    said = describe_attempt(
+        Attempt("", StopReason.EOS, None, Outcome(Verdict.WRONG_ANSWER, failed_case=case)), "python"
+    )
     assert said.endswith("Call: f('a')\nExpected:\nassert f('a') == (\n    1\n)\nActual: 2")
 
 

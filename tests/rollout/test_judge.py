@@ -23,7 +23,7 @@ from lit_rl.execution import (
     Verdict,
 )
 from lit_rl.models import CausalLM
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.rollout import InfrastructureError, Judge, Rollout, find_program, require_infrastructure, write_rows
 from lit_rl.types import Judgement, Problem, Sampling
 

@@ -12,7 +12,7 @@ from support.small_runs import build_module, fit
 
 from lit_rl.execution import AssertTests
 from lit_rl.models import CausalLM, SeparateCritic
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, PPO, REINFORCE, RolloutModule
 from lit_rl.rollout import FinishedRollout, write_rows
 from lit_rl.training.progress import Progress

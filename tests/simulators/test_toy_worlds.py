@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lit_rl.data.toys.toy_worlds import corridor_distances, sort_distance, sort_inclusion_ordering
+from lit_rl.data.toys.toy_tasks import corridor_distances, sort_distance, sort_inclusion_ordering
 
 NUMBERS = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 

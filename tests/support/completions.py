@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from lit_rl.execution.checks import AssertTests, Check
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import Composite, RewardOutput, RewardTerm
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
@@ -21,6 +22,12 @@ def letters(text: str) -> tuple[tuple[int, int], ...]:
         spans.append((end, end + len(sign.encode())))
         end = spans[-1][1]
     return (*spans, (end, end))
+
+
+def with_stop_reasons(completions: Completions, *reasons: StopReason) -> Completions:
+    """The same rows with other reasons why their last turns ended."""
+    pairs = zip(completions.turns, reasons, strict=True)
+    return replace(completions, turns=tuple((*said[:-1], replace(said[-1], stop_reason=why)) for said, why in pairs))
 
 
 def program_in(text: str, prefix: str = "") -> Program | None:

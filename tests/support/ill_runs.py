@@ -14,11 +14,9 @@ from torch import Tensor
 
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
-from lit_rl.engines.base import Engine, Session
+from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests, TokenTarget
-from lit_rl.execution.check_base import Check
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.rewards.term import RewardTerm, TermScore

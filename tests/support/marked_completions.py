@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.token_bytes import token_byte_spans
 from lit_rl.rewards import Composite, RewardTerm
 from lit_rl.rollout import Judge
-from lit_rl.rollout.judge import find_program
+from lit_rl.rollout.records import find_program
 from lit_rl.types import Completions, Judgement, Problem, StopReason
-from support.completions import batch
+from support.completions import batch, with_stop_reasons
 
 EOS, TAKEN = "␄", "␡"
 _OPENS, _CLOSES = {"⟦": "even", "⟪": "blamed"}, {"⟧": "even", "⟫": "blamed"}
@@ -69,7 +69,7 @@ def read_marked(tokenizer: Any, source: str) -> Marked:
     decoded = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     text, spans = token_byte_spans(tokenizer, ids)
     assert text == decoded
-    completions = batch([text], [spans]).with_stop_reasons([StopReason.EOS if ended else StopReason.LENGTH])
+    completions = with_stop_reasons(batch([text], [spans]), StopReason.EOS if ended else StopReason.LENGTH)
     tokens = {name: [t for t in range(len(ids)) if places & set(range(*offsets[t]))] for name, places in inside.items()}
     first = min(inside["even"], default=0)
     last = len(text) if TAKEN in source else max(inside["even"], default=-1) + 1

@@ -7,8 +7,7 @@ from typing import Any
 
 from lit_rl.engines import Engine, InProcess
 from lit_rl.models import Policy
-from lit_rl.models.decoding.sampling import requests_of
-from lit_rl.models.decoding.streams import StreamKey
+from lit_rl.models.sampling import StreamKey, requests_of
 from lit_rl.types import Completions, Problem, Sampling
 
 KEY = StreamKey(seed=3, purpose="test", rollout=0)

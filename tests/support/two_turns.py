@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from lit_rl.execution import TokenTarget
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, PPO
 from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore

@@ -17,7 +17,7 @@ from lit_rl.engines import VLLM, EngineError, vllm
 from lit_rl.engines.whole_weights import whole_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
-from lit_rl.models.decoding.sampling import keep_likely
+from lit_rl.models.sampling import keep_likely
 from lit_rl.rollout.sampler_check import SamplerMismatchError
 from lit_rl.types import Problem, Request, Sampling, StopReason
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lit_rl.cli.data_check.checked import Checked
 from lit_rl.cli.data_check.names import names_apart
 from lit_rl.cli.data_check.tautologies import idle_asserts
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 
 _MISSING_MODULE = re.compile(r"No module named '(\w+)")
 _UNKNOWN_NAME = "the tests use "

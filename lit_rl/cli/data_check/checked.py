@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from lit_rl.execution.checks import Compare, StdioTests
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
 

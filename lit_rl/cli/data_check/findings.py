@@ -10,7 +10,7 @@ from typing import Any
 
 from lit_rl.cli.data_check.causes import Cause, causes_of
 from lit_rl.cli.data_check.checked import HEADROOM, Checked, calibrated_limit
-from lit_rl.execution.outcome import Outcome
+from lit_rl.execution.interface import Outcome
 
 _MOST_DETAILS = 3
 _SLOWEST = 5

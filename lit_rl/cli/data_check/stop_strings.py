@@ -9,7 +9,7 @@ from lit_rl.cli.data_check.checked import Checked
 from lit_rl.data.prompts import fenced
 from lit_rl.execution.checks import Check
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.rollout.judge import find_program
+from lit_rl.rollout.records import find_program
 from lit_rl.types import Problem
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lit_rl.data.basics.inputs import (
+from lit_rl.data.basics.cases import (
     ANY,
     BOUNDS,
     MEDIUM,

@@ -15,14 +15,12 @@ from random import Random
 from typing import Any
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.basics.cases import Arguments, answer_of, divided_cases, examples_text, function_of
+from lit_rl.data.basics.cases import Arguments, Slots, answer_of, divided_cases, examples_text, function_of
 from lit_rl.data.task import Split
 from lit_rl.execution.checks import CallTests
-from lit_rl.execution.outcome import FailedCase
+from lit_rl.execution.interface import FailedCase
 from lit_rl.execution.wire.value_text import call_text, value_text
 from lit_rl.types import Problem
-
-Slots = Mapping[str, Any]
 
 VALIDATION_SHARE = 0.2
 CASE_SECONDS = 2.0
@@ -144,12 +142,8 @@ def unit_hash(*words: str) -> float:
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
-def split_of(reference: str) -> Split:
-    """The split a reference program belongs to, by hash of its normalised syntax tree."""
-    return _split_by(normalised(reference))
-
-
 def _split_by(tree: str) -> Split:
+    """The split a reference program belongs to, by hash of its normalised syntax tree."""
     return "validation" if unit_hash("split", tree) < VALIDATION_SHARE else "train"
 
 

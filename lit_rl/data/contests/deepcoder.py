@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from lit_rl.arguments import UsageError
-from lit_rl.data.contests.contest_examples import parameters_of, shown_tests
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
@@ -19,15 +18,16 @@ from lit_rl.data.contests.contest_tests import (
     longest_tests,
     needs_checker,
     normalise_tests,
+    parameters_of,
     problem_timeout_seconds,
     read_hidden_tests,
+    shown_tests,
 )
 from lit_rl.data.local_files import local_path
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.prompts import contest_prompt
 from lit_rl.data.rows import BadRows, Row, parse_rows, read_rows
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import Compare, StdioTests
 from lit_rl.execution.program import extract_program
 from lit_rl.types import Message, Problem

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lit_rl.arguments import ArgumentError, UsageError, require_count, require_seconds
-from lit_rl.execution.check_base import Check
 from lit_rl.execution.confinement.visible_files import is_inside
+from lit_rl.execution.interface import Check
 
 _MOST_COMPARED = 96 << 20  # bytes of a plotfile, so that a supervisor reads it within its own limits
 

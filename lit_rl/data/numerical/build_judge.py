@@ -26,11 +26,10 @@ from typing import Any
 
 from lit_rl.data.numerical.build_check import BuildAndRun
 from lit_rl.data.numerical.plotfile import LONGEST_HEADER, PlotfileError, Variable, read_variable, similarity
-from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.confinement.box import BoxError, BoxLimits, BoxReport, run_boxed
 from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.zygote.work_folder import empty_folder
 

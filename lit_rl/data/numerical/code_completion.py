@@ -15,9 +15,8 @@ from typing import Any, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.numerical.build_check import BuildAndRun
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Message, Problem
 
 SHIPPED_TREE = Path(__file__).resolve().parent / "finite_volume"

@@ -13,9 +13,8 @@ from typing import Unpack
 from lit_rl.arguments import ArgumentError
 from lit_rl.data.local_files import local_path
 from lit_rl.data.numerical.cactus import ThornSource, read_thorns
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.prompts import Form, chat
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.types import Message, Problem
 
@@ -29,6 +28,8 @@ _LANGUAGES = {
     **{".c": "c", ".cl": "c", ".py": "python", ".pl": "perl", ".sh": "shell", ".m": "matlab"},
 }
 _BUILD_FILES = "makefile"
+_CONTEXT_CHARS = 10_000  # of the thorn's documents and other code
+_CCL_CHARS = 1_000  # of each ccl file
 _DOCUMENTS_SHARE = 4  # documents get a quarter of the room, and what the code leaves
 
 
@@ -38,9 +39,6 @@ class EinsteinToolkit(TaskDataModule):
     Args:
         path: folder of arrangements, such as ``arrangements`` or ``repos`` of a toolkit checkout; may hold
             ``$VARIABLES``.
-        context_chars: characters of the thorn's documents and other code that are shown, at most a quarter of them
-            documents where there is more code than fits.
-        ccl_chars: characters of each ccl file that are shown.
         max_source_chars: leave out longer files, which no completion could match; ``None`` keeps all.
         validation_share: share of the thorns kept for validation; a thorn is on one side only.
         split_seed: seed of that choice.
@@ -56,8 +54,6 @@ class EinsteinToolkit(TaskDataModule):
     def __init__(
         self,
         path: str,
-        context_chars: int = 10_000,
-        ccl_chars: int = 1_000,
         max_source_chars: int | None = None,
         validation_share: float = 0.05,
         split_seed: int = 0,
@@ -68,8 +64,6 @@ class EinsteinToolkit(TaskDataModule):
         if not 0 <= validation_share < 1:
             raise ArgumentError("validation_share", "a share in [0, 1)", str(validation_share))
         self.path = path
-        self.context_chars = context_chars
-        self.ccl_chars = ccl_chars
         self.max_source_chars = max_source_chars
         self.validation_share = validation_share
         self.split_seed = split_seed
@@ -90,7 +84,7 @@ class EinsteinToolkit(TaskDataModule):
     def _problem(self, row: ThornSource) -> Problem:
         return Problem(
             task_id=f"einstein_toolkit/{row.thorn_name}/{row.src_filename}",
-            prompt=thorn_prompt(row, self.context_chars, self.ccl_chars, self.form),
+            prompt=thorn_prompt(row, self.form),
             check=ReferenceText(row.src_code, language_of_file(row.src_filename)),
             reference=row.src_code,
             stop_strings=("\n```",) if self.form == "completion" else (),
@@ -119,9 +113,7 @@ def shown_context(row: ThornSource, most_chars: int) -> str:
     return "\n".join(text for text in (documents, code) if text)
 
 
-def thorn_prompt(
-    row: ThornSource, context_chars: int = 10_000, ccl_chars: int = 1_000, form: Form = "instruct"
-) -> str | tuple[Message, ...]:
+def thorn_prompt(row: ThornSource, form: Form = "instruct") -> str | tuple[Message, ...]:
     """The request for one source file, every part cut to its length."""
     declared = (
         ("Interface, interface.ccl", row.interface),
@@ -132,8 +124,8 @@ def thorn_prompt(
     parts = [
         f"Write the source code of the file '{row.src_filename}' in the thorn '{row.thorn_name}'.",
         f"## Thorn\n- name: {row.thorn_name}\n- file to write: {row.src_filename}",
-        *(f"## {title}\n```\n{cut(text, ccl_chars)}\n```" for title, text in declared),
-        f"## Code and documents of the thorn\n```\n{shown_context(row, context_chars)}\n```",
+        *(f"## {title}\n```\n{cut(text, _CCL_CHARS)}\n```" for title, text in declared),
+        f"## Code and documents of the thorn\n```\n{shown_context(row, _CONTEXT_CHARS)}\n```",
         f"## What to do\nWrite the complete source code of '{row.src_filename}' and nothing else: all includes and "
         "functions, by the conventions of the EinsteinToolkit.",
     ]

@@ -15,13 +15,12 @@ from typing import Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.local_files import local_path
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.data.robots.robot_program import prepare
-from lit_rl.data.robots.robot_prompts import PromptForm, robot_problem
+from lit_rl.data.robots.robot_tasks import PromptForm, robot_problem
 from lit_rl.data.robots.service_robot import FUNCTIONS
 from lit_rl.data.rows import Row, read_rows
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
 _LONGEST_FIELD = 10_000_000

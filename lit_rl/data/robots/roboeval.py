@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Unpack
 
 from lit_rl.data.local_files import local_path
-from lit_rl.data.options import TaskOptions
 from lit_rl.data.robots.roboeval_files import read_tasks
 from lit_rl.data.robots.robot_checks import RobotWorlds
-from lit_rl.data.robots.robot_prompts import PromptForm, robot_problem
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.robots.robot_tasks import PromptForm, robot_problem
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
 

@@ -73,7 +73,7 @@ class RobotTask:
         instruction: what the robot should do.
         tests: worlds and what must be true of the trace in each.
         reference: a program that does it.
-        errands: the errands that a longer task consists of, see :mod:`lit_rl.data.robots.robot_errands`.
+        errands: the errands that a longer task consists of, see :mod:`lit_rl.data.robots.robot_tasks`.
     """
 
     instruction: str

@@ -23,11 +23,10 @@ from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorl
 from lit_rl.data.robots.robot_program import RobotProgram, explore_memberships, prepare
 from lit_rl.data.robots.service_robot import FUNCTIONS, Event, RobotError, ServiceRobot
 from lit_rl.data.robots.trace_checks import fraction_of_conjuncts, holds, validate
-from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.hosting import HostedRun, message_of, run_hosted
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire.printable import printable
 
 RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "python_error"]

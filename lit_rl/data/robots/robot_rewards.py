@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.robots.robot_checks import RobotCheck, RobotWorlds
 from lit_rl.data.robots.trace_checks import holds
-from lit_rl.execution.outcome import Outcome, Verdict
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.places import Places, blame_line, rows
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, Span, TermScore

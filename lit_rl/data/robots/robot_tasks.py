@@ -1,19 +1,204 @@
-"""Service-robot tasks to train on: rooms, things and people that the RoboEval benchmark does not have."""
+"""Service-robot tasks to train on: rooms, things and people that the RoboEval benchmark does not have.
+
+A prompt has the interface and the instruction, in one of two forms. Several errands may be put in one instruction and
+one program, in worlds that they share. Every errand is a task of a family of its own, about rooms, things and people
+that no other errand of the program names. So their conditions do not touch each other, and what must be true in a world
+is that all of them are. Patrolling is left out: it goes to every room, also to those that other errands must avoid.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Unpack
+from itertools import chain
+from typing import Any, Literal, Unpack
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.options import TaskOptions
-from lit_rl.data.robots.robot_checks import RobotWorlds
-from lit_rl.data.robots.robot_errands import MOST, run_errands
-from lit_rl.data.robots.robot_families import FAMILIES, RobotTask
-from lit_rl.data.robots.robot_prompts import PromptForm, robot_problem
-from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.data.robots.robot_checks import InventedWorlds, RobotTest, RobotWorlds
+from lit_rl.data.robots.robot_families import (
+    FAMILIES,
+    PEOPLE,
+    ROOMS,
+    THINGS,
+    Errand,
+    Family,
+    Names,
+    RobotTask,
+    count,
+    deliver,
+    fetch,
+    relay,
+    search,
+    tell,
+)
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
+
+PromptForm = Literal["instruct", "completion"]
+
+INTERFACE = '''\
+"""Programs for a service robot. A program is one function, task_program(), with no arguments."""
+
+
+def get_current_location() -> str:
+    """The room the robot is in."""
+
+
+def get_all_rooms() -> list[str]:
+    """The names of all rooms."""
+
+
+def is_in_room(entity: str) -> bool:
+    """Whether a thing or a person of that name is in the robot's room."""
+
+
+def go_to(location: str) -> None:
+    """Drive to a room."""
+
+
+def ask(person: str, question: str, options: list[str]) -> str:
+    """Ask a person in this room a question; returns the option they choose."""
+
+
+def say(message: str) -> None:
+    """Say something aloud."""
+
+
+def pick(obj: str) -> None:
+    """Pick up a thing in this room; the robot holds one thing at a time."""
+
+
+def place(obj: str) -> None:
+    """Put down the thing that the robot holds."""
+'''
+
+EXAMPLE_INSTRUCTION = "See whether the tent is in the attic, and come back and tell me."
+EXAMPLE_PROGRAM = """def task_program():
+    start = get_current_location()
+    go_to("attic")
+    found = is_in_room("tent")
+    go_to(start)
+    if found:
+        say("The tent is in the attic")
+    else:
+        say("The tent is not in the attic")
+"""
+
+DEFINITION = "def task_program():\n"
+STOP_STRINGS = ("\n#", "\ndef", "```", "import")
+
+_SYSTEM = (
+    "You write Python programs for a service robot. These functions exist and need no import:\n\n"
+    f"```python\n{INTERFACE}```\n"
+    "Answer with one Python block that defines task_program() and nothing else; do not call it."
+)
+
+
+def robot_problem(
+    task_id: str,
+    instruction: str,
+    check: RobotWorlds | InventedWorlds,
+    *,
+    form: PromptForm,
+    reference: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> Problem:
+    """A problem in which the policy writes ``task_program()`` for an instruction.
+
+    Args:
+        task_id: unique name.
+        instruction: what the robot should do.
+        check: the worlds a program is tested in.
+        form: ``instruct`` gives chat messages with one worked example; ``completion`` gives the beginning of
+            a source file, for models not tuned to chat, and stops where the next program would begin.
+        reference: source of a correct program.
+        fields: further plain data.
+    """
+    shared: dict[str, Any] = {
+        "task_id": task_id,
+        "check": check,
+        "reference": reference,
+        "fields": {"instruction": instruction, **(fields or {})},
+    }
+    if form == "instruct":
+        messages = (
+            {"role": "system", "content": _SYSTEM},
+            {"role": "user", "content": EXAMPLE_INSTRUCTION},
+            {"role": "assistant", "content": f"```python\n{EXAMPLE_PROGRAM}```"},
+            {"role": "user", "content": instruction},
+        )
+        return Problem(prompt=messages, **shared)
+    if form == "completion":
+        shown = f"{INTERFACE}\n\n# {EXAMPLE_INSTRUCTION}\n{EXAMPLE_PROGRAM}\n\n# {instruction}\n{DEFINITION}"
+        return Problem(prompt=shown, program_prefix=DEFINITION, stop_strings=STOP_STRINGS, **shared)
+    raise ArgumentError("form", "'instruct' or 'completion'", f"{form!r}")
+
+
+ERRAND_FAMILIES: tuple[Family, ...] = (fetch, search, tell, relay, count, deliver)
+MOST = 4
+"""Most errands of a task: each needs three rooms of its own."""
+
+_START = "    start = get_current_location()\n"
+_NUMBERS = ("Two", "Three", "Four")
+
+
+def run_errands(rng: random.Random, number: int) -> RobotTask:
+    """A task of this many errands, each of another family.
+
+    The worlds are as many as those of the errand that has most; an errand with fewer meets its own several times.
+    The condition of a world is ``["and", ...]`` with one formula for each errand, in their order.
+
+    Args:
+        rng: what chooses families and names.
+        number: 2 to 4.
+    """
+    families = rng.sample(ERRAND_FAMILIES, number)
+    errands = tuple(
+        Errand(family(rng, names), names) for family, names in zip(families, _deal(rng, number), strict=True)
+    )
+    tasks = [errand.task for errand in errands]
+    instructions = " ".join(f"({place}) {task.instruction}" for place, task in enumerate(tasks, start=1))
+    return RobotTask(
+        instruction=f"{_NUMBERS[number - 2]} errands, in any order: {instructions}",
+        tests=tuple(_joint(tasks, world) for world in range(max(len(task.tests) for task in tasks))),
+        reference=one_program([task.reference for task in tasks]),
+        errands=errands,
+    )
+
+
+def one_program(programs: Sequence[str]) -> str:
+    r"""A program that does what these do, one after the other; where the robot started is asked for once, at the top.
+
+    Example:
+        >>> one_program(["def task_program():\n    go_to(start)\n", 'def task_program():\n    say("hi")\n'])
+        'def task_program():\n    go_to(start)\n    say("hi")\n'
+    """
+    bodies = [program.removeprefix(DEFINITION) for program in programs]
+    asked = _START if any(_START in body for body in bodies) else ""
+    return DEFINITION + asked + "".join(body.replace(_START, "") for body in bodies)
+
+
+def _deal(rng: random.Random, number: int) -> list[Names]:
+    """Names for each errand, all different."""
+    rooms, things, people = (rng.sample(names, len(names)) for names in (ROOMS, THINGS, PEOPLE))
+    hands = range(number)
+    return [Names(tuple(rooms[i::MOST]), tuple(things[i::MOST]), tuple(people[i::MOST])) for i in hands]
+
+
+def _joint(tasks: Sequence[RobotTask], world: int) -> RobotTest:
+    """One world that holds a world of every errand."""
+    tests = [task.tests[world % len(task.tests)] for task in tasks]
+    states = [test.state for test in tests]
+    start = states[0]["robot_location"]
+    rooms = [room for state in states for room in state["locations"] if room != start]
+    state: dict[str, Any] = {
+        "locations": [*rooms, start],
+        "objects": dict(chain.from_iterable(state["objects"].items() for state in states)),
+        "agents": dict(chain.from_iterable(state["agents"].items() for state in states)),
+        "robot_location": start,
+    }
+    return RobotTest(state=state, should_timeout=False, check=["and", *(test.check for test in tests)])
 
 
 class RobotTasks(TaskDataModule):

@@ -1,24 +1,220 @@
 """Toy policies: a few numbers instead of a language model.
 
-Letters: N rows, P prompt tokens, T completion tokens, V vocabulary, H embedding size.
+A token is a number, and a text is numbers with a space between them.
+
+Letters: B prompts, N rows, P prompt tokens, T completion tokens, V vocabulary, H embedding size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lit_rl.data.toys.number_codec import Numbers
-from lit_rl.data.toys.toy_policy import ToyPolicy
-from lit_rl.data.toys.toy_worlds import APPROACH
+from lit_rl.arguments import UsageError
+from lit_rl.data.toys.toy_tasks import APPROACH
 from lit_rl.functional.masking import ends
+from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
+from lit_rl.models.padding import pad_left
 from lit_rl.models.policy import Policy
-from lit_rl.types import Completions
+from lit_rl.models.reference import FrozenCopy, Reference, frozen_copy
+from lit_rl.models.sampling import Decoding
+from lit_rl.types import Completions, Problem, StopReason
+
+Numbers = tuple[int, ...]
+
+
+class NumberCodec(Codec):
+    """Prompts are the numbers of the check, completions are numbers.
+
+    Args:
+        reads: whether the policy can do something with a prompt of these numbers.
+    """
+
+    def __init__(self, reads: Callable[[Numbers], bool]) -> None:
+        super().__init__(eos_ids=frozenset(), pad_id=0)
+        self._reads = reads
+
+    def encode(self, problem: Problem) -> Numbers:
+        """The numbers themselves."""
+        return numbers_of(problem)
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether the problem is one of numbers that the policy reads."""
+        numbers = problem.check.numbers
+        return numbers is not None and self._reads(numbers)
+
+    def given(self, text: str) -> tuple[Numbers, StopReason]:
+        """The numbers of a text."""
+        return read_numbers(text), StopReason.EOS
+
+    def decode(self, ids: Sequence[int], reason: StopReason, stop_strings: Sequence[str]) -> tuple[str, Spans]:
+        """Numbers with a space between them; no number is left out at the end."""
+        spans, start = [], 0
+        for number in ids:
+            spans.append((start, start + len(str(number))))
+            start += len(str(number)) + 1
+        return " ".join(map(str, ids)), tuple(spans)
+
+    def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> Numbers:
+        """The numbers of the message."""
+        return read_numbers(message)
+
+    def shorten(self, text: str, max_tokens: int) -> str:
+        """The text itself.
+
+        Raises:
+            ValueError: it has more numbers: nothing could stand for those left out.
+        """
+        count = len(read_numbers(text))
+        if count > max_tokens:
+            raise UsageError(f"a message of {count} numbers is longer than {max_tokens} tokens: allow more tokens")
+        return text
+
+
+def numbers_of(problem: Problem) -> Numbers:
+    """The numbers of a toy problem.
+
+    Raises:
+        ValueError: it has none.
+    """
+    numbers = problem.check.numbers
+    if numbers is None:
+        raise UsageError(f"a toy policy reads numbers (TokenTarget), but {problem.task_id} has none")
+    return numbers
+
+
+def read_numbers(text: str) -> Numbers:
+    """The numbers of a text with spaces between them.
+
+    Raises:
+        ValueError: the text holds something else.
+    """
+    try:
+        return tuple(int(word) for word in text.split())
+    except ValueError as error:
+        raise UsageError(f"a toy policy reads numbers with spaces between them, got {text[:60]!r}") from error
+
+
+class ToyPolicy(Policy):
+    """What toy policies share: prompts are the numbers of the check, completions are numbers.
+
+    A subclass builds :attr:`weights` in :meth:`build` and implements :meth:`logits` and :meth:`is_complete`.
+
+    Args:
+        init_seed: seed of the initial weights.
+    """
+
+    def __init__(self, init_seed: int | None = None) -> None:
+        super().__init__()
+        self.init_seed = init_seed or 0
+        self.weights: nn.Module | None = None
+        self.frozen_reference: nn.Module | None = None
+        self.codec = NumberCodec(self.reads)
+
+    @abstractmethod
+    def build(self, generator: torch.Generator) -> nn.Module:
+        """New weights."""
+
+    @abstractmethod
+    def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
+        """[N, T, V] logits of each completion token, given the prompt [N, P] and the tokens before it.
+
+        Under ``weights`` such as :meth:`build` makes them, the policy's own by default.
+        """
+
+    @abstractmethod
+    def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
+        """Whether a completion has ended."""
+
+    @abstractmethod
+    def reads(self, numbers: Numbers) -> bool:
+        """Whether these numbers are a prompt that the policy was made for."""
+
+    def load(self) -> None:
+        """Build the weights."""
+        if self.weights is None:
+            self.weights = self.build(torch.Generator().manual_seed(self.init_seed))
+
+    def decoding(self) -> NumberDecoding:
+        """From the numbers themselves: a toy keeps no cache."""
+        return NumberDecoding(self)
+
+    def forward(
+        self, completions: Completions, temperature: float = 1.0, with_entropy: bool = False, weights: Any = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Log-probabilities and entropies [N, T], under other weights if they are given; see :meth:`Policy.forward`."""
+        logits = self.logits(completions.prompt_ids, completions.completion_ids, weights)
+        logprobs = (logits / (temperature or 1.0)).log_softmax(-1)
+        chosen = logprobs.gather(-1, completions.completion_ids[..., None])[..., 0]
+        mask = completions.completion_mask
+        if not with_entropy:
+            return chosen * mask, None
+        return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
+
+    def make_reference(self, *, will_refresh: bool = False) -> Reference:
+        """A frozen copy of the policy as it is now; see :class:`Policy`."""
+        assert self.weights is not None
+        if self.frozen_reference is None:
+            self.frozen_reference = frozen_copy(self.weights)
+        return FrozenCopy(self.frozen_reference, self.weights, self._logprobs_under)
+
+    def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
+        logprobs: Tensor = self(completions, temperature, weights=weights)[0]
+        return logprobs
+
+    def keeps(self, name: str) -> bool:
+        """The reference is kept: it is as small as the policy."""
+        return "frozen_reference." in name
+
+    def make_room(self, names: Collection[str]) -> None:
+        """Add a reference if the checkpoint has one."""
+        if any("frozen_reference." in name for name in names):
+            self.make_reference()
+
+
+class NumberDecoding(Decoding):
+    """Rows of a toy policy: each token's logits are computed from the prompt and all numbers before it.
+
+    Args:
+        policy: whose weights are used.
+    """
+
+    def __init__(self, policy: ToyPolicy) -> None:
+        self._policy = policy
+
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+        """Start from the prompts; see :meth:`Decoding.read`."""
+        device = self._policy.device
+        ids, _ = pad_left(prompts, 0, device)
+        self._prompt_ids = ids[copies.to(device)]
+        self._ids = torch.zeros(len(copies), 0, dtype=torch.long, device=device)
+        self.room = [most_tokens] * len(copies)
+        return self._next_logits()
+
+    def append(self, tokens: Tensor) -> Tensor:
+        """See :meth:`Decoding.append`."""
+        self._ids = torch.cat([self._ids, tokens[:, None]], 1)
+        return self._next_logits()
+
+    def keep(self, rows: Tensor) -> None:
+        """See :meth:`Decoding.keep`."""
+        rows = rows.to(self._ids.device)
+        self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
+
+    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+        """Where the policy says that a completion is complete."""
+        return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
+
+    def _next_logits(self) -> Tensor:
+        """[n, V]; the last number is not there yet, and no logits depend on it."""
+        so_far = torch.cat([self._ids, torch.zeros_like(self._prompt_ids[:, :1])], 1)
+        return self._policy.logits(self._prompt_ids, so_far)[:, -1]
 
 
 class SortingPolicy(ToyPolicy):
@@ -155,7 +351,7 @@ class CorridorCritic(Critic):
 
 
 def distances(prompt_ids: Tensor, completion_ids: Tensor) -> Tensor:
-    """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_worlds.corridor_distances`.
+    """Distance to the goal before each action; see :func:`lit_rl.data.toys.toy_tasks.corridor_distances`.
 
     Args:
         prompt_ids: [N, 2] ``(num_cells, start)``.

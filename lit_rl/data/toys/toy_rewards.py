@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.data.toys.toy_worlds import corridor_distances, sort_distance, sort_inclusion_ordering
+from lit_rl.data.toys.toy_tasks import corridor_distances, sort_distance, sort_inclusion_ordering
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from lit_rl.execution.confinement import bpf, kernel, landlock, limits, namespaces, seccomp, visible_files
+from lit_rl.execution.confinement import kernel, landlock, limits, namespaces, seccomp, visible_files
 from lit_rl.execution.confinement.system_calls import NUMBERS
 
 _FIRST_USER, _NUM_USERS = 61184, 4000
@@ -44,7 +44,7 @@ class Profile(NamedTuple):
     user: int
     rules: tuple[tuple[str, int], ...]
     limits: tuple[tuple[int, int], ...]
-    system_calls: Callable[[bool, bool], bpf.Filter]
+    system_calls: Callable[[bool, bool], seccomp.Filter]
     alone: bool
     file_rules: Literal["needed", "wanted", "none"] = "needed"
     reads_library_as_root: bool = False
@@ -118,7 +118,7 @@ class Confined(NamedTuple):
         tasks: limit to apply where the kernel counts the programs' tasks together with the trainer's.
     """
 
-    filters: tuple[bpf.Filter | None, bpf.Filter | None]
+    filters: tuple[seccomp.Filter | None, seccomp.Filter | None]
     tasks: limits.SharedTasks | None
 
 

@@ -11,11 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from lit_rl.arguments import ArgumentError, UsageError
-from lit_rl.execution.check_base import Check, FaultyCheck
 from lit_rl.execution.fusion.judges import judge_for
 from lit_rl.execution.fusion.protocol import RemoteRun, ServerFailure, post, read_run
-from lit_rl.execution.outcome import Outcome, Verdict
-from lit_rl.execution.runner import ProgramRunner
+from lit_rl.execution.interface import Check, FaultyCheck, Outcome, ProgramRunner, Verdict
 from lit_rl.execution.worker import SandboxError
 
 _log = logging.getLogger(__name__)
@@ -173,5 +171,5 @@ def _concurrency(given: int | None) -> int:
     if given is None:
         name, value = "SANDBOX_MAX_CONCURRENCY", os.environ.get("SANDBOX_MAX_CONCURRENCY", "32")
     if not value.isdecimal() or int(value) < 1:
-        raise ArgumentError(str(name), "a whole number of at least 1", str(value))
+        raise ArgumentError(name, "a whole number of at least 1", str(value))
     return int(value)

@@ -16,11 +16,11 @@ from typing import Any
 from lit_rl.arguments import UsageError
 from lit_rl.execution.checks import AssertTests, CallTests, Check, StdioTests
 from lit_rl.execution.fusion.protocol import RemoteRun
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call
 from lit_rl.execution.judging.calls import Answers, calls_of, calls_of_asserts, plan_of
 from lit_rl.execution.judging.stdio import Expected, over_cases, same_output
 from lit_rl.execution.judging.verdicts import with_cause
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.printable import printable
 from lit_rl.execution.wire.program_messages import Description
@@ -46,7 +46,7 @@ _LONGEST_ANSWER = 100_000
 _MODULES = (
     *("wire.bounded_json", "wire.printable", "wire.neutral_values", "wire.hashed"),
     *("wire.library_values", "wire.plain", "wire.channel", "wire.errors"),
-    *("program_side.ending", "program_side.child"),
+    "program_side.child",
 )
 
 _SHIM = """

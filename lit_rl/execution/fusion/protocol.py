@@ -8,7 +8,7 @@ import threading
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain, parse
 
 # Parsed in the trainer's process while its other threads wait. Servers cut output far below this.

@@ -24,11 +24,11 @@ from lit_rl.execution.grading.guard import guard
 from lit_rl.execution.grading.names import PASSED, namespace_of, require_import, unprovided_namespace
 from lit_rl.execution.grading.tests_side import ProgramEnded, TestsSide
 from lit_rl.execution.program_side.child import CHANNEL
+from lit_rl.execution.program_side.interpreter import draw_anew
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import describe, line_in
 from lit_rl.execution.wire.program_messages import bounded_description
 from lit_rl.execution.wire.value_text import value_text
-from lit_rl.execution.zygote.randomness import draw_anew
 
 RESULT = 1  # stdout of the grader: nothing else writes there, tests print to stderr
 STATUSES = {"passed": 41, "failed": 42, "raised": 43, "ended": 44, "error": 46, "faulty": 47}

@@ -9,14 +9,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests, CallTests
+from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.assert_plan import AssertPlan, Call, Expectation, plan_asserts
 from lit_rl.execution.judging.graded import judge_graded
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import not_carried
 from lit_rl.execution.wire.program_messages import Description, whole_lines

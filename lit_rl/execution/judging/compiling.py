@@ -16,13 +16,12 @@ import subprocess
 from collections import OrderedDict
 from functools import lru_cache
 
-from lit_rl.execution.check_base import FaultyCheck, Language
 from lit_rl.execution.checks import COMPILE_SECONDS
 from lit_rl.execution.confinement.visible_files import header_folders
+from lit_rl.execution.interface import FaultyCheck, Language, Verdict
 from lit_rl.execution.judging.supervising.child_files import TAIL_BYTES, Child, read_tail, read_whole
 from lit_rl.execution.judging.supervising.jobs import Compiled, ZygoteClient
 from lit_rl.execution.judging.verdicts import how_it_ended
-from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
 
 _COMPILE_MEMORY = 768 << 20

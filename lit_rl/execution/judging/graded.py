@@ -11,16 +11,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import AssertTests
 from lit_rl.execution.grading.grader import STATUSES
 from lit_rl.execution.grading.names import REHEARSED
+from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.evidence import statements
 from lit_rl.execution.judging.asserts.prepared_tests import PreparedTests, prepare_tests
 from lit_rl.execution.judging.supervising.child_files import Child, read_whole
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.bounded_json import NotPlain
 from lit_rl.execution.wire.program_messages import read_result
 from lit_rl.execution.wire.value_text import lines_of, shortened

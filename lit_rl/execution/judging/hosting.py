@@ -29,11 +29,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
 from lit_rl.execution.judging.supervising.own_limits import ReadsTooLong, cpu_limit
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.bounded_json import LONGEST_CALL, not_carried
 from lit_rl.execution.wire.channel import Channel, ChannelClosed, LineTooLong

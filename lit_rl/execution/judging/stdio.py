@@ -12,10 +12,10 @@ from itertools import zip_longest
 from typing import Any
 
 from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child, memfd, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
-from lit_rl.execution.outcome import FailedCase, Outcome, Verdict
 from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
 
 Expected = str | tuple[str, ...]

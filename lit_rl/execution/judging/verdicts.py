@@ -6,9 +6,9 @@ import os
 import signal
 from dataclasses import replace
 
+from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child, read_tail
 from lit_rl.execution.judging.supervising.jobs import JobReport, ZygoteClient
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.program_side.child import NOT_PYTHON, OUT_OF_MEMORY
 from lit_rl.execution.wire.bounded_json import NOT_CARRIED, NotPlain
 from lit_rl.execution.wire.printable import printable_name

@@ -17,12 +17,12 @@ import sys
 from lit_rl.execution.grading.grader import result_of_tests
 from lit_rl.execution.grading.tests_side import TestsSide
 from lit_rl.execution.program_side import child
-from lit_rl.execution.program_side.ending import flush
+from lit_rl.execution.program_side.child import flush
+from lit_rl.execution.program_side.interpreter import draw_anew
 from lit_rl.execution.program_side.serve import Server
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.channel import Channel
 from lit_rl.execution.wire.errors import describe
-from lit_rl.execution.zygote.randomness import draw_anew
 
 _SAMPLE = """
 import sys

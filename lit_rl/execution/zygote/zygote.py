@@ -22,18 +22,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
-from lit_rl.execution.confinement.bpf import Filter
 from lit_rl.execution.confinement.kernel import PR_SET_NAME as _PR_SET_NAME
 from lit_rl.execution.confinement.kernel import PR_SET_PDEATHSIG as _PR_SET_PDEATHSIG
 from lit_rl.execution.confinement.kernel import bare_prctl, fork, has_no_memory, let_signals_through, libc
 from lit_rl.execution.confinement.limits import OPEN_FILES, is_shortage, need_descriptors, remedy
 from lit_rl.execution.confinement.profile import Confined, isolate
+from lit_rl.execution.confinement.seccomp import Filter
 from lit_rl.execution.confinement.visible_files import import_folders
 from lit_rl.execution.grading.grader import grade, rehearse
 from lit_rl.execution.program_side import child
-from lit_rl.execution.program_side.interpreter import complete_interpreter
+from lit_rl.execution.program_side.interpreter import complete_interpreter, fix_random
 from lit_rl.execution.program_side.serve import serve
-from lit_rl.execution.zygote.randomness import fix_random
 from lit_rl.execution.zygote.warm_up import warm_up
 from lit_rl.execution.zygote.work_folder import empty_folder, folder_is_full
 

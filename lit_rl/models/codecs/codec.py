@@ -1,7 +1,7 @@
 """Codecs turn problems and messages into token ids, and token ids back into text.
 
 A codec sees no weights. Causal language models have one around their tokenizer
-(:mod:`lit_rl.models.codecs.text_codec`), toy policies one of plain numbers (:mod:`lit_rl.data.toys.number_codec`).
+(:mod:`lit_rl.models.codecs.text_codec`), toy policies one of plain numbers (:mod:`lit_rl.data.toys.toy_models`).
 
 Letters: B prompts, N rows, P prompt tokens, T completion tokens.
 """
@@ -15,8 +15,8 @@ from typing import Protocol
 
 import torch
 
-from lit_rl.byte_spans import ByteSpan
 from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.requests import ByteSpan
 from lit_rl.types import Completions, Problem, PromptBatch, StopReason
 
 Spans = Sequence[ByteSpan]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
 from lit_rl.rollout import Rollout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lit_rl.arguments import require_at_least, require_share
-from lit_rl.execution.outcome import Verdict
+from lit_rl.execution.interface import Verdict
 from lit_rl.reports.diagnosis.rule import Rule, ShareRule
 from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows

@@ -16,13 +16,10 @@ import torch
 from torch import Tensor
 
 from lit_rl.models.adapters import has_adapter, using_adapter
-from lit_rl.models.decoding.sampling import keep_likely
-from lit_rl.models.decoding.streams import StreamKey
 from lit_rl.models.policy import Policy
+from lit_rl.models.sampling import StreamKey, keep_likely
 from lit_rl.rollout import Rollout
-from lit_rl.training.modes import evaluating
-from lit_rl.training.ranks import max_over_ranks
-from lit_rl.training.sharding import unsharded
+from lit_rl.training.ranks import evaluating, max_over_ranks, unsharded
 from lit_rl.types import Completions, Generation, Problem, Request, Sampling
 
 _NUM_ROWS, _MOST_TOKENS = 4, 16

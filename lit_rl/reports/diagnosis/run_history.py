@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from lit_rl.reports.diagnosis.stop_strings import Decode, stop_shares
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
-from lit_rl.rollout.watchers import TrainedModule
+from lit_rl.rollout.records import TrainedModule
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
 _GONE = 0.05

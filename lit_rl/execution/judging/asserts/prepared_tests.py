@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from lit_rl.execution.check_base import FaultyCheck
+from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging.asserts.evidence import Evidence, can_fail, idle_helpers, name_called
 
 # Functions that run what they are given, but for ``eval``, which the grader allows for plain arithmetic.

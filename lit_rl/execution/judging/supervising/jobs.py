@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lit_rl.execution.check_base import Language
+from lit_rl.execution.interface import Language, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.watching import Watch
-from lit_rl.execution.outcome import Verdict
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.zygote.zygote import (
     CLEAN,

@@ -17,16 +17,14 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 
-from lit_rl.execution.check_base import FaultyCheck
 from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
 from lit_rl.execution.confinement.limits import remedy
+from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
-from lit_rl.execution.outcome import Outcome, Verdict
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
-from lit_rl.execution.wire.messages import receive_message, send_message, unpack
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
 Task = tuple[int, str, bytes]

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lit_rl.execution.check_base import WALL_SLACK_SECONDS, wall_limit
+from lit_rl.execution.interface import WALL_SLACK_SECONDS, wall_limit
 from lit_rl.execution.zygote.zygote import OUT_OF_CPU, OUT_OF_WALL
 
 # Time spent waiting for a core counts up to this many times the CPU time used: this many may want one core.

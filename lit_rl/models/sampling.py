@@ -1,18 +1,139 @@
 """Sampling tokens: rows that go on side by side, each with random numbers of its own; rows that ended leave.
 
-Letters: n rows being sampled, V vocabulary.
+A random stream is that of one (seed, purpose, rollout, problem, sample, turn). What a row samples then depends on
+nothing else: not on its place in the batch, on which rows finished before it, on the number of ranks, or on what was
+drawn earlier in the run. A resumed run needs no generator state to sample the same.
+
+Letters: B distinct prompts, n rows being sampled, V vocabulary.
 """
 
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from lit_rl.models.decoding.protocol import Decoding
-from lit_rl.models.decoding.streams import StreamKey, Uniforms
 from lit_rl.types import Generation, PromptBatch, Request, Sampling, StopReason
+
+
+class Decoding(ABC):
+    """Rows of a policy that are written side by side, one token each at a time.
+
+    A policy makes a new one for each batch of rows. :meth:`read` comes first; then the caller chooses a token per row
+    and appends them, again and again. Used in eval mode and without gradients.
+    """
+
+    can_join: bool = False
+    """Whether :meth:`read` may be called again, between two tokens, to begin rows behind those that are there."""
+
+    room: Sequence[int]
+    """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
+
+    @abstractmethod
+    def read(self, prompts: Sequence[Sequence[int]], copies: Tensor, most_tokens: int) -> Tensor:
+        """Read each prompt once, then begin the rows that continue it.
+
+        Args:
+            prompts: ids of B distinct prompts, none of them empty.
+            copies: [n] int64 on the CPU: the prompt that each row continues.
+            most_tokens: no row writes more than this.
+
+        Returns:
+            [n, V] logits of the first token of each of these rows.
+        """
+
+    @abstractmethod
+    def append(self, tokens: Tensor) -> Tensor:
+        """Append a token to each row.
+
+        Args:
+            tokens: [n] int64.
+
+        Returns:
+            [n, V] logits of the tokens after them.
+        """
+
+    @abstractmethod
+    def keep(self, rows: Tensor) -> None:
+        """Keep only these of the present rows, in this order.
+
+        Args:
+            rows: int64 on the CPU, numbers from 0 to n - 1.
+        """
+
+    @abstractmethod
+    def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
+        """Why a row ends with its last token, if it does; token limits are the caller's.
+
+        Args:
+            prompt: of the row.
+            ids: written so far, at least one.
+            stop_strings: of its request.
+        """
+
+
+_BLOCK_TOKENS = 32
+
+
+@dataclass(frozen=True)
+class StreamKey:
+    """Names the random streams of one rollout.
+
+    Args:
+        seed: of the run.
+        purpose: ``train`` or the name of an evaluation, so that the two never share numbers.
+        rollout: number of the rollout.
+    """
+
+    seed: int
+    purpose: str
+    rollout: int
+
+    def seed_of(self, task_id: str, sample: int, turn: int = 0) -> int:
+        """The seed of the stream of one turn of a row, in [0, 2**63)."""
+        text = f"{self.seed}/{self.purpose}/{self.rollout}/{task_id}/{sample}"
+        if turn:
+            text += f"/turn {turn}"  # no number alone, which would be a sample of a problem called task_id/sample
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") >> 1
+
+
+class Uniforms:
+    """One uniform number per row and token, each row from its own stream.
+
+    Args:
+        seeds: one seed per row.
+    """
+
+    def __init__(self, seeds: Sequence[int] = ()) -> None:
+        self._generators: list[torch.Generator] = []
+        self._block = torch.empty(0, _BLOCK_TOKENS, dtype=torch.float64)
+        self.add(seeds)
+
+    def add(self, seeds: Sequence[int]) -> None:
+        """Add rows behind those that are there."""
+        self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
+
+    def at(self, steps: Tensor, rows: Tensor) -> Tensor:
+        """Numbers in [0, 1) for a token of each of the given rows.
+
+        Args:
+            steps: [n] int64 token positions, 0-based. Those of a row are asked for in order, none left out.
+            rows: [n] int64 row numbers on the CPU.
+
+        Returns:
+            [n] float64 on the CPU.
+        """
+        column = steps % _BLOCK_TOKENS
+        for row in rows[column == 0].tolist():
+            self._block[row] = torch.rand(_BLOCK_TOKENS, generator=self._generators[row], dtype=torch.float64)
+        return self._block[rows, column]
+
 
 # Rows that ended stay in the batch, sampling for nothing, until this share of it is left: dropping them
 # copies the cache, which costs about one step.

@@ -1,4 +1,4 @@
-"""Float32 masters of weights that learn in bfloat16 or float16.
+"""Dtypes by name, and float32 masters of weights that learn in bfloat16 or float16.
 
 Near 1, bfloat16 numbers lie 0.004 to 0.008 apart. A step of AdamW is about as large as the learning rate, so at 1e-6
 nearly all steps are lost when they are added to such a weight. The optimizer therefore moves float32 copies, and the
@@ -15,6 +15,19 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lit_rl.arguments import UsageError
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The dtype of a name.
+
+    Raises:
+        ValueError: torch has none of this name.
+    """
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise UsageError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
+    return found
+
 
 _KEY = "masters"
 

@@ -1,0 +1,198 @@
+"""Toy worlds in numbers, and their tasks: sorting a few numbers, walking along a corridor. No text, no program.
+
+Sorting is solved in seconds and shows how an algorithm learns. The corridor with a goal at its end is the smallest
+world in which a critic has something to learn.
+
+Source:
+    sorting and its rewards: the policy-gradient lecture of Stanford CS336, 2025
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Unpack
+
+from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.data.task import SmallTaskOptions, Split, TaskDataModule
+from lit_rl.execution.checks import TokenTarget
+from lit_rl.types import Problem
+
+STAY_AWAY, APPROACH = 0, 1
+"""The two actions in the corridor."""
+
+
+def sort_distance(prompt: Sequence[int], response: Sequence[int]) -> int:
+    """Number of positions where the response equals the sorted prompt.
+
+    Args:
+        prompt: n numbers.
+        response: what was answered; missing positions count as wrong.
+
+    Returns:
+        0 to n.
+
+    Example:
+        >>> sort_distance([3, 1, 0, 2], [0, 3, 1, 2])
+        1
+    """
+    return sum(ours == right for ours, right in zip(response, sorted(prompt), strict=False))
+
+
+def sort_inclusion_ordering(prompt: Sequence[int], response: Sequence[int]) -> int:
+    """One point for each number of the prompt that occurs in the response, one for each ordered pair of neighbours.
+
+    Gives more partial credit than :func:`sort_distance`.
+
+    Args:
+        prompt: n numbers.
+        response: what was answered.
+
+    Returns:
+        0 to 2n - 1 for a response of n numbers.
+
+    Example:
+        >>> sort_inclusion_ordering([3, 1, 0, 2], [0, 3, 1, 2])
+        6
+    """
+    included = sum(number in response for number in prompt)
+    ordered = sum(first <= second for first, second in pairwise(response))
+    return included + ordered
+
+
+def corridor_distances(num_cells: int, start: int, actions: Sequence[int]) -> list[int]:
+    """Distance to the goal before each action and after the last.
+
+    The corridor has ``num_cells`` cells, then the goal. Approaching takes one off the distance; going the other
+    way adds one, but not past the wall at the far end. Actions after the goal was reached have no effect.
+
+    Args:
+        num_cells: cells besides the goal; the largest distance.
+        start: distance at the beginning, 1 to ``num_cells``.
+        actions: each ``APPROACH`` (1) or ``STAY_AWAY`` (0).
+
+    Returns:
+        ``len(actions) + 1`` distances; 0 is the goal.
+
+    Example:
+        >>> corridor_distances(3, 2, [0, 0, 1, 1, 1])
+        [2, 3, 3, 2, 1, 0]
+    """
+    distances = [start]
+    for action in actions:
+        here = distances[-1]
+        step = here - 1 if action == APPROACH else min(here + 1, num_cells)
+        distances.append(step if here > 0 else 0)
+    return distances
+
+
+class Corridor(TaskDataModule):
+    """Walk to the goal from each starting cell. With one cell and one step it is a single binary choice.
+
+    A completion is a row of actions, 1 towards the goal and 0 away from it. It ends at the goal, which pays 1,
+    or after the sampling's ``max_tokens``. With discount ``gamma`` the value of distance d under the best
+    policy is ``gamma ** (d - 1)``.
+
+    Args:
+        num_cells: cells besides the goal.
+        starts: distances to start from; by default every cell.
+        batch_size: starts per rollout on one rank; ``None`` for all of them.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
+
+    Raises:
+        ValueError: a start outside the corridor.
+    """
+
+    name = "corridor"
+
+    def __init__(
+        self,
+        num_cells: int = 5,
+        starts: list[int] | None = None,
+        *,
+        batch_size: int | None = None,
+        **options: Unpack[SmallTaskOptions],
+    ) -> None:
+        chosen = list(range(1, num_cells + 1)) if starts is None else list(starts)
+        super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
+        if not chosen or any(not 1 <= start <= num_cells for start in chosen):
+            raise ArgumentError("starts", f"1 to num_cells ({num_cells}) steps from the goal", str(chosen))
+        self.num_cells = num_cells
+        self.starts = chosen
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The same problems in every split."""
+        return [corridor_problem(self.num_cells, start) for start in self.starts]
+
+
+def corridor_problem(num_cells: int, start: int) -> Problem:
+    """Walk to the goal from ``start`` steps away.
+
+    Example:
+        >>> corridor_problem(5, 2).reference
+        '1 1'
+    """
+    return Problem(
+        task_id=f"corridor/{num_cells}/{start}",
+        prompt=f"{num_cells} {start}",
+        check=TokenTarget((num_cells, start)),
+        reference=" ".join(["1"] * start),
+    )
+
+
+PROMPTS = ((1, 0, 2), (3, 2, 4), (1, 2, 3))
+"""The three prompts of the lecture."""
+
+
+class Sorting(TaskDataModule):
+    """Prompts of n numbers; the answer is the same numbers in order.
+
+    Training and evaluation use the same prompts: the toy policy has a parameter for every position and nothing to
+    generalise with. Every batch holds all prompts.
+
+    Args:
+        prompts: lists of the same length of numbers >= 0; by default the lecture's three.
+        batch_size: prompts per rollout on one rank; ``None`` for all of them.
+        **options: see :class:`lit_rl.data.task.TaskDataModule`.
+
+    Raises:
+        ValueError: no prompts, of different lengths, or with negative numbers.
+    """
+
+    name = "sorting"
+
+    def __init__(
+        self,
+        prompts: list[list[int]] | None = None,
+        *,
+        batch_size: int | None = None,
+        **options: Unpack[SmallTaskOptions],
+    ) -> None:
+        chosen = [tuple(prompt) for prompt in (PROMPTS if prompts is None else prompts)]
+        super().__init__(batch_size=max(1, len(chosen)) if batch_size is None else batch_size, **options)
+        lengths = {len(prompt) for prompt in chosen}
+        if len(lengths) != 1 or 0 in lengths:
+            raise ArgumentError("prompts", "one length of at least 1", str(chosen))
+        if min(min(prompt) for prompt in chosen) < 0:
+            raise UsageError(f"numbers to sort are token ids, so none may be negative, got {chosen}")
+        self.prompts = chosen
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """The same problems in every split."""
+        return [sorting_problem(prompt) for prompt in self.prompts]
+
+
+def sorting_problem(prompt: Sequence[int]) -> Problem:
+    """Sort these numbers.
+
+    Example:
+        >>> sorting_problem([3, 1, 2]).reference
+        '1 2 3'
+    """
+    shown = " ".join(map(str, prompt))
+    return Problem(
+        task_id=f"sorting/{shown.replace(' ', '-')}",
+        prompt=shown,
+        check=TokenTarget(tuple(prompt)),
+        reference=" ".join(map(str, sorted(prompt))),
+    )

@@ -1,0 +1,304 @@
+"""The sandbox's interface: a check asks, an outcome says how a program ended, a runner judges.
+
+Checks and outcomes travel between the trainer and its supervisors. Both are ours, so they are pickled.
+"""
+
+from __future__ import annotations
+
+import copy
+import marshal
+import math
+import pickle
+import socket
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, Self
+
+from lit_rl.arguments import UsageError
+from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
+from lit_rl.execution.wire import plain
+from lit_rl.execution.wire.value_text import shortened
+
+_LONGEST_LINE = 100
+
+
+class Verdict(StrEnum):
+    """How a program ended. All but the last are about the program; the last is a failure of ours.
+
+    ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
+    """
+
+    PASSED = "passed"
+    WRONG_ANSWER = "wrong_answer"
+    EXCEPTION = "exception"
+    SYNTAX_ERROR = "syntax_error"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUTPUT_LIMIT = "output_limit"
+    NO_PROGRAM = "no_program"
+    INFRASTRUCTURE_FAILURE = "infrastructure_failure"
+
+
+@dataclass(frozen=True)
+class FailedCase:
+    """The first case that did not pass. Each text has at most 500 characters, and is empty if it is not known.
+
+    Texts are for readers and for feedback; no verdict depends on them. ``actual`` is what the program claims.
+
+    Args:
+        number: 1-based number of the case, in the order in which they ran.
+        call: the call that was made, the standard input, or the source of the assert, as ``kind`` says.
+        expected: the expected value or output, or the source of an assert that asks for something else.
+        actual: the value that came back, or what was printed.
+        kind: what ``call`` is.
+    """
+
+    number: int
+    call: str = ""
+    expected: str = ""
+    actual: str = ""
+    kind: Literal["call", "input", "assert"] = "call"
+
+    def line(self, actual: str = "") -> str:
+        """The case in one line of at most 100 characters.
+
+        Args:
+            actual: what to name where no value came back, such as an exception.
+
+        Example:
+            >>> FailedCase(1, "f(3)", "5", "6").line()
+            'f(3): 5, not 6'
+        """
+        call, expected, got = (" ".join(text.split()) for text in (self.call, self.expected, self.actual or actual))
+        return shortened(f"{call}: {expected or 'nothing'}{f', not {got}' if got else ''}", _LONGEST_LINE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one program ended under one check.
+
+    Args:
+        verdict: the whole program's verdict; ``passed`` only if every case passed.
+        cases: one verdict per test case that was started, in order.
+        scores: graded stages by name, each in [0, 1] (checks with stages only).
+        stdout: tail of what the program printed.
+        stderr: tail of its standard error, or our own message for an infrastructure failure.
+        exception_type: name of the exception that ended it, e.g. ``ZeroDivisionError``.
+        line: 1-based line *in the program* where it failed, where that is known.
+        cpu_seconds: CPU time of the program.
+        wall_seconds: wall time of the program.
+        robot_verdict: ``success``, ``completion_error``, ``robot_execution_error`` or ``python_error``
+            (robot checks only).
+        traces: one list of ``[kind, value1, value2]`` per robot test that was started.
+        exception_message: text of that exception as the program reported it, at most 500 characters.
+        failed_case: the first case that did not pass, if the program got as far as a case and that is known.
+    """
+
+    verdict: Verdict
+    cases: tuple[Verdict, ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    stdout: str = ""
+    stderr: str = ""
+    exception_type: str | None = None
+    line: int | None = None
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    robot_verdict: str | None = None
+    traces: tuple[tuple[Any, ...], ...] = ()
+    exception_message: str = ""
+    failed_case: FailedCase | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every test ran to its end and passed."""
+        return self.verdict is Verdict.PASSED
+
+
+Language = Literal["python", "c", "cpp"]
+
+WALL_FACTOR = 3.0
+WALL_SLACK_SECONDS = 1.0
+
+
+def wall_limit(cpu_seconds: float) -> float:
+    """Wall-clock limit, in seconds, of a program that may use this many CPU seconds."""
+    return WALL_FACTOR * cpu_seconds + WALL_SLACK_SECONDS
+
+
+class FaultyCheck(UsageError):
+    """A check that cannot judge any program; found before a program runs, and the same for every program."""
+
+
+class Check:
+    """How a program is judged, as plain data, and how the check wants to be treated.
+
+    A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the
+    judge as ``"package.module:function"``; the function is called in the process that judges, as
+    ``function(client, program, check)``, and returns an ``Outcome``. The module of a check must be importable
+    there: it is found on the trainer's ``sys.path``, and takes what it needs of this package from
+    ``lit_rl.execution.checks``, not from ``lit_rl.execution``. ``docs/sandbox.md`` has an example.
+    """
+
+    judged_by: ClassVar[str] = ""
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Refuse a class that the process which judges could not import.
+
+        Raises:
+            ValueError: the class, or its judge, is defined in the script that runs.
+        """
+        if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
+            raise UsageError(
+                f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
+                "script that runs (__main__): move both to a module beside it"
+            )
+        return super().__new__(cls)
+
+    @property
+    def runs_program(self) -> bool:
+        """Whether judging it runs a program. Otherwise the completion is only read by reward terms."""
+        return bool(self.judged_by)
+
+    @property
+    def language(self) -> str:
+        """What completions are written in."""
+        return "python"
+
+    @property
+    def defines(self) -> str | None:
+        """The function or class under test, which tells the answer from the other blocks of a completion."""
+        return getattr(self, "entry_point", None)
+
+    @property
+    def num_tests(self) -> int:
+        """Number of tests that can be passed one by one: its ``cases``; 0 if the check is judged in another way."""
+        return len(getattr(self, "cases", ()))
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """Most wall seconds that judging one program can take: ``timeout_seconds`` of the CPU for each test."""
+        return self.num_tests * wall_limit(getattr(self, "timeout_seconds", 0.0))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the scores in its outcomes, for checks that judge in stages."""
+        return ()
+
+    @property
+    def reference_text(self) -> str | None:
+        """The text that reward terms compare a completion with, if the check brings one."""
+        return None
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The numbers that toy policies and toy rewards read instead of a text; ``None`` for all other tasks."""
+        return None
+
+    def extract(
+        self, text: str, wanted: Wanted | None = None, extraction: Extraction = "answer"
+    ) -> ExtractedProgram | None:
+        """The program in a completion, or ``None`` if there is none; see :func:`lit_rl.execution.extract_program`."""
+        return extract_program(text, wanted or Wanted(self.language, self.defines), extraction)
+
+
+# Whatever marshal writes in fewer bytes is within all limits, as most values are; or within those of size.
+_SURELY_CARRIED, _SURELY_SMALL = 200, 2_000_000
+_WITHOUT_REFERENCES = 2  # a version of marshal in which a list that occurs twice is written twice
+
+
+def require_carried(value: Any, where: str) -> None:
+    """Raise ValueError if no program could return, or be given, a value: it is too large or too deep to be carried.
+
+    Args:
+        value: of a check.
+        where: what it is, for the message.
+    """
+    try:
+        num_bytes: float = len(marshal.dumps(value, _WITHOUT_REFERENCES))
+    except ValueError:
+        num_bytes = math.inf  # of another type, or nested too deep
+    if num_bytes < _SURELY_CARRIED:
+        return
+    try:
+        if num_bytes < _SURELY_SMALL:
+            plain.to_tree(value, plain.forget)
+        elif num_bytes < math.inf:
+            plain.dumps(value)
+        else:
+            plain.loads(plain.dumps(copy.deepcopy(value)))  # a copy: an iterator is used up when it is written
+    except plain.NotCarried as error:
+        raise UsageError(f"{where} cannot be carried: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{where} cannot be carried: {plain.TOO_DEEP}") from None
+    except TypeError:
+        return  # no copy can be made of it: it is not plain data, and equals no answer
+
+
+class ProgramRunner(ABC):
+    """Judges programs. A module is given one, or a way to build one, and closes what it started when its run ends."""
+
+    @abstractmethod
+    def submit(self, program: str, check: Check) -> Future[Outcome]:
+        """Start judging a program; the future never raises for what the program does."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End every process and remove every file."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it holds processes now; whoever started them closes them."""
+        return False
+
+    def reopen(self) -> None:
+        """Let it judge again after ``close``; a runner that was not closed stays as it is."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_HEADER = struct.Struct("=I")
+
+
+def pack(value: Any) -> bytes:
+    """A value as bytes, for :func:`unpack` on the other side."""
+    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(data: bytes) -> Any:
+    """The value that was packed. Never for bytes that a program may have written."""
+    return pickle.loads(data)
+
+
+def send_message(connection: socket.socket, message: Any) -> None:
+    """One pickled message with its length before it. Only trainer and supervisor talk this way."""
+    data = pack(message)
+    connection.sendall(_HEADER.pack(len(data)) + data)
+
+
+def receive_message(connection: socket.socket) -> Any:
+    """The next message.
+
+    Raises:
+        EOFError: if the other end hung up.
+    """
+    (length,) = _HEADER.unpack(_receive_exactly(connection, _HEADER.size))
+    return unpack(_receive_exactly(connection, length))
+
+
+def _receive_exactly(connection: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        chunk = connection.recv(min(length - len(data), 1 << 20))
+        if not chunk:
+            raise EOFError("the other end hung up")
+        data += chunk
+    return bytes(data)

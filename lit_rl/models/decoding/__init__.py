@@ -1,1 +1,0 @@
-"""Sampling tokens: key-value caches, draws, random streams."""

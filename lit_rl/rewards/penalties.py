@@ -1,0 +1,127 @@
+"""Penalties for the form of an answer: no program, many tokens, many turns.
+
+Tokens are those that the policy chose, EOS included. A row of several turns costs what all its turns cost together:
+else a policy could write as much as it likes in one turn and hand in a short program in the next. What the environment
+says costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from lit_rl.arguments import UsageError, require_number
+from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.types import Completions, Judgement, Problem
+
+
+class FormatReward(RewardTerm):
+    """-1 for a completion without a fenced program, 0 with one: a penalty, never a bonus.
+
+    With the default weight a badly formatted completion loses 0.1, so that it stays below a well formatted
+    one that fails its tests.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+        fence: whether the program must stand in a fenced block; with False any program will do.
+    """
+
+    default_name = "format"
+
+    def __init__(self, weight: float = 0.1, name: str | None = None, fence: bool = True) -> None:
+        super().__init__(weight, name)
+        self.fence = fence
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ValueError if the completion continues a program (completion form), where no fence is wanted."""
+        if self.fence and problem.continues_program:
+            raise UsageError(
+                "FormatReward wants a fenced block, but the completion continues a program: set fence to False, or the "
+                "task's form to instruct"
+            )
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions, without places."""
+        good = [j.program is not None and (j.program.fenced or not self.fence) for j in judgements]
+        return [TermScore(0.0 if ok else -1.0) for ok in good]
+
+
+class LengthPenalty(RewardTerm):
+    """``-alpha * tokens / 100``: each hundred tokens cost ``alpha``.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+        alpha: cost of 100 tokens, at least 0.
+
+    Raises:
+        ValueError: ``alpha`` is not a number, or is negative.
+    """
+
+    default_name = "length"
+
+    def __init__(self, weight: float = 1.0, name: str | None = None, alpha: float = 0.01) -> None:
+        super().__init__(weight, name)
+        self.alpha = require_number(self, "alpha", alpha, low=0.0)
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions, without places."""
+        return [TermScore(-self.alpha * tokens / 100) for tokens in completions.lengths.tolist()]
+
+
+class OverlongPenalty(RewardTerm):
+    """A penalty that grows over the last tokens before the limit, instead of falling at it (soft overlong).
+
+        0                                              tokens <= max - buffer
+        (max - buffer - tokens) / buffer               in between
+        -1                                             tokens >= max
+
+    Args:
+        max_tokens: the sampler's token limit; with several turns, what all of them together may take.
+        buffer_tokens: tokens before the limit in which the penalty grows, in [1, max_tokens].
+        weight: factor in the reward.
+        name: name in logs.
+
+    Raises:
+        ValueError: a limit that is not in range.
+
+    Source:
+        Yu et al. 2025 (DAPO), eq. 13, https://arxiv.org/abs/2503.14476
+    """
+
+    default_name = "overlong"
+
+    def __init__(self, max_tokens: int, buffer_tokens: int, weight: float = 1.0, name: str | None = None) -> None:
+        super().__init__(weight, name)
+        self.max_tokens = int(require_number(self, "max_tokens", max_tokens, low=1))
+        self.buffer_tokens = int(require_number(self, "buffer_tokens", buffer_tokens, 1, max_tokens))
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions, without places."""
+        free = self.max_tokens - self.buffer_tokens
+        values = (free - completions.lengths).to(torch.float32) / self.buffer_tokens
+        return [TermScore(value) for value in values.clamp(-1.0, 0.0).tolist()]
+
+
+class TurnPenalty(RewardTerm):
+    """-1 for every turn before the last, which the environment rejected; each is charged to its own turn.
+
+    Under ``credit: spans`` a turn's penalty goes to its last token: later turns do not learn from it.
+
+    Args:
+        weight: cost of a turn in the reward.
+        name: name in logs.
+
+    Source:
+        Gehring et al. 2024 (RLEF), section 2.2, https://arxiv.org/abs/2410.02089, which penalises with 0.2, and only
+        turns without valid code
+    """
+
+    default_name = "turn_penalty"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions."""
+        failed = [len(turns) - 1 for turns in completions.turns]
+        return [TermScore(-float(count), turn_values=(-1.0,) * count) for count in failed]

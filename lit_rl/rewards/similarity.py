@@ -1,0 +1,176 @@
+"""Rewards for being like the problem's reference program: in its text (BLEU), and in how data flows through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.rewards.flow_graph import Flow, data_flow
+from lit_rl.rewards.grammars import TooCostly, grammar
+from lit_rl.rewards.places import check_language, unread
+from lit_rl.rewards.term import RewardTerm, TermScore, load_extra
+from lit_rl.types import Completions, Judgement, Problem
+
+NO_REFERENCE = TermScore(None, reason="the problem has no reference")
+
+
+def reference_of(problem: Problem) -> str | None:
+    """The problem's reference program, or the text its check compares with."""
+    if problem.reference is not None:
+        return problem.reference
+    return problem.check.reference_text
+
+
+def check_reference(term: str, problem: Problem) -> str:
+    """The reference of a problem.
+
+    Raises:
+        ValueError: it has none.
+    """
+    reference = reference_of(problem)
+    if reference is None:
+        raise UsageError(f"{term} compares with a reference, and this problem has none")
+    return reference
+
+
+def has_reference(judgement: Judgement) -> bool:
+    """Whether there is something to compare with: always in training, not for every problem of a validation task."""
+    return reference_of(judgement.problem) is not None
+
+
+def program_and_reference(judgement: Judgement, term: str) -> tuple[str, str]:
+    """The program to compare, empty if there is none, and the reference."""
+    source = "" if judgement.program is None else judgement.program.source
+    return source, check_reference(term, judgement.problem)
+
+
+TOKENIZERS = ("13a", "char", "intl", "none")
+
+
+class BleuReward(RewardTerm):
+    """BLEU of the program against the problem's reference, 0 to 1; 0 without a program.
+
+    The problem's ``program_prefix`` is left out on both sides; in instruct form an answer may repeat it.
+
+    sacrebleu computes it, because its tokenization and smoothing are fixed and named: sentence BLEU of up to
+    four words, exponential smoothing, orders longer than the program left out.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+        tokenize: sacrebleu's tokenizer: ``13a`` splits off punctuation, ``char`` compares characters, ``none`` words
+            between spaces.
+
+    Raises:
+        ValueError: an unknown tokenizer.
+
+    Source:
+        Papineni et al. 2002, https://aclanthology.org/P02-1040; Post 2018, https://arxiv.org/abs/1804.08771
+    """
+
+    default_name = "bleu"
+
+    def __init__(self, weight: float = 1.0, name: str | None = None, tokenize: str = "13a") -> None:
+        super().__init__(weight, name)
+        if tokenize not in TOKENIZERS:
+            raise ArgumentError("BleuReward.tokenize", f"one of {', '.join(TOKENIZERS)}", f"{tokenize!r}")
+        self.tokenize = tokenize
+        self._bleu: Any = None
+
+    def setup(self) -> None:
+        """Load sacrebleu.
+
+        Raises:
+            ModuleNotFoundError: it is not installed.
+        """
+        if self._bleu is None:
+            metrics = load_extra("sacrebleu.metrics", "BleuReward")
+            self._bleu = metrics.BLEU(tokenize=self.tokenize, effective_order=True)
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ValueError if the problem has no reference."""
+        check_reference("BleuReward", problem)
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions, without places."""
+        self.setup()
+        likeness = cache(self._likeness)  # equal programs are common in a group, and each takes milliseconds
+        return [
+            TermScore(likeness(*_compared(judgement))) if has_reference(judgement) else NO_REFERENCE
+            for judgement in judgements
+        ]
+
+    def _likeness(self, program: str, references: tuple[str, ...]) -> float:
+        if not program.strip():
+            return 0.0
+        # sacrebleu's rounding can leave 100.00000000000004 for equal texts
+        return min(1.0, float(self._bleu.sentence_score(program, list(references)).score) / 100)
+
+
+def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]]:
+    """The program and what it is compared with, both without what was given."""
+    program, reference = program_and_reference(judgement, "BleuReward")
+    # The given prefix is on both sides: counting it would make any completion look like the reference.
+    given = judgement.problem.program_prefix
+    left = reference.removeprefix(given)
+    repeats = left != reference and not judgement.problem.continues_program  # an answer may repeat its imports
+    return program.removeprefix(given), (left, reference) if repeats else (left,)
+
+
+class DataflowReward(RewardTerm):
+    """Share of the reference's data-flow edges that the program has too, 0 to 1.
+
+    The graph is defined in :mod:`lit_rl.rewards.flow_graph`; an edge that occurs n times must occur n times.
+    Only the reference's edges are counted, so a program is not charged for doing more. Variables are compared by
+    the order of their first appearance: renaming all changes nothing, one more in front renumbers those after it.
+    Any program matches a reference without edges. A completion without program gets 0, and so does a text on which
+    the parser would work far longer than on a program of its length.
+
+    Args:
+        weight: factor in the reward.
+        name: name in logs.
+
+    Source:
+        the third part of CodeBLEU, Ren et al. 2020, https://arxiv.org/abs/2009.10297; the graph is our own.
+    """
+
+    default_name = "dataflow"
+
+    def check_problem(self, problem: Problem) -> None:
+        """Raise ValueError if the problem has no reference, or its language no grammar here."""
+        check_language("DataflowReward", problem)
+        check_reference("DataflowReward", problem)
+        grammar(problem.check.language, "DataflowReward")
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        """Scores of all N completions, without places."""
+        return [unread(judgement) or _score(judgement) for judgement in judgements]
+
+
+def _score(judgement: Judgement) -> TermScore:
+    return _match(judgement) if has_reference(judgement) else NO_REFERENCE
+
+
+def _match(judgement: Judgement) -> TermScore:
+    program, reference = program_and_reference(judgement, "DataflowReward")
+    if not program.strip():
+        return TermScore(0.0)
+    language = judgement.problem.check.language
+    wanted = _flow(reference, language)
+    if wanted is None:
+        return TermScore(None, reason="the reference is too long or too broken to follow its data flow")
+    if not wanted:
+        return TermScore(1.0)
+    found = _flow(program, language) or Flow()
+    return TermScore((found & wanted).total() / wanted.total())
+
+
+@lru_cache(maxsize=4096)
+def _flow(source: str, language: str) -> Flow | None:
+    """The graph of a source; ``None`` if parser or walk would take too long."""
+    try:
+        return data_flow(source, language, "DataflowReward")
+    except TooCostly:
+        return None
