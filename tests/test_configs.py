@@ -94,28 +94,6 @@ def test_opens_with_what_it_is_for(config: Path) -> None:
     assert len(first) > 30
 
 
-BAD = {
-    "a mistyped key": (["--model.max_rolouts=3"], "max_rolouts"),
-    "a wrong type": (["--model.max_rollouts=many"], "max_rollouts"),
-    "an unknown class": (["--model.policy=NoSuchPolicy"], "NoSuchPolicy"),
-    "a missing file": (["--config=nowhere.yaml"], "nowhere.yaml"),
-    "a bad number of samples": (["--model.sampling.num_samples=0"], "num_samples"),
-}
-
-
-@pytest.mark.parametrize("case", BAD, ids=list(BAD))
-def test_mistakes_are_one_clear_error(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments, named = BAD[case]
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(["fit", "--config", str(ROOT / "configs" / "basics_grpo.yaml"), *arguments])
-    assert left.value.code in (1, 2)
-    error = capsys.readouterr().err
-    assert error.count("lit-rl: error:") == 1
-    assert named in error
-    assert "Traceback" not in error
-    assert len(error) < 2500
-
-
 TERM = "--model.rewards=[{{class_path: {}, init_args: {{{}}}}}]"
 BAD_REWARDS = {
     "an unknown term": (TERM.format("NoReward", ""), ["model.rewards: ", "NoReward"]),

@@ -352,12 +352,8 @@ def test_the_bar_ends_where_the_run_ends(write: Callable[..., str], tmp_path: Pa
 # -- what makes no sense -----------------------------------------------------------------------------------------
 
 MISTAKES = {
-    "microbatch_size -1": ("--model.update.microbatch_size=-1", "microbatch_size must be at least 1, got -1"),
     "microbatch_size 0": ("--model.update.microbatch_size=0", "microbatch_size must be at least 1, got 0"),
-    "max_rollouts -5": ("--model.max_rollouts=-5", "max_rollouts must be at least 1, got -5"),
     "max_rollouts 0": ("--model.max_rollouts=0", "max_rollouts must be at least 1, got 0"),
-    "epochs 0": ("--model.update.epochs=0", "epochs must be at least 1, got 0"),
-    "batch_size 0": ("--data.batch_size=0", "batch_size must be at least 1, got 0"),
     "batch_size -2": ("--data.batch_size=-2", "batch_size must be at least 1, got -2"),
     "validation_batch_size 0": ("--data.validation_batch_size=0", "validation_batch_size must be at least 1"),
     "max_train_problems -1": ("--data.max_train_problems=-1", "max_train_problems must be at least 1, got -1"),
@@ -377,11 +373,6 @@ def test_numbers_that_make_no_sense_are_refused_before_a_model_is_loaded(
     monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
     argument, told = MISTAKES[mistake]
     assert told in error_of(capsys, "fit", "--config", write(), argument)
-
-
-def test_adapters_of_rank_0_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    config = str(ROOT / "configs" / "mbpp_grpo.yaml")
-    assert "rank must be at least 1, got 0" in error_of(capsys, "fit", "--config", config, "--model.policy.lora.rank=0")
 
 
 def test_a_model_of_null_is_none_and_not_the_text_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, SaveAt, fit, weights
+from support.small_runs import EvenBytes, fit, weights, whole_and_resumed
 
 from lit_rl.advantages import BatchMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
@@ -30,7 +30,7 @@ def test_any_split_into_micro_batches_gives_the_same_weights(
 ) -> None:
     """Items 2, 4: three rollouts of two epochs of two minibatches, with KL, in fp64."""
     results = []
-    for size in (None, 1, 2, 5):
+    for size in (None, 1, 5):
         module = make_module(
             microbatch_size=size,
             epochs=2,
@@ -167,22 +167,16 @@ def test_a_term_that_never_has_a_value_stops_the_run_and_one_that_recovers_does_
 
 
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
-    """Items 55 to 57: five rollouts, resume, five more; mid-epoch (an epoch has four)."""
+    """Items 55 to 57: five rollouts, resume, three more; mid-epoch (an epoch has four)."""
 
     def adam(params: Any) -> torch.optim.Optimizer:
         return torch.optim.Adam(params, lr=1e-2)
 
-    def module(rollouts: int) -> RolloutModule:
-        return make_module(
-            optimizer=adam, epochs=2, minibatches=2, objective=Objective(kl_coef=0.05), max_rollouts=rollouts
-        )
+    def module() -> RolloutModule:
+        return make_module(optimizer=adam, epochs=2, minibatches=2, objective=Objective(kl_coef=0.05), max_rollouts=8)
 
-    whole = module(10)
-    fit(whole, tmp_path)
-    fit(module(5), tmp_path, callbacks=[SaveAt(5, tmp_path / "half.ckpt")])
-    second = module(10)
-    fit(second, tmp_path, ckpt_path=str(tmp_path / "half.ckpt"))
-    assert second.clock.count == 10
+    whole, second = whole_and_resumed(module, tmp_path, 5)
+    assert second.clock.count == 8
     assert torch.equal(weights(second), weights(whole))
 
 

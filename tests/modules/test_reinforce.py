@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, SaveAt, fit, grouped, weights
+from support.small_runs import EvenBytes, fit, grouped, weights, whole_and_resumed
 
 from lit_rl.advantages import BatchMean, GroupMean, MaxRewards, NoBaseline, RunningMean
 from lit_rl.data import Sorting
@@ -206,14 +206,9 @@ def test_a_length_penalty_is_one_more_reward(make_module: Make, tmp_path: Path) 
 
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
     """Items 55 to 57, with the running baseline."""
-
-    def module(rollouts: int) -> RolloutModule:
-        return make_module(REINFORCE, baseline=RunningMean(), max_rollouts=rollouts)
-
-    whole, half, second = module(6), module(3), module(6)
-    fit(whole, tmp_path)
-    fit(half, tmp_path, callbacks=[SaveAt(3, tmp_path / "half.ckpt")])
-    fit(second, tmp_path, ckpt_path=str(tmp_path / "half.ckpt"))
+    whole, second = whole_and_resumed(
+        lambda: make_module(REINFORCE, baseline=RunningMean(), max_rollouts=6), tmp_path, 3
+    )
     assert torch.equal(weights(second), weights(whole))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,15 @@ class SaveAt(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
         if pl_module.clock.count == self.rollout:
             trainer.save_checkpoint(self.path)
+
+
+def whole_and_resumed(make: Callable[[], Any], folder: Path, stop: int, **options: Any) -> tuple[Any, Any]:
+    """The module of an undisturbed run, and that of one that begins at the checkpoint made when ``stop`` was done."""
+    path = folder / f"{stop}.ckpt"
+    whole, resumed = make(), make()
+    fit(whole, folder, callbacks=[SaveAt(stop, path)], **options)
+    fit(resumed, folder, ckpt_path=str(path), **options)
+    return whole, resumed
 
 
 def weights(module: pl.LightningModule) -> torch.Tensor:
