@@ -181,7 +181,15 @@ def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
 
 
-@pytest.mark.parametrize("name", OTHERS)
+IN_SHORT = {"sorting_centered_rewards", "sorting_clipped", "real/grpo_lora"}
+"""Of the variants of a configuration, those that always run."""
+
+
+def slow_variant(name: str) -> bool:
+    return name.startswith(("sorting_", "real/")) and name not in IN_SHORT
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * slow_variant(name)) for name in OTHERS])
 def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]) -> None:
     pytest.importorskip("ruff", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)

@@ -6,6 +6,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 import lit_rl.cli.main  # short class names
 from lit_rl.advantages import GroupMean, NoBaseline, RunningMean
@@ -19,18 +20,29 @@ CONFIGS = sorted({file for folder in FOLDERS for file in folder.glob("*.yaml")} 
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-def test_instantiates_offline(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("length", [1, 777])
+def test_is_built_offline_as_a_shorter_or_a_longer_run(
+    config: Path, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Building writes nothing; the schedule is stepped to the end, as the run would."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIT_RL_DATA", str(tmp_path / "nowhere"))
-    hardware = [
-        "--trainer.accelerator=cpu",
-        "--trainer.devices=1",
-        "--trainer.num_nodes=1",
-        "--trainer.precision=32-true",
-    ]
-    cli = Cli(["--config", str(config), *hardware], run=False)
+    given = ["accelerator=cpu", "devices=1", "num_nodes=1", "precision=32-true"]
+    arguments = ["--config", str(config), *(f"--trainer.{setting}" for setting in given)]
+    if key := next((key for key in ("max_rollouts", "max_updates") if f"\n    {key}:" in config.read_text()), None):
+        arguments.append(f"--model.{key}={length}")
+    cli = Cli(arguments, run=False)
     assert cli.model.policy is not None
     assert not list(tmp_path.iterdir()), "building a run must not write"
+    if key and cli.model.update.lr_scheduler is not None:
+        made = cli.model.build_optimizer([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
+        optimizer, schedule = made["optimizer"], made["lr_scheduler"]
+        rates = []
+        for _ in range(length):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            schedule.step()
+        assert length == 1 or optimizer.param_groups[0]["lr"] < max(rates)
 
 
 def test_the_real_model_learns_mbpp_by_a_second_configuration() -> None:

@@ -21,7 +21,6 @@ from lit_rl.cli.run_config import with_nulls
 from lit_rl.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
 def sorting(folder: Path, update: dict[str, Any] | None = None, **model: Any) -> dict[str, Any]:
@@ -153,30 +152,6 @@ def test_a_cycle_that_ends_before_the_run_is_refused(
     cycle = {"class_path": "torch.optim.lr_scheduler.OneCycleLR", "init_args": {"max_lr": 0.1, "total_steps": 3}}
     error = error_of(capsys, "fit", "--config", write(update={"lr_scheduler": cycle}))
     assert "total_steps is 3, and the run goes on to 4: leave total_steps out" in error
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("length", [1, 3, 777])
-def test_every_configuration_can_be_made_shorter_or_longer(
-    config: Path, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The schedule is built and stepped to the end, as the run would."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LIT_RL_DATA", str(tmp_path / "nowhere"))
-    key = next((key for key in ("max_rollouts", "max_updates") if f"\n    {key}:" in config.read_text()), None)
-    if key is None:
-        pytest.skip("measures only")
-    hardware = ["--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.precision=32-true"]
-    cli = Cli(["--config", str(config), *hardware, f"--model.{key}={length}"], run=False)
-    if cli.model.update.lr_scheduler is not None:
-        made = cli.model.build_optimizer([{"params": [torch.nn.Parameter(torch.zeros(()))], "name": "policy"}])
-        optimizer, schedule = made["optimizer"], made["lr_scheduler"]
-        rates = []
-        for _ in range(length):
-            rates.append(optimizer.param_groups[0]["lr"])
-            optimizer.step()
-            schedule.step()
-        assert length == 1 or optimizer.param_groups[0]["lr"] < max(rates)
 
 
 # -- checkpoints by name -----------------------------------------------------------------------------------------

@@ -41,6 +41,14 @@ class EvenBytes(RewardTerm):
         return [TermScore(sum(i % 2 == 0 for i in ids[:n]) / n) for ids, n in rows]
 
 
+class Brief(CausalLM):
+    """Ends many completions early: every fifth byte ends one, so lengths are unequal."""
+
+    def load(self) -> None:
+        super().load()
+        self.codec.eos_ids = frozenset(range(0, 256, 5))
+
+
 class Words(TaskDataModule):
     """Prompts of unequal length."""
 
