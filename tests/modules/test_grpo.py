@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, fit, weights, whole_and_resumed
+from support.small_runs import EvenBytes, fit, weights
 
 from lit_rl.advantages import BatchMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
@@ -164,20 +164,6 @@ def test_a_term_that_never_has_a_value_stops_the_run_and_one_that_recovers_does_
         fit(make_module(rewards=[Unparsable(recovers=False)], max_rollouts=6), tmp_path)
     recovered = make_module(rewards=[Unparsable(recovers=True)], max_rollouts=6)
     assert fit(recovered, tmp_path).global_step == 4, "two rollouts without a reward were skipped"
-
-
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
-    """Items 55 to 57: five rollouts, resume, three more; mid-epoch (an epoch has four)."""
-
-    def adam(params: Any) -> torch.optim.Optimizer:
-        return torch.optim.Adam(params, lr=1e-2)
-
-    def module() -> RolloutModule:
-        return make_module(optimizer=adam, epochs=2, minibatches=2, objective=Objective(kl_coef=0.05), max_rollouts=8)
-
-    whole, second = whole_and_resumed(module, tmp_path, 5)
-    assert second.clock.count == 8
-    assert torch.equal(weights(second), weights(whole))
 
 
 def test_a_group_of_one_is_refused(make_module: Make) -> None:
