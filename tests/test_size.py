@@ -26,7 +26,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     assert len(FILES) <= 352
     assert lines_of(FILES) <= 49_650
     assert statements <= 27_800
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 43_200
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 42_600
 
 
 def test_few_files_stand_at_the_top() -> None:

@@ -10,7 +10,6 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from modules.test_stale_rows import CORRECTIONS, Ones, Watched
-from support.asking import AsksAgain
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs, WholeText
 from support.small_runs import Words, fit, weights
 
@@ -22,6 +21,7 @@ from lit_rl.data.toys.toy_models import CorridorPolicy
 from lit_rl.losses import Clipped, ImportanceSampling, Loss, PolicyGradient, TruncatedWeights
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
+from lit_rl.rollout import Attempt, Environment
 from lit_rl.types import Experience, Problem, Sampling
 
 Make = Callable[..., RolloutModule]
@@ -242,9 +242,17 @@ def test_one_fit_after_another_does_without_what_was_sampled_for_other_problems(
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 0, 1]
 
 
+class Counts(Environment):
+    """Says how much was written, unless it was an even number of letters."""
+
+    def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
+        letters = len(attempts[-1].text)
+        return f" {letters}! " if letters % 2 else None
+
+
 def test_rows_of_several_turns_are_sampled_ahead(make_module: Make, tmp_path: Path) -> None:
     kept = Kept()
-    module = ahead(make_module, environment=AsksAgain(), max_rollouts=3)
+    module = ahead(make_module, environment=Counts(max_turns=3), max_rollouts=3)
     fit(module, tmp_path, data=Programs(batch_size=3), callbacks=[kept])
     assert {len(turns) for _, rows, _ in kept.rollouts for turns in rows.turns} >= {1, 2}
     assert [metrics["policy/updates_behind"] for _, _, metrics in kept.rollouts] == [0, 1, 1]
