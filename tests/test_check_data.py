@@ -280,9 +280,3 @@ def test_the_command_ends_with_status_1_and_writes_a_row_for_each_fault(
     assert report[2] == f"  train: 26 problems, {26 - 13} references pass, 13 fail"
     assert {"task_id", "verdict", "splits", "causes", "stderr"} <= rows[0].keys()
     assert "calls another" not in "".join(report) and rows[0]["causes"][0].startswith("the tests call `")
-
-
-def test_a_negative_number_of_examples_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        lit_rl.cli.main.main(["check-data", "--data=Basics", "--examples=-1"])
-    assert "examples: expected at least 0, got -1" in capsys.readouterr().err

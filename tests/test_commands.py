@@ -10,12 +10,10 @@ import pytest
 
 import lit_rl.cli.main
 from lit_rl.cli.check_data import problems_of
-from lit_rl.cli.main import VERBS
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.types import Problem
 
-BASICS = Path(__file__).parents[1] / "configs" / "basics_sft.yaml"
 OWN_TASK = '''
 from lit_rl.data import TaskDataModule
 from lit_rl.execution import AssertTests
@@ -28,39 +26,6 @@ class Ones(TaskDataModule):
     def load_problems(self, split):
         return [Problem("one", "p", AssertTests("assert f() == 1"), reference="def f():\\n    return 1\\n")]
 '''
-
-
-def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as left:
-        lit_rl.cli.main.main(arguments)
-    assert left.value.code in (1, 2)
-    error = capsys.readouterr().err
-    assert error.startswith("lit-rl: error: ") and error.count("error") == 1, error
-    return error
-
-
-def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        lit_rl.cli.main.main(["--help"])
-    printed = capsys.readouterr().out
-    assert all(verb in printed for verb in (*VERBS, "fit", "validate", "test", "predict"))
-
-
-BAD = {
-    "an unknown task": (["check-data", "--data", "NoSuchTask"], "NoSuchTask"),
-    "no task to look for overlaps in": (["check-contamination"], "--config FILE or --data TASK"),
-    "no task": (["check-data"], "--config FILE or --data TASK"),
-    "a missing folder": (["export"], "checkpoint"),
-    "a mistyped option": (["report", "runs", "--pictures", "x.png"], "pictures"),
-    "a dtype that is none": (["export", "runs/x", "y", "--dtype", "bf16"], "bf16"),
-    "a policy's dtype": (["fit", f"--config={BASICS}", "--model.policy.dtype=bf16"], "bf16"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_a_mistake_is_one_clear_error(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments, named = BAD[case]
-    assert named in error_of(arguments, capsys)
 
 
 def test_problems_of_two_splits_with_one_name_are_both_checked() -> None:

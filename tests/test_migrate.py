@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import yaml
 from jsonargparse import ArgumentParser, Namespace
 from support.command_line import TINY, answer
 
-import lit_rl.advantages
-import lit_rl.losses
 from lit_rl.__main__ import main
 from lit_rl.cli.migrate import migrate_text
 from lit_rl.modules import PPO, PolicyModule
@@ -341,22 +338,3 @@ def parsed_module(arguments: dict[str, Any]) -> Any:
     module = parser.instantiate_classes(parser.parse_object(found)).model
     module.load_weights()
     return module
-
-
-def test_every_key_of_the_table_is_an_argument_of_its_group() -> None:
-    from lit_rl.modules import Collect, CriticUpdate, Evaluate, Objective, Update
-
-    groups = {
-        "update": Update,
-        "collect": Collect,
-        "evaluate": Evaluate,
-        "critic_update": CriticUpdate,
-        "objective": Objective,
-    }
-    for place in ARGUMENTS.values():
-        group, _, name = place.partition(".")
-        assert name in {field.name for field in fields(groups[group])}, place  # type: ignore[arg-type]
-    for kind in LOSSES.values():
-        assert issubclass(getattr(lit_rl.losses, kind), lit_rl.losses.Loss)
-    for kind, _ in BASELINES.values():
-        assert issubclass(getattr(lit_rl.advantages, kind), lit_rl.advantages.RowAdvantages)

@@ -120,6 +120,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- values ----------------------------------------------------------------------------------------------
     "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
     "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
+    "adapters of rank 0": ("""--model.policy.lora '{"rank": 0}'""", ("rank must be at least 1, got 0",)),
     "a word inside LoRA": ("--model.policy.lora.rank x", ("model.policy.lora.rank: expected int, got x",)),
     "a fraction of a rollout": ("--model.max_rollouts 2.5", ("model.max_rollouts: expected int, got 2.5",)),
     "a loss that there is not": (
@@ -162,6 +163,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("minibatches is unknown to GRPO: give model.update.minibatches",),
     ),
     "a precision that there is not": ("--trainer.precision bf17", ("trainer.precision", "'bf16-mixed'", "got bf17")),
+    "the dtype of an export": ("export run out --dtype bf16", ("bf16",)),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),
     "a list for a group": ("--model.sampling [4,24]", ("model.sampling: expected keys and values", "num_samples")),
     "a word for a group": ("--model.objective ppo", ("model.objective",)),
@@ -223,6 +225,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a picture that is a folder": ("report . --picture .", ("--picture . is a folder", "such as report.png")),
     "an unknown task to check": ("check-data --data NoSuchTask", ("no class NoSuchTask",)),
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
+    "a negative number of examples": (
+        "check-data --data Basics --examples -1",
+        ("examples must be at least 0, got -1",),
+    ),
+    "no task to look for overlaps in": ("check-contamination", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),
     "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
     "a wrong action": ("configs lst", ("lst", "list")),

@@ -211,7 +211,9 @@ def test_an_algorithm_of_ones_own_imitates_the_best_of_each_group(
 @pytest.mark.parametrize("algorithm", ["GRPO", "PPO"])
 def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm: str) -> None:
     """What training reads is the chain's, and the policy learns from it."""
-    assert len(file("my_engine.py").splitlines()) <= 120
+    source = file("my_engine.py")
+    assert len(source.splitlines()) <= 120
+    assert set(re.findall(r"lit_rl[\w.]*", source)) == {"lit_rl.engines", "lit_rl.models", "lit_rl.types"}
     (folder / "own_sums.py").write_text(SUMS)
     for name in ("my_run.yaml", "my_sampler.yaml"):
         config = yaml.safe_load((folder / name).read_text())

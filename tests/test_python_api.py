@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
-import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from support.tiny_models import TINY_QWEN2
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -18,7 +16,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import lit_rl
 from lit_rl import (
     GRPO,
-    SFT,
     AssertTests,
     Attempt,
     CausalLM,
@@ -129,24 +126,6 @@ def test_a_root_folder_that_moves_nothing_is_told_of(
     assert said("runs/x", "runs", default_root_dir="runs/x") == [], "the logger's name is the folder, as in --run_dir"
 
 
-def test_a_run_in_python_goes_on_by_itself(byte_tokenizer: str, tmp_path: Path) -> None:
-    """The second fit starts where the first one stopped, without a path being given."""
-
-    def train(rollouts: int) -> GRPO:
-        module = grpo(byte_tokenizer, rollouts)
-        callbacks: list[pl.Callback] = [Checkpointing(str(tmp_path / "run"), every_n_rollouts=1)]
-        quiet = {"logger": False, "enable_progress_bar": False, "limit_val_batches": 0}
-        Trainer(accelerator="cpu", callbacks=callbacks, default_root_dir=str(tmp_path), **quiet).fit(
-            module, Words(batch_size=2)
-        )
-        return module
-
-    assert train(2).clock.count == 2
-    assert train(5).clock.count == 5
-    names = sorted(p.name for p in (tmp_path / "run").glob("rollout_*"))
-    assert names[-1] == "rollout_000005.ckpt"
-
-
 def test_a_run_that_saves_logs_where_it_saves(
     byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +134,9 @@ def test_a_run_that_saves_logs_where_it_saves(
     for rollouts in (2, 4):
         saves = Checkpointing("runs/ppo", every_n_rollouts=1)
         trainer = Trainer(accelerator="cpu", callbacks=[saves], enable_progress_bar=False, limit_val_batches=0)
-        trainer.fit(grpo(byte_tokenizer, rollouts), Words(batch_size=2))
+        module = grpo(byte_tokenizer, rollouts)
+        trainer.fit(module, Words(batch_size=2))
+        assert module.clock.count == rollouts
     assert [path.name for path in Path("runs").iterdir()] == ["ppo"]
     assert {path.name for path in Path("runs/ppo").glob("version_*")} == {"version_0"}, "resumed where it logged"
     assert {path.parent for path in tmp_path.rglob("*.ckpt")} == {tmp_path / "runs/ppo"}, "none of Lightning's own"
@@ -188,18 +169,6 @@ def test_what_is_said_of_logs_wins(
     monkeypatch.chdir(tmp_path)
     trainer = Trainer(**{"accelerator": "cpu", "callbacks": Checkpointing("runs/a"), **settings})
     assert Path(str(trainer.log_dir)).absolute() == tmp_path / folder
-
-
-def test_fitting_again_goes_on_learning(byte_tokenizer: str, tmp_path: Path) -> None:
-    """As in a notebook: the same module, a new trainer, more rollouts."""
-    module = grpo(byte_tokenizer, 2)
-    for total in (2, 4):
-        module.max_rollouts = total
-        trainer = Trainer(
-            accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
-        )
-        trainer.fit(module, Words(batch_size=2))
-        assert module.clock.count == total
 
 
 def fitted(module: GRPO, rollouts: int) -> GRPO:
@@ -314,28 +283,3 @@ def test_evaluate_says_what_each_turn_came_to(byte_tokenizer: str) -> None:
     assert found.pass_at_turn == (found.pass_at,)
     with pytest.raises(ValueError, match="has no public_check to repair a program by"):
         evaluate(tiny(byte_tokenizer), problems, sampling=sampling, sandbox=LaterPasses(), environment=Repair())
-
-
-def test_supervised_fine_tuning_in_python_too(byte_tokenizer: str) -> None:
-    module = SFT(tiny(byte_tokenizer), max_updates=1)
-    before = None
-    trainer = Trainer(
-        accelerator="cpu", logger=False, enable_progress_bar=False, enable_checkpointing=False, limit_val_batches=0
-    )
-
-    class Texts(Words):
-        def load_problems(self, split: str) -> list[Problem]:
-            return [
-                Problem(p.task_id, p.prompt, p.check, reference="    return 1\n") for p in super().load_problems(split)
-            ]
-
-    module.policy.load()
-    before = {name: value.clone() for name, value in module.policy.named_parameters()}
-    trainer.fit(module, Texts(batch_size=2))
-    assert any(not torch.equal(before[name], value) for name, value in module.policy.named_parameters())
-
-
-def test_the_sandbox_judges_in_a_script() -> None:
-    with Sandbox(num_workers=1) as sandbox:
-        outcomes = sandbox.judge_many([("def f(): return 1", AssertTests("assert f() == 1"))])
-    assert [outcome.passed for outcome in outcomes] == [True]

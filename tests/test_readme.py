@@ -36,19 +36,6 @@ def test_there_are_quick_commands() -> None:
     assert len(COMMANDS) >= 2
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\((docs/[^)#]+)\)", README))
-def test_linked_pages_exist(target: str) -> None:
-    assert (ROOT / target).is_file()
-
-
-def test_named_configs_and_make_targets_exist() -> None:
-    for name in re.findall(r"configs/[\w/]+\.yaml", README):
-        assert (ROOT / name).is_file(), name
-    makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make ([\w-]+)", README, re.MULTILINE):
-        assert f"\n{target}:" in makefile, target
-
-
 def test_the_script_runs_and_goes_on_when_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

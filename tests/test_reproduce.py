@@ -68,9 +68,18 @@ def test_each_robot_family_has_a_mistake_that_fails(parts: dict[str, Any]) -> No
     assert set(found) == {"python_error", "robot_execution_error", "completion_error"}
 
 
-def test_each_errand_has_a_mistake_that_ends_as_its_family_says(parts: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def errands(parts: dict[str, Any]) -> list[Any]:
+    """Problems of the part on places, which take seconds to make."""
+    from reproductions.places import task
+
+    found: list[Any] = task(0).problems("train")[:400]
+    return found
+
+
+def test_each_errand_has_a_mistake_that_ends_as_its_family_says(errands: list[Any]) -> None:
     """One errand with its mistake, the other without: the program fails as that mistake fails, and as no other does."""
-    from reproductions.places import mistaken, task
+    from reproductions.places import mistaken
 
     from lit_rl.data.robots.robot_tasks import one_program
     from lit_rl.execution import Sandbox
@@ -84,7 +93,7 @@ def test_each_errand_has_a_mistake_that_ends_as_its_family_says(parts: dict[str,
         "is not needed": "completion_error",
     }
     submissions, wanted = [], []
-    for problem in task(0).problems("train")[:12]:
+    for problem in errands[:12]:
         programs = [errand["reference"] for errand in problem.fields["errands"]]
         for i, program in enumerate(programs):
             changed = [mistaken(one) if j == i else one for j, one in enumerate(programs)]
@@ -96,13 +105,10 @@ def test_each_errand_has_a_mistake_that_ends_as_its_family_says(parts: dict[str,
     assert set(wanted) == set(intended.values())
 
 
-def test_demonstrations_of_errands_are_wrong_by_halves(parts: dict[str, Any]) -> None:
-    from reproductions.places import task
-
-    problems = task(0).problems("train")[:400]
-    right = [problem.program_prefix + problem.fields["demonstration"] == problem.reference for problem in problems]
+def test_demonstrations_of_errands_are_wrong_by_halves(errands: list[Any]) -> None:
+    right = [problem.program_prefix + problem.fields["demonstration"] == problem.reference for problem in errands]
     assert 0.2 < sum(right) / len(right) < 0.3  # two errands, each right by one half
-    assert {len(str(problem.reference).splitlines()) for problem in problems} <= set(range(10, 20))
+    assert {len(str(problem.reference).splitlines()) for problem in errands} <= set(range(10, 20))
 
 
 def test_a_level_is_reached_by_the_mean_of_successive_rollouts(parts: dict[str, Any]) -> None:

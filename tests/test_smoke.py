@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from lit_rl.training.clock import Clock
 
 from lit_rl.__main__ import main
 from lit_rl.cli.smoke import checked, smoke_folder
 from lit_rl.reports.diagnosis import CHECKS, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where
+from lit_rl.training.progress import Clock
 
 CORRIDOR = """
 seed_everything: 0

@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DDPStrategy
-from support.small_runs import EvenBytes, Words, grouped
+from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
@@ -19,14 +19,6 @@ from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
-
-
-class Brief(CausalLM):
-    """Ends many completions early: every fifth byte ends one, so lengths are unequal."""
-
-    def load(self) -> None:
-        super().load()
-        self.codec.eos_ids = frozenset(range(0, 256, 5))
 
 
 class SomeMissing(EvenBytes):

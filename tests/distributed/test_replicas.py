@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from distributed.runs import MODULES, fit, trainer_of, whole_weights
+from distributed.test_equality import difference
 from support.ranks import on_ranks
 from support.small_runs import Words
 
@@ -17,11 +17,6 @@ from lit_rl.models import FSDP2Strategy
 
 def in_replicas(replicas: int, **options: Any) -> FSDP2Strategy:
     return FSDP2Strategy(replicas=replicas, timeout_minutes=0.3, **options)
-
-
-def largest_difference(first: dict[str, Any], second: dict[str, Any]) -> float:
-    assert first.keys() == second.keys()
-    return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 
 def trained(kind: str, tokenizer: str, folder: Path, *, ranks: int, strategy: Any) -> tuple[dict[str, Any], int]:
@@ -41,7 +36,7 @@ def test_two_replicas_on_two_ranks_learn_what_one_process_learns(byte_tokenizer:
         return trained("grpo", byte_tokenizer, tmp_path, ranks=2, strategy=in_replicas(2))
 
     for weights, held in on_ranks(on_two):
-        assert largest_difference(weights, alone) < 1e-8
+        assert difference(weights, alone) < 1e-8
         assert held == size
 
 
@@ -62,8 +57,8 @@ def test_four_ranks_as_two_by_two_learn_what_one_process_learns(
 
     answers = on_ranks(on_four, ranks=4, seconds=180)
     for weights, _ in answers:
-        assert largest_difference(weights, answers[0][0]) == 0.0
-        assert largest_difference(weights, alone) < 1e-8
+        assert difference(weights, answers[0][0]) == 0.0
+        assert difference(weights, alone) < 1e-8
     shares = [held for _, held in answers]
     assert shares[0] + shares[1] == shares[2] + shares[3] == size
     assert max(shares) < 0.6 * size
@@ -84,7 +79,7 @@ def test_a_checkpoint_of_two_by_two_ranks_goes_on_on_two(byte_tokenizer: str, tm
     resumed = on_ranks(lambda: run("stopped", 2, 1, 5), seconds=120)
     whole = on_ranks(lambda: run("whole", 2, 1, 5), seconds=120)
     assert whole[0][1] is None and "rollout_000002" in resumed[0][1]
-    assert largest_difference(resumed[0][0], whole[0][0]) < 1e-8
+    assert difference(resumed[0][0], whole[0][0]) < 1e-8
 
 
 def test_ranks_that_cannot_be_divided_are_refused_in_one_line(byte_tokenizer: str, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from engines.recorded import TEXTS, language_model, toy
-from engines.test_own_engine import assert_interleaves
 from models.test_sharding import sharded
 from support.ranks import on_ranks
 from support.sampling import KEY
@@ -116,7 +115,14 @@ def test_requests_that_come_late_are_sampled_beside_the_running_ones(byte_tokeni
     policy = language_model("qwen2", byte_tokenizer)
     policy.codec.eos_ids = frozenset()
     with InProcess().session(policy, Sampling()) as session:
-        assert_interleaves(session)
+        session.submit([Request(7, (1,), 1, max_tokens=40)])
+        assert [session.step() for _ in range(3)] == [[]] * 3
+        session.submit([Request(8, (2,), 2, max_tokens=2)])
+        answered: list[int] = []
+        while session.num_unfinished:
+            assert session.num_unfinished == 2 - len(answered)
+            answered += [generation.row for generation in session.step()]
+        assert answered == [8, 7] and session.step() == []
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt_neo"])

@@ -249,18 +249,6 @@ def checked(sandbox, tests):
     return Findings({"train": run_references(sandbox, problems)})
 
 
-def test_check_data_names_the_row_and_the_line_of_faulty_tests(sandbox):
-    tests = {"own/good": LOOPED, "own/import": "import nothing_of_this_name\n" + LOOPED, "own/empty": "x = f(1)"}
-    tests["own/name"] = LOOPED + "\nassert f(1) == expected"
-    lines = checked(sandbox, tests).report().split("\n")
-    assert lines[0].endswith("1 of 4 references pass")
-    (missing,) = [line for line in lines if "own/import: infrastructure_failure" in line]
-    assert "nothing_of_this_name" in missing and "line 1" in missing
-    assert any("own/empty: infrastructure_failure" in line and "assert nothing" in line for line in lines)
-    (nameless,) = [line for line in lines if "own/name: exception" in line]
-    assert "the tests use expected, which" in nameless
-
-
 def test_check_data_names_asserts_that_cannot_fail(sandbox):
     good, same, tuple_ = "assert f(1) == 2\n", "assert f(3) == f(3)", "assert (f(2) == 3, 'no')"
     found = checked(sandbox, {"own/good": good, "own/same": good + same, "own/tuple": good + tuple_})

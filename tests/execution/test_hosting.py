@@ -167,7 +167,14 @@ def test_no_program_makes_the_supervisor_wait_or_spin(client, body):
     assert run(client, "go_to('a')")[0].verdict is Verdict.PASSED
 
 
-@pytest.mark.parametrize("body", STALLING.values(), ids=STALLING)
+HUNG_UP_ON = {"urgent, then waits", "half a call", "reads no answer and works"}
+"""Of the programs that stall, those that always run; each waits for a zygote of its own."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [pytest.param(STALLING[name], marks=[pytest.mark.slow] * (name not in HUNG_UP_ON), id=name) for name in STALLING],
+)
 def test_a_trainer_that_hangs_up_is_noticed_whatever_the_program_does(body):
     """The program may take minutes."""
     zygote = start_zygote(ZygoteSettings(256 << 20, 1 << 20))

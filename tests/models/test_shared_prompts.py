@@ -161,7 +161,7 @@ def test_runs_learn_the_same(
     def trained(share: bool, **more: Any) -> tuple[torch.Tensor, bool]:
         cls, lora, options = KINDS[kind]
         options = {name: value() if isinstance(value, type) else value for name, value in options.items()}
-        module = make_module(cls, rewards=[LastTurn()], max_rollouts=2, **(options | more))
+        module = make_module(cls, rewards=[LastTurn()], **({"max_rollouts": 2} | options | more))
         module.policy = CausalLM(
             config=TINY_QWEN2,
             tokenizer=byte_tokenizer,
@@ -175,7 +175,7 @@ def test_runs_learn_the_same(
         return found, module.policy.shares_prompts and getattr(critic, "shares_prompts", True)
 
     alone, not_shared = trained(False)
-    start, _ = trained(True, optimizer=lambda p: torch.optim.SGD(p, lr=0.0))
+    start, _ = trained(True, optimizer=lambda p: torch.optim.SGD(p, lr=0.0), max_rollouts=1)
     assert not not_shared and (alone - start).abs().max() > 1e-3
     budget = {"microbatch_tokens": 60}
     for share, more in ((True, {"microbatch_size": 5}), (True, budget), (False, budget)):

@@ -54,13 +54,6 @@ def test_entropy_is_that_of_the_distribution_the_action_was_drawn_from(walker):
     assert walker.entropy(completions)[~completions.completion_mask].abs().sum() == 0
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it(sorter):
-    problems = Sorting().problems("train")
-    together = sample(sorter, problems, num_samples=4)
-    alone = sample(sorter, problems[1:2], num_samples=4)
-    assert together.texts[4:8] == alone.texts
-
-
 def test_a_response_has_as_many_numbers_as_the_prompt_or_is_cut(sorter):
     problems = Sorting().problems("train")
     whole = sample(sorter, problems)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, grouped, weights
+from support.small_runs import Words, fit, grouped, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import PreferenceWriter
@@ -143,20 +144,9 @@ def test_the_reference_is_the_start_and_stays_there(
 
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
     """Items 55 to 57; the reference is rebuilt from the configuration."""
-
-    def module(updates: int) -> DPO:
-        return make_dpo(optimizer=lambda params: torch.optim.Adam(params, lr=1e-2), max_updates=updates)
-
-    class Save(pl.Callback):
-        def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
-            if trainer.global_step == 4:
-                trainer.save_checkpoint(tmp_path / "half.ckpt")
-
-    whole = module(8)
-    fit(whole, tmp_path, data=data(pairs, batch_size=2))
-    fit(module(4), tmp_path, data=data(pairs, batch_size=2), callbacks=[Save()])
-    second = module(8)
-    fit(second, tmp_path, data=data(pairs, batch_size=2), ckpt_path=str(tmp_path / "half.ckpt"))
+    adam = partial(torch.optim.Adam, lr=1e-2)
+    make = partial(make_dpo, optimizer=adam, max_updates=8)
+    whole, second = whole_and_resumed(make, tmp_path, 4, data=data(pairs, batch_size=2))
     assert torch.equal(weights(second), weights(whole))
 
 

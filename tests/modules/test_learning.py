@@ -113,20 +113,6 @@ def test_ppo_finds_the_way_and_its_critic_the_value_of_every_cell(tmp_path: Path
     assert critic.table() == pytest.approx({d: 0.9 ** (d - 1) for d in range(1, 6)}, rel=0.05)
 
 
-def test_grpo_learns_a_binary_choice(tmp_path: Path) -> None:
-    policy = CorridorPolicy(num_cells=1)
-    module = GRPO(
-        policy,
-        sampling=Sampling(num_samples=16, max_tokens=1),
-        baseline=CENTRED,
-        rewards=[CorridorReward()],
-        max_rollouts=30,
-        update=Update(optimizer=adam(0.1)),
-    )
-    fit(module, tmp_path, data=Corridor(num_cells=1))
-    assert policy.table()[1] > 0.9
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_dpo_raises_margin_and_pass_rate_on_basics(tmp_path: Path, seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
-from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
+from support.small_runs import EvenBytes, SaveAt, Words, fit, weights, whole_and_resumed
 from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader
@@ -65,13 +66,9 @@ class Rising(GRPO):
 def test_a_plateau_of_a_validation_metric_lowers_the_rate(make_module: Make, tmp_path: Path) -> None:
     """Validation after rollouts 2, 4 and 6: the first is the best, each later one costs a factor of ten."""
     validation = {"limit_val_batches": 1, "val_check_interval": 2, "check_val_every_n_epoch": None}
-    module: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
-    fit(module, tmp_path, **validation)
+    make = partial(make_module, Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
+    module, rest = whole_and_resumed(make, tmp_path, 5, **validation)
     assert module.rates == pytest.approx([0.5] * 4 + [0.05] * 2 + [0.005])
-    half: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=5)
-    fit(half, tmp_path, callbacks=[SaveAt(5, tmp_path / "five.ckpt")], **validation)
-    rest: Any = make_module(Rising, lr_scheduler=plateau("val/rising"), max_rollouts=7)
-    fit(rest, tmp_path, ckpt_path=str(tmp_path / "five.ckpt"), **validation)
     assert rest.rates == pytest.approx([0.05, 0.005])
     assert torch.equal(weights(rest), weights(module))
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import fit
+from support.small_runs import Brief, fit
 from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
-from lit_rl.models import CausalLM, SeparateCritic
+from lit_rl.models import SeparateCritic
 from lit_rl.modules import PPO, Objective, RolloutModule
 from lit_rl.rewards import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
@@ -21,14 +21,6 @@ from lit_rl.types import Completions, Experience, Judgement, Sampling
 
 Make = Callable[..., RolloutModule]
 GAMMA, LAMBDA, KL_COEF = 0.9, 0.8, 0.05
-
-
-class Brief(CausalLM):
-    """Every fifth byte ends a completion, so some end early and some are cut."""
-
-    def load(self) -> None:
-        super().load()
-        self.codec.eos_ids = frozenset(range(0, 256, 5))
 
 
 class FirstToken(RewardTerm):

@@ -51,8 +51,17 @@ MODULES: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("precision", ["bf16-true", "64-true", "bf16-mixed"])
-@pytest.mark.parametrize("name", MODULES)
+RARE = [(name, kind) for name in MODULES for kind in ("64-true", "bf16-mixed") if name not in ("grpo", "sft")]
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        *((name, "bf16-true") for name in MODULES),
+        *((name, kind) for name in ("grpo", "sft") for kind in ("64-true", "bf16-mixed")),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in RARE),
+    ],
+)
 def test_every_module_trains_and_validates_in_each_precision(
     byte_tokenizer: str, tmp_path: Path, name: str, precision: Any
 ) -> None:

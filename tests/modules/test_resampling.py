@@ -69,14 +69,6 @@ def test_one_sided_groups_are_sampled_again_up_to_a_cap(make_module: Make, tmp_p
     assert module.trainer.global_step == 1
 
 
-def test_each_sampling_of_each_rollout_has_streams_of_its_own(make_module: Make, tmp_path: Path) -> None:
-    """And fresh problems come in another order in each rollout."""
-    module: Any = make_module(Verdicts, max_resamples=2, max_rollouts=2)
-    fit(module, tmp_path)
-    assert len(module.keys) == 6
-    assert len({key.seed_of("train0", 0) for key in module.keys}) == 6
-
-
 class HalfOfThem(Verdicts):
     informative = (0, 2, 4, 6, 8, 10)
 
@@ -126,7 +118,7 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
 
     monkeypatch.setattr("lit_rl.rollout.sampler.FreshProblems", Fresh)
     fit(make_module(Keys, max_resamples=2, max_rollouts=2), tmp_path)
-    assert len(keys) == len(set(keys)) == 6
+    assert len(keys) == len({key.seed_of("train0", 0) for key in keys}) == 6
     assert len(orders) == len(set(orders)) == 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, grouped, weights
+from support.small_runs import Words, fit, grouped, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 import lit_rl.models.loading.weights as loading
@@ -145,16 +146,8 @@ def test_adapters_learn_and_the_base_stands_still(make_sft: Make, tmp_path: Path
 
 def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_sft: Make, tmp_path: Path) -> None:
     """Items 55 to 57: adapters with dropout, in the middle of an epoch of three updates."""
-
-    class Save(pl.Callback):
-        def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
-            if trainer.global_step == 4:
-                trainer.save_checkpoint(tmp_path / "half.ckpt")
-
-    whole, half, second = (make_sft(optimizer=adam, max_updates=updates) for updates in (8, 4, 8))
-    fit(whole, tmp_path, data=Shown(batch_size=2))
-    fit(half, tmp_path, data=Shown(batch_size=2), callbacks=[Save()])
-    fit(second, tmp_path, data=Shown(batch_size=2), ckpt_path=str(tmp_path / "half.ckpt"))
+    make = partial(make_sft, optimizer=adam, max_updates=8)
+    whole, second = whole_and_resumed(make, tmp_path, 4, data=Shown(batch_size=2))
     assert torch.equal(weights(second), weights(whole))
 
 

@@ -215,7 +215,7 @@ def test_fresh_copies_of_the_weights_change_nothing(
     options: dict[str, Any] = {"critic": SeparateCritic()} if cls is PPO else {}
 
     def learned(engine: Engine) -> torch.Tensor:
-        module = make_module(cls, engine=engine, objective=kl, max_rollouts=3, **copy.deepcopy(options))
+        module = make_module(cls, engine=engine, objective=kl, max_rollouts=2, **copy.deepcopy(options))
         fit(module, tmp_path)
         return weights(module)
 

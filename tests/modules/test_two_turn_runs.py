@@ -12,14 +12,14 @@ import pytest
 import torch
 from support.asking import AsksAgain, CrashesAt, Watches
 from support.saved_runs import run
-from support.small_runs import fit
+from support.small_runs import Brief, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn
 
 from lit_rl.advantages import TurnGAE
 from lit_rl.callbacks import Checkpointing
 from lit_rl.execution import Outcome, Verdict
-from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
+from lit_rl.models import LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rewards import TurnPenalty
 from lit_rl.rollout import Rollout
@@ -83,14 +83,6 @@ def module_of(make: Make, tokenizer: str, kind: str, model: dict[str, Any] | Non
     settings: dict[str, Any] = {"dtype": "float64", "lora": LoRA(rank=2) if kind == "ppo-shared" else None}
     module.policy = Brief(config=TINY_QWEN2, tokenizer=tokenizer, **(settings | (model or {})))
     return module
-
-
-class Brief(CausalLM):
-    """Ends many turns early: every fifth byte ends one."""
-
-    def load(self) -> None:
-        super().load()
-        self.codec.eos_ids = frozenset(range(0, 256, 5))
 
 
 def learned(module: Any) -> torch.Tensor:

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import pytest
 from support.completions import problem, reward_of
 
@@ -27,11 +25,7 @@ def test_grades_rise_along_the_taxonomy() -> None:
     assert not reward_of(SimulatorReward(), PROGRAM, Outcome(Verdict.INFRASTRUCTURE_FAILURE)).valid.item(), "no zero"
 
 
-def test_the_refused_call_is_flagged(flagged: Callable[..., list[str]]) -> None:
-    fenced = f"I go.\n```python\n{PROGRAM}```"
-    refused = ended("robot_execution_error", line=2)
-    assert flagged(SimulatorReward(), fenced, refused) == [" go", "_to", "('", "kü", "che", "')\n"]
-    assert flagged(SimulatorReward(), PROGRAM, ended("completion_error", Verdict.WRONG_ANSWER)) == []
+def test_the_refused_call_pays() -> None:
     output = reward_of(SimulatorReward(), "a\nb", ended("robot_execution_error", line=2))
     # 1 spread over three letters, and -0.7 on b
     assert output.credit[0].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3 - 0.7, 0.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,14 @@ class EvenBytes(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         rows = zip(completions.completion_ids.tolist(), completions.lengths.tolist(), strict=True)
         return [TermScore(sum(i % 2 == 0 for i in ids[:n]) / n) for ids, n in rows]
+
+
+class Brief(CausalLM):
+    """Ends many completions early: every fifth byte ends one, so lengths are unequal."""
+
+    def load(self) -> None:
+        super().load()
+        self.codec.eos_ids = frozenset(range(0, 256, 5))
 
 
 class Words(TaskDataModule):
@@ -123,6 +131,15 @@ class SaveAt(pl.Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
         if pl_module.clock.count == self.rollout:
             trainer.save_checkpoint(self.path)
+
+
+def whole_and_resumed(make: Callable[[], Any], folder: Path, stop: int, **options: Any) -> tuple[Any, Any]:
+    """The module of an undisturbed run, and that of one that begins at the checkpoint made when ``stop`` was done."""
+    path = folder / f"{stop}.ckpt"
+    whole, resumed = make(), make()
+    fit(whole, folder, callbacks=[SaveAt(stop, path)], **options)
+    fit(resumed, folder, ckpt_path=str(path), **options)
+    return whole, resumed
 
 
 def weights(module: pl.LightningModule) -> torch.Tensor:
