@@ -7,6 +7,7 @@ from torch import Tensor
 from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
+from lit_rl.rollout import reference_answer
 from lit_rl.types import Completions, Problem
 
 
@@ -51,6 +52,4 @@ def demonstration(problem: Problem) -> str:
         raise UsageError(
             f"problem {problem.task_id} has neither a demonstration nor a reference: SFT needs one of them"
         )
-    if problem.program_prefix and problem.reference.startswith(problem.program_prefix):
-        return problem.reference.removeprefix(problem.program_prefix)
-    return f"```python\n{problem.reference.strip()}\n```"
+    return reference_answer(problem)

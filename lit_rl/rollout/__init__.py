@@ -12,6 +12,7 @@ from lit_rl.rollout.records import (
     TrainedModule,
     find_program,
     notify_callbacks,
+    reference_answer,
     require_infrastructure,
 )
 from lit_rl.rollout.repair import Repair
@@ -38,6 +39,7 @@ __all__ = [
     "TrainedModule",
     "find_program",
     "notify_callbacks",
+    "reference_answer",
     "require_environment",
     "require_infrastructure",
     "restore_rows",

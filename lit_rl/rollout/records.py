@@ -154,6 +154,28 @@ def find_program(problem: Problem, text: str) -> Program | None:
     )
 
 
+def reference_answer(problem: Problem) -> str:
+    """The reference in the form that the prompt asks for: :func:`find_program` finds the reference in it.
+
+    A completion that continues the prompt, a block with a fence of the problem's language, or, where only reward terms
+    read the completion or a stop string would cut the block, the plain text.
+
+    Args:
+        problem: one with a reference.
+    """
+    assert problem.reference is not None
+    rest = problem.reference.removeprefix(problem.program_prefix)
+    if not problem.check.runs_program or (problem.continues_program and rest != problem.reference):
+        return rest
+    block = f"```{problem.check.language}\n{rest.strip(chr(10))}\n```"
+    for answer in (block, rest):
+        cuts = (answer.find(string) for string in problem.stop_strings)
+        found = find_program(problem, answer[: min((at for at in cuts if at >= 0), default=len(answer))])
+        if found is not None and found.source.strip("\n").endswith(rest.strip("\n")):
+            return answer
+    return block
+
+
 def require_infrastructure(rollout: Rollout, largest_share: float) -> None:
     """Stop when too many programs could not be judged: the rows that are left would be a biased sample.
 

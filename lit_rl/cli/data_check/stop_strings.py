@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lit_rl.cli.data_check.checked import Checked
-from lit_rl.data.prompts import fenced
 from lit_rl.execution.checks import Check
 from lit_rl.execution.sandbox import Sandbox
-from lit_rl.rollout.records import find_program
+from lit_rl.rollout.records import find_program, reference_answer
 from lit_rl.types import Problem
 
 
@@ -34,13 +33,10 @@ def find_cuts(sandbox: Sandbox, checked: Sequence[Checked]) -> list[Checked]:
 
 
 def answers(problem: Problem) -> list[str]:
-    """Completions that answer a problem: its reference in the form of the prompt, its demonstration."""
+    """Completions that answer a problem: its reference in the form that the prompt asks for, and its demonstration."""
     found = []
     if problem.reference is not None:
-        if problem.continues_program and problem.reference.startswith(problem.program_prefix):
-            found.append(problem.reference.removeprefix(problem.program_prefix))
-        else:
-            found.append(problem.reference if isinstance(problem.prompt, str) else fenced(problem.reference))
+        found.append(reference_answer(problem))
     if "demonstration" in problem.fields:
         found.append(str(problem.fields["demonstration"]))
     return found
