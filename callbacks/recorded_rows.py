@@ -144,6 +144,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
         message=_message(rollout, row, number, decode),
         outcome=plain_outcome(rollout.turn_judgements[row][number].outcome),
         stop_string=string_that_ended(rollout, row, number, decode),
+        in_thought=turn.in_thought,
     )
 
 

@@ -110,6 +110,8 @@ class Turn:
         token_bytes: entry t is the ``(start, end)`` byte span of the turn's token t in the UTF-8 of the text. Tokens
             beyond the text (EOS, a cut stop string) have an empty span at its end.
         stop_reason: why it ended.
+        in_thought: whether the prompt before it opened a thought (``<think>``), so that it begins inside one: what
+            precedes the end of the thought is no answer.
     """
 
     start: int
@@ -117,6 +119,7 @@ class Turn:
     text: str
     token_bytes: Sequence[ByteSpan]
     stop_reason: StopReason
+    in_thought: bool = False
 
 
 @dataclass(frozen=True)

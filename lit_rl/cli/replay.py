@@ -242,7 +242,7 @@ def judge_again(
     started = []
     for row in rows:
         problem = problems[row.task_id]
-        program = find_program(problem, row.turns[-1].text)
+        program = find_program(problem, row.turns[-1].text, row.turns[-1].in_thought)
         started.append((problem, program, judge.start(problem, program, problem.check)))
     judgements = [Judgement(problem, program, outcome.result()) for problem, program, outcome in started]
     if rewards is None:
@@ -282,4 +282,4 @@ def completions_of(rows: Sequence[RecordedRow], problems: Mapping[str, Problem])
 
 
 def _turn_of(turn: RecordedTurn) -> Turn:
-    return Turn(turn.start, turn.end, turn.text, turn.spans, StopReason(turn.stop_reason))
+    return Turn(turn.start, turn.end, turn.text, turn.spans, StopReason(turn.stop_reason), turn.in_thought)

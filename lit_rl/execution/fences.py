@@ -35,6 +35,15 @@ _LATER_THOUGHT = re.compile(r"^[ \t]*<(think|thinking|thought)>", re.IGNORECASE 
 _THOUGHT_ENDS = re.compile(r"^[ \t]*</(?:think|thinking|thought)>", re.IGNORECASE | re.MULTILINE)
 
 
+_THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought)>", re.IGNORECASE)
+_ENDS_IN_THOUGHT = re.compile(r"<(?:think|thinking|thought)>\s*\Z", re.IGNORECASE)
+
+
+def ends_in_thought(prompt: str) -> bool:
+    """Return whether a prompt opens a thought at its end, so that the completion begins inside it."""
+    return _ENDS_IN_THOUGHT.search(prompt) is not None
+
+
 @dataclass(frozen=True)
 class Fence:
     """A line that opens or closes a block.
@@ -68,11 +77,17 @@ class Fence:
         return other.tag in KNOWN_TAGS and len(other.mark) >= len(self.mark)
 
 
-def answer_start(text: str) -> int:
+def answer_start(text: str, in_thought: bool = False) -> int:
     """Index of the first character after a byte order mark and leading thoughts; ``len(text)`` if all is thought.
 
-    A chat template may have opened the thought already; then only its end is in the text.
+    Args:
+        text: of the completion.
+        in_thought: whether the prompt ends in a thought that it opened, as chat templates of thinking models do. Then
+            nothing is an answer before the thought ends. Otherwise an end of a thought without a beginning counts too.
     """
+    if in_thought:
+        closing = _THOUGHT_CLOSES.search(text)
+        return closing.end() if closing else len(text)
     start = _after_blank(text, 0)
     opened = False
     while found := _THOUGHT.match(text, start):

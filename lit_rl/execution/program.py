@@ -42,11 +42,13 @@ class Wanted:
             its tag says that it is output, data or a command.
         entry_point: the function or class under test, ``Class.method``, or ``main``; ``None`` if there is none.
         prefix: in completion form, the source that the completion continues.
+        in_thought: whether the prompt opened a thought that the completion has to end before it answers.
     """
 
     language: str = "python"
     entry_point: str | None = None
     prefix: str = ""
+    in_thought: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def extract_program(
     False
     """
     wanted = wanted or Wanted()
-    start = answer_start(text)
+    start = answer_start(text, wanted.in_thought)
     fences = find_fences(text, start)
     if extraction == "last_block":
         blocks = _paired(text, fences)

@@ -43,6 +43,7 @@ class CausalLM(Policy):
             size and special tokens come from the tokenizer.
         tokenizer: where the tokenizer comes from; by default, where the model comes from.
         chat_template: for tokenizers without one: a Jinja template of chat messages.
+        template_arguments: what the chat template takes besides messages, such as ``{enable_thinking: false}``.
         lora: train low-rank adapters instead of all weights.
         dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
             see :mod:`lit_rl.training.precision`.
@@ -69,6 +70,7 @@ class CausalLM(Policy):
         config: Mapping[str, Any] | None = None,
         tokenizer: str | None = None,
         chat_template: str | None = None,
+        template_arguments: Mapping[str, Any] | None = None,
         lora: LoRA | None = None,
         dtype: str = "float32",
         attention: str | None = None,
@@ -94,6 +96,7 @@ class CausalLM(Policy):
         self.config = config
         self.tokenizer_source = tokenizer or model
         self.chat_template = chat_template
+        self.template_arguments = template_arguments
         self.lora = lora
         self.dtype = dtype
         self.attention = attention
@@ -130,6 +133,7 @@ class CausalLM(Policy):
             eos_token_ids(self.model, self.tokenizer),
             most_positions(self.model) or 1 << 30,
             counts_pads=counts_pads(self.model),
+            template_arguments=self.template_arguments,
         )
 
     def arguments(self) -> dict[str, Any] | None:
@@ -138,6 +142,7 @@ class CausalLM(Policy):
             return None
         spec = dict(vars(self.model_spec()))
         sources = {"model": spec.pop("source"), "tokenizer": self.tokenizer_source, "chat_template": self.chat_template}
+        sources["template_arguments"] = self.template_arguments
         return sources | spec | {"lora": asdict(self.lora) if self.lora else None}
 
     def model_spec(self) -> ModelSpec:

@@ -120,7 +120,7 @@ class PendingRollout:
         judge = Judge(runner)
         for row in self.conversations:
             if not row.outcomes:
-                row.programs = [find_program(row.problem, turn.text) for turn in row.turns]
+                row.programs = [find_program(row.problem, turn.text, turn.in_thought) for turn in row.turns]
                 row.outcomes = [judge.start(row.problem, program, row.problem.check) for program in row.programs]
 
 
@@ -171,7 +171,8 @@ def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) ->
     for start, end, name in turns:
         reason = StopReason(name)
         text, token_bytes = codec.decode(tuple(conversation.ids[start:end]), reason, problem.stop_strings)
-        conversation.turns.append(Turn(start, end, text, token_bytes, reason))
+        in_thought = codec.ends_in_thought(conversation.before(start))
+        conversation.turns.append(Turn(start, end, text, token_bytes, reason, in_thought))
     conversation.shown = [None] * len(turns)
     return conversation
 
@@ -306,9 +307,10 @@ class _Loop:
         problem = conversation.problem
         text, token_bytes = self.codec.decode(generation.ids, generation.reason, problem.stop_strings)
         start = len(conversation.ids)
-        turn = Turn(start, start + len(generation.ids), text, token_bytes, generation.reason)
+        in_thought = self.codec.ends_in_thought(conversation.before(start))
+        turn = Turn(start, start + len(generation.ids), text, token_bytes, generation.reason, in_thought)
         conversation.add_turn(generation.ids, generation.logprobs, turn, generation.weights_version)
-        program = find_program(problem, text)
+        program = find_program(problem, text, in_thought)
         conversation.programs.append(program)
         conversation.outcomes.append(self.judge.start(problem, program, problem.check))
         self.progress.add_turn(len(generation.ids), conversation.outcomes[-1])

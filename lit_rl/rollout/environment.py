@@ -213,6 +213,10 @@ class Conversation:
         """Tokens of the prompt and of everything since."""
         return len(self.prompt_ids) + len(self.ids)
 
+    def before(self, column: int) -> tuple[int, ...]:
+        """Ids of the prompt and of what precedes a column of the completion."""
+        return (*self.prompt_ids, *self.ids[:column])
+
     def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
         """Append what the policy said."""
         self.ids += array("q", ids)

@@ -126,7 +126,7 @@ class Judge:
         return self._started[key][1]
 
 
-def find_program(problem: Problem, text: str) -> Program | None:
+def find_program(problem: Problem, text: str, in_thought: bool = False) -> Program | None:
     """The program in a completion.
 
     The problem's check finds it, usually by :func:`lit_rl.execution.extract_program`; the problem's
@@ -136,13 +136,14 @@ def find_program(problem: Problem, text: str) -> Program | None:
     Args:
         problem: the problem the completion answers.
         text: of the completion.
+        in_thought: whether the prompt before it opened a thought, see :attr:`lit_rl.types.Turn.in_thought`.
 
     Returns:
         the program and its place in the text, or ``None`` if there is none.
     """
     entry_point = problem.check.defines or problem.fields.get("entry_point")
     begun = problem.program_prefix if problem.continues_program else ""
-    wanted = Wanted(problem.check.language, entry_point, begun)
+    wanted = Wanted(problem.check.language, entry_point, begun, in_thought)
     found = problem.check.extract(text, wanted, problem.extraction)
     if found is None:
         return None

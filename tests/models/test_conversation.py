@@ -44,12 +44,6 @@ NO_SPECIAL = (
 )
 
 # Each of these writes an earlier turn in another way once a later one is there.
-DROPS_THINKING = (  # as Qwen3 and DeepSeek-R1
-    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}"
-    "{% endif %}{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
-    "{{ m.content if loop.index0 > ns.last else m.content.split('</think>')[-1].lstrip('\n') }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 MOVES_SYSTEM = (  # as Mistral v3: the system message stands in the last user's turn
     "<s>{% for m in messages %}{% if m.role == 'user' %}[INST] {% if loop.last and messages[0].role == 'system' %}"
     "{{ messages[0].content }}\n\n{% endif %}{{ m.content }}[/INST]{% elif m.role == 'assistant' %} {{ m.content }}</s>"
@@ -135,7 +129,7 @@ def test_white_space_before_the_end_token_is_the_templates_own() -> None:
     assert of.extend(problem, of.encode_text(" x"), StopReason.LENGTH, "no") == end + closed
 
 
-@pytest.mark.parametrize("template", [DROPS_THINKING, COUNTS, NUMBERS_TURNS])
+@pytest.mark.parametrize("template", [COUNTS, NUMBERS_TURNS])
 def test_a_template_that_rewrites_history_is_refused_when_a_second_turn_is_asked_for(template: str) -> None:
     of, problem = codec(template), Problem("p", (USER,), ReferenceText(""))
     assert of.encode(problem)  # one turn is no matter

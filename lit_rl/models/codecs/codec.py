@@ -124,6 +124,10 @@ class Codec(ABC):
         """Whether what the policy wrote holds a stop string; asked after each token, so only the end matters."""
         return False
 
+    def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
+        """Return whether what precedes a turn opens a thought, so that the turn begins inside it."""
+        return False
+
     def fits(self, problem: Problem) -> bool:
         """Whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions

@@ -1,19 +1,23 @@
 """The codec of causal language models: a tokenizer and its chat template.
 
 A conversation is extended verbatim: ids that were sampled or read stay, new ones follow. That is right only if the
-template renders a longer conversation as the shorter one with something after it. Some do not: they drop the thinking
-of earlier turns (Qwen3, DeepSeek-R1) or move the system message to the last turn (Mistral v3).
+template renders a longer conversation as the shorter one with something after it. Where it only drops the thinking of
+earlier turns (Qwen3, DeepSeek-R1), the conversation keeps it and the run says so; other changes, such as moving the
+system message to the last turn (Mistral v3), are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateError
+from lightning_utilities.core.rank_zero import rank_zero_warn
 
 from lit_rl.arguments import UsageError
+from lit_rl.execution.fences import ends_in_thought
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.codecs.token_bytes import bytes_of, token_byte_spans
 from lit_rl.types import Message, Problem, StopReason
@@ -21,6 +25,8 @@ from lit_rl.types import Message, Problem, StopReason
 _ANSWER = "<think>\nthought-{0}\n</think>\n\nanswer-{0}"
 """With thinking in it, because templates that rewrite earlier turns look for that."""
 _MESSAGE = "message-{0}"
+_WHOLE_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
+_OPENED_THOUGHT = re.compile(r"<think>\s*\Z")
 
 
 class RewritesHistoryError(UsageError):
@@ -46,28 +52,47 @@ class TurnFrame:
         return self.end_token + self.before + message + self.after
 
 
-def find_frame(tokenizer: Any, roles: Sequence[str]) -> TurnFrame:
+def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
     """What the tokenizer's chat template writes around a message, verified on three turns of the policy.
+
+    A template that drops the thinking of earlier turns will do: the conversation keeps it, as it was sampled.
 
     Args:
         tokenizer: with a chat template.
         roles: of the messages that the conversation begins with.
+        arguments: of the template.
 
     Raises:
         RewritesHistoryError: the template changes what it wrote before.
     """
+    try:
+        return _find_frame(tokenizer, roles, arguments, lambda text: text)
+    except RewritesHistoryError:
+        frame = _find_frame(tokenizer, roles, arguments, _without_thoughts)
+    rank_zero_warn(
+        f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} drops the thinking of earlier turns; "
+        "conversations keep each turn as it was sampled"
+    )
+    return frame
+
+
+def _find_frame(
+    tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None, compared: Callable[[str], str]
+) -> TurnFrame:
+    """The frame, where a longer conversation only adds to what is compared of a shorter one."""
     messages: list[Message] = [{"role": role, "content": f"begin-{i}"} for i, role in enumerate(roles)]
-    so_far = render(tokenizer, messages)
+    so_far = render(tokenizer, messages, arguments)
     frames = []
     for turn in range(2):
         answer, message = _ANSWER.format(turn), _MESSAGE.format(turn)
         messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": message}]
-        longer = render(tokenizer, messages)
-        rest = longer.removeprefix(so_far).lstrip()
-        between, found, after = rest.removeprefix(answer).partition(message)
-        if not (longer.startswith(so_far) and rest.startswith(answer) and found):
+        longer = render(tokenizer, messages, arguments)
+        rest = compared(longer).removeprefix(compared(so_far)).lstrip()
+        said = compared(answer).strip()
+        between, found, _ = rest.removeprefix(said).partition(message)
+        if not (compared(longer).startswith(compared(so_far)) and rest.startswith(said) and found):
             raise _rewrites(tokenizer)
-        frames.append((between, after))
+        frames.append((between, longer.rpartition(message)[2]))
         so_far = longer
     if frames[0] != frames[1]:
         raise _rewrites(tokenizer)
@@ -77,15 +102,25 @@ def find_frame(tokenizer: Any, roles: Sequence[str]) -> TurnFrame:
     return TurnFrame(end_token, opening.removeprefix(end_token) if end_token else between, after)
 
 
-def render(tokenizer: Any, messages: Sequence[Message]) -> str:
+def _without_thoughts(text: str) -> str:
+    """A rendered conversation without its thoughts, whole or just opened."""
+    return _OPENED_THOUGHT.sub("", _WHOLE_THOUGHT.sub("", text))
+
+
+def render(tokenizer: Any, messages: Sequence[Message], arguments: Mapping[str, Any] | None = None) -> str:
     """A conversation as its chat template writes it, up to where the policy continues.
+
+    Args:
+        tokenizer: with a chat template.
+        messages: of the conversation.
+        arguments: of the template, such as ``{"enable_thinking": False}``.
 
     Raises:
         ValueError: the template cannot be read, or it refuses the conversation.
     """
     try:
         text: str = tokenizer.apply_chat_template(
-            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+            [dict(message) for message in messages], tokenize=False, add_generation_prompt=True, **(arguments or {})
         )
     except TemplateError as error:
         roles = ", ".join(message["role"] for message in messages)
@@ -113,7 +148,7 @@ def defused(message: str, special: Collection[str]) -> str:
 def _rewrites(tokenizer: Any) -> RewritesHistoryError:
     return RewritesHistoryError(
         f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
-        "there is a later one (some drop earlier thinking), so a conversation cannot go on from the ids that were "
+        "there is a later one, so a conversation cannot go on from the ids that were "
         "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
     )
 
@@ -121,6 +156,9 @@ def _rewrites(tokenizer: Any) -> RewritesHistoryError:
 # A stop string of n bytes begins at most n - 1 tokens before the one that completes it, since each token writes a byte
 # or more. Special tokens write none, and sentencepiece drops a space where a text begins: some more are looked at.
 _MORE_TOKENS = 8
+
+_TOKENS_OF_THOUGHT = 16
+"""Tokens in which the opening of a thought stands at the end of a prompt, where it is no token of its own."""
 
 _BROKEN = "\ufffd"
 """What bytes that are no character are decoded to; no token need hold it."""
@@ -136,6 +174,7 @@ class TextCodec(Codec):
         eos_ids: every id that ends a completion.
         max_positions: prompt and completion tokens that the policy can hold together.
         counts_pads: whether left pads use up positions too.
+        template_arguments: of the chat template.
     """
 
     def __init__(
@@ -145,11 +184,13 @@ class TextCodec(Codec):
         max_positions: int = 1 << 30,
         *,
         counts_pads: bool = False,
+        template_arguments: Mapping[str, Any] | None = None,
     ) -> None:
         pad = tokenizer.pad_token_id
         pad_id = int(pad if pad is not None else min(eos_ids, default=0))
         super().__init__(eos_ids, pad_id, max_positions, counts_pads=counts_pads)
         self.tokenizer = tokenizer
+        self.template_arguments = template_arguments
         # Sentencepiece drops a space where a text begins. A completion continues a prompt, so it is decoded
         # after a token that is then cut off: indentation keeps its first space.
         self._anchor = self._ids("a")
@@ -170,7 +211,7 @@ class TextCodec(Codec):
         if isinstance(problem.prompt, str):
             return tuple(self.tokenizer(problem.prompt)["input_ids"])
         self._require_template(problem)
-        return tuple(self._ids(render(self.tokenizer, problem.prompt)))
+        return tuple(self._ids(render(self.tokenizer, problem.prompt, self.template_arguments)))
 
     def given(self, text: str) -> tuple[tuple[int, ...], StopReason]:
         """Ids of a given completion and the tokenizer's EOS, if it has one."""
@@ -212,6 +253,10 @@ class TextCodec(Codec):
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
         tail = self.tokenizer.decode(ids[-tokens:], skip_special_tokens=True)
         return any(string in tail for string in stop_strings)
+
+    def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
+        """Return whether the last tokens before a turn open a thought; see :meth:`Codec.ends_in_thought`."""
+        return ends_in_thought(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:])))
 
     def _may_complete(self, index: int, string: str) -> bool:
         """Whether a token holds a stop string's last byte. Most hold none, and then nothing need be decoded."""
@@ -272,7 +317,7 @@ class TextCodec(Codec):
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         if roles not in self._frames:
-            self._frames[roles] = find_frame(self.tokenizer, roles)
+            self._frames[roles] = find_frame(self.tokenizer, roles, self.template_arguments)
         return self._frames[roles]
 
     def _require_template(self, problem: Problem) -> None:

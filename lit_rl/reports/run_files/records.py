@@ -27,6 +27,7 @@ class RecordedTurn:
         message: what the environment answered; empty after the last turn.
         outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`.
         stop_string: that ended it; empty if none did, or if it was not recorded.
+        in_thought: whether the prompt before it opened a thought.
     """
 
     start: int
@@ -37,6 +38,7 @@ class RecordedTurn:
     message: str
     outcome: Mapping[str, Any]
     stop_string: str = ""
+    in_thought: bool = False
 
     def pieces(self) -> list[str]:
         """The text of each token. A character made of several tokens goes to the token with its last byte."""
