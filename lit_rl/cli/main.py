@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentError
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 import lit_rl.advantages
 import lit_rl.callbacks
@@ -20,7 +22,7 @@ import lit_rl.losses
 import lit_rl.models
 import lit_rl.modules
 import lit_rl.rewards
-from lit_rl.arguments import LitRLError
+from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
@@ -35,7 +37,9 @@ from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
 from lit_rl.cli.report import report
 from lit_rl.cli.run_config import (
+    SaveConfigInTraining,
     callbacks_of,
+    changes_on_resume,
     checkpoint_of,
     follow_length,
     follow_seed,
@@ -50,6 +54,7 @@ from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
 from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
+from lit_rl.reports.run_files import CONFIG_FILE
 from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, quiet, say_where, screen_settings
 from lit_rl.training.ranks import where
 
@@ -117,6 +122,7 @@ class Cli(LightningCLI):
             trainer_defaults=TRAINER_DEFAULTS,
             # Modules build their own optimizer; a top-level --optimizer would silently replace it.
             auto_configure_optimizers=False,
+            save_config_callback=SaveConfigInTraining,
             save_config_kwargs={"overwrite": True},
             seed_everything_default=0,
             args=list(args),
@@ -209,8 +215,21 @@ class Cli(LightningCLI):
         for callback in savers:
             callback.config = self._parser("fit").dump(self.config["fit"], skip_none=False)
             options["ckpt_path"] = callback.prepare(self.trainer, given)
+            if options["ckpt_path"] != given:
+                self._tell_changes(callback)
         if options.get("ckpt_path") == given:
             self.find_checkpoint()
+
+    def _tell_changes(self, callback: Checkpointing) -> None:
+        """Print which settings differ from those of the start before, and release the folder if one is refused."""
+        before = Path(self.trainer.log_dir or ".") / CONFIG_FILE
+        try:
+            changes = changes_on_resume(before.read_text("utf-8"), callback.config or "") if before.is_file() else []
+        except UsageError:
+            callback.run.unlock()
+            raise
+        for change in changes:
+            rank_zero_info(f"  {change}")
 
     def before_predict(self) -> None:
         """Keep no predictions in memory: callbacks write them, and nobody reads the copy."""

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from jsonargparse import Namespace
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback, ProgressBar
+from lightning.pytorch.cli import SaveConfigCallback
 from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import UsageError
@@ -16,6 +18,7 @@ from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, 
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoints import require_checkpoint
+from lit_rl.reports.run_files import NOT_SET, differences, settings_of
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
@@ -138,6 +141,55 @@ def checkpoint_of(name: str | None, callbacks: Iterable[Callback]) -> str | None
     found = _named_checkpoint(name, callbacks)
     require_checkpoint(found)
     return found
+
+
+class SaveConfigInTraining(SaveConfigCallback):
+    """Writes ``config.yaml`` when training starts: a start that is refused, or a validation, leaves the run's own."""
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write nothing yet."""
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Write it."""
+        super().setup(trainer, pl_module, "fit")
+
+
+_OF_CHECKPOINT = {
+    "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
+    "model.update.lr_scheduler.": "the checkpoint's schedule keeps its own",
+    "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
+    **dict.fromkeys(
+        ("model.policy.model", "model.policy.config", "model.policy.init_seed", "model.policy.quantization"),
+        "the weights are the checkpoint's",
+    ),
+}
+"""Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
+
+
+def changes_on_resume(before: str, now: str) -> list[str]:
+    """One line for each setting that differs from those the run was started with: in force, or ignored and why.
+
+    Args:
+        before: the run's configuration, as YAML.
+        now: that of this start.
+
+    Raises:
+        UsageError: the state of the checkpoint's optimizer does not fit the new one.
+    """
+    old, new = settings_of(before), settings_of(now)
+    lines = []
+    for name, _ in differences({"before": old, "now": new}):
+        was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
+        if name == "model.update.optimizer":
+            raise UsageError(
+                f"{name}: expected {was}, whose state the checkpoint holds, got {given}; export the run "
+                "(lit-rl export) and start from the folder, as model.policy.model"
+            )
+        why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
+        if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
+            why = "the checkpoint's coefficient, moved by target_kl, goes on"
+        lines.append(f"{name}: {was} -> {given}, " + (f"ignored: {why}" if why else "in force from now on"))
+    return lines
 
 
 def _named_checkpoint(name: str | None, callbacks: Iterable[Callback]) -> str | None:

@@ -18,11 +18,20 @@ from lit_rl.reports.run_files.records import (
     RecordedRow,
     RecordedTurn,
 )
-from lit_rl.reports.run_files.settings import CONFIG_FILE, Difference, differences, read_settings, without_seeds
+from lit_rl.reports.run_files.settings import (
+    CONFIG_FILE,
+    NOT_SET,
+    Difference,
+    differences,
+    read_settings,
+    settings_of,
+    without_seeds,
+)
 
 __all__ = [
     "CONFIG_FILE",
     "METRICS_FILE",
+    "NOT_SET",
     "ROLLOUTS_FILE",
     "Curve",
     "Diagnosis",
@@ -39,5 +48,6 @@ __all__ = [
     "read_rollouts",
     "read_settings",
     "recorded_folders",
+    "settings_of",
     "without_seeds",
 ]

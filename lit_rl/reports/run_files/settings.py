@@ -48,10 +48,15 @@ def read_settings(folder: Path) -> dict[str, str]:
         folder: of its numbers.
     """
     try:
-        config = yaml.safe_load((folder / CONFIG_FILE).read_text("utf-8"))
-        flat = dict(_flat("", config)) if isinstance(config, Mapping) else {}
+        return settings_of((folder / CONFIG_FILE).read_text("utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
+
+
+def settings_of(config: str) -> dict[str, str]:
+    """Every setting of a configuration, given as YAML, by its name; where the run is saved is left out."""
+    read = yaml.safe_load(config)
+    flat = dict(_flat("", read)) if isinstance(read, Mapping) else {}
     return {name: text for name, text in flat.items() if not name.startswith(_LOCATIONS)}
 
 
