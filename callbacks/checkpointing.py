@@ -231,7 +231,7 @@ class Checkpointing(Checkpoint):
         return due
 
     def _is_better(self, trainer: pl.Trainer) -> bool:
-        """Whether the monitored metric is the best so far; rank 0 decides for all."""
+        """Return whether the monitored metric is the best so far; rank 0 decides for all."""
         if self.monitor is None:
             return False
         if self.monitor not in trainer.callback_metrics:
@@ -326,18 +326,18 @@ class Checkpointing(Checkpoint):
 
     @property
     def best_model_path(self) -> str:
-        """What ``ckpt_path='best'`` means."""
+        """Path of the best checkpoint, for ``ckpt_path='best'``; empty if there is none."""
         return str(self.run.target("best") or "")
 
     @property
     def exit_status(self) -> int:
-        """What the process should end with: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
+        """Exit status of the process: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
         if self.interrupted:
             return INTERRUPT_STATUS
         return REQUEUE_STATUS if self.preempted else 0
 
     def how_to_go_on(self) -> str:
-        """Where a run that was stopped is saved, and what starts it again."""
+        """Say where a stopped run is saved, and how to resume it."""
         last = self.run.target("last")
         return (
             f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
@@ -345,7 +345,7 @@ class Checkpointing(Checkpoint):
 
 
 def _validates_next(trainer: pl.Trainer) -> bool:
-    """Whether the trainer validates before the next rollout. Uses Lightning's private rule: there is no public API."""
+    """Return whether the trainer validates before the next rollout. Lightning has no public API for this."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
 

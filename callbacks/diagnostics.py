@@ -1,4 +1,4 @@
-"""Why a run does not learn, in one line each, where its numbers tell."""
+"""Diagnose in one line each why a run does not learn, where its metrics tell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Diagnostics(pl.Callback):
 
     @property
     def open(self) -> list[Diagnosis]:
-        """What was said and still holds, in the order in which it was said."""
+        """Diagnoses that still hold, in the order in which they were made."""
         last = {one.rule: one for one in self.found}
         return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
 
@@ -138,7 +138,7 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
 
 
 def records_of(trainer: Any) -> list[Any]:
-    """What writes the run's plain files, :class:`RunRecord`."""
+    """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
     return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 

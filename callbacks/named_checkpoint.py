@@ -71,7 +71,7 @@ def described(path: Path, *, best: bool = False) -> str:
 
 
 def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
-    """Why a run has no such checkpoint and what to do, in one line.
+    """Explain in one line why a run has no such checkpoint, and what to do.
 
     Args:
         name: ``last`` or ``best``.
@@ -93,14 +93,14 @@ def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
 
 
 def _monitor_of(run: RunFolder) -> str | None:
-    """What says which checkpoint of a run is the best, ``none`` for nothing; ``None`` if no checkpoint tells."""
+    """Return the monitor of a run's newest checkpoint, ``none`` if it has no monitor; ``None`` if unknown."""
     there = run.checkpoints()
     kept = _kept(there[-1]) if there else {}
     return (kept["monitor"] or "none") if "monitor" in kept else None
 
 
 def _kept(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds beside weights."""
+    """Return the contents of a checkpoint without its weights."""
     if path.is_dir():
         content: Any = torch.load(path / META_FILE, map_location="cpu", weights_only=True)
         return dict(content)

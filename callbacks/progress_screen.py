@@ -1,4 +1,4 @@
-"""What a run shows while it runs: one screen in a terminal, plain lines in a log file."""
+"""Show a run while it trains: one screen in a terminal, plain lines in a log file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ProgressScreen(pl.Callback):
         self._earlier = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What validations found, so that the end of a resumed run tells of the whole run."""
+        """Return validation results, so that the summary of a resumed run covers the whole run."""
         return self.view.earlier()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -269,7 +269,7 @@ def _redirected_handlers() -> Iterator[None]:
 
 
 def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
-    """What a trainer does besides training, and the batches of each loader."""
+    """Return the current phase of a trainer that is not training, and the number of batches of each loader."""
     if trainer.testing:
         return "testing", trainer.num_test_batches
     if trainer.predicting:
@@ -278,7 +278,7 @@ def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
 
 
 def _total(trainer: pl.Trainer, module: TrainedModule) -> int | None:
-    """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
+    """Return the number of rollouts or updates after which the run ends, by its own limit or the trainer's."""
     if module.clock.limit is not None:
         return int(module.clock.limit)
     epochs, batches = trainer.max_epochs, trainer.num_training_batches

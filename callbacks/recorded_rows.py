@@ -148,7 +148,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
 
 
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:
-    """What is not empty of an outcome; of what was printed the end, and no traces of robots."""
+    """Return the outcome's non-empty fields; output cut to its end, robot traces dropped."""
     kept = {name: value for name, value in _fields(outcome).items() if value and name != "traces"}
     kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
     kept |= {name: rounded_number(kept[name]) for name in ("cpu_seconds", "wall_seconds") if name in kept}
@@ -165,7 +165,7 @@ def _fields(item: Any) -> dict[str, Any]:
 
 
 def ending(outcome: Outcome) -> str:
-    """How a program ended, in words by which endings are counted."""
+    """Return the label under which a program's ending is counted."""
     verdict = outcome.robot_verdict or str(outcome.verdict)
     return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
 
@@ -184,7 +184,7 @@ def rounded_number(value: float) -> float:
 
 
 def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
-    """What the environment said after a turn; empty after the last."""
+    """Return the environment's message after a turn; empty after the last."""
     turns = rollout.completions.turns[row]
     if number + 1 == len(turns):
         return ""

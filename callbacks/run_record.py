@@ -74,7 +74,7 @@ class RunRecord(pl.Callback):
 
     @property
     def path(self) -> Path | None:
-        """Where it writes; known from the start of training on, on the first rank."""
+        """Folder it writes to; known on the first rank once training has started."""
         return None if self._writer is None else self._writer.folder
 
     # -- where ---------------------------------------------------------------------------------------------
@@ -181,12 +181,12 @@ def record_by_default(trainer: Any) -> None:
 
 
 def has_folder(trainer: Any) -> bool:
-    """Whether a run has a folder: a logger's, or that of Checkpointing."""
+    """Return whether a run has a folder: a logger's, or that of Checkpointing."""
     return bool(trainer.loggers) or any(isinstance(one, Checkpointing) for one in trainer.checkpoint_callbacks)
 
 
 def folder_of(trainer: Any, given: str | None = None) -> Path:
-    """Where a run keeps its plain files; call on rank 0 only."""
+    """Return the folder of a run's plain files; call on rank 0 only."""
     if given is not None:
         return Path(given).expanduser()
     logger: Any = trainer.logger
@@ -199,7 +199,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
 
 
 def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
-    """What describes the run in tables: method, model, task and main settings."""
+    """Return the fields that describe the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)
     return {

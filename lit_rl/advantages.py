@@ -114,7 +114,7 @@ class RowAdvantages(ABC):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps: plain data."""
+        """Return the state for a checkpoint as plain data."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have no state

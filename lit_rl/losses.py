@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a loss reads.
+    """Inputs of a loss.
 
     Args:
         logprobs: [n, T] nats of the sampled tokens under the policy. Carries the gradient.

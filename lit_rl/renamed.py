@@ -164,7 +164,7 @@ def arguments_of(cls: type) -> dict[str, inspect.Parameter]:
 
 
 def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:
-    """What the constructor of a class takes, by name; nothing where there is no such class or it cannot tell.
+    """Return the constructor arguments of a class by name; empty if the class is missing or has no signature.
 
     Args:
         class_path: module and name, such as ``lit_rl.modules.GRPO``.
@@ -207,7 +207,7 @@ def hint_of_key(name: str, known: Mapping[str, object], file: str = "FILE") -> s
 
 
 def places_now(name: str, known: Mapping[str, object]) -> list[str]:
-    """Where an argument belongs that an algorithm does not take: ``update.epochs``, ``baseline.GroupMean.normalize``.
+    """Return the present places of an argument, such as ``update.epochs`` or ``baseline.GroupMean.normalize``.
 
     Args:
         name: of the argument.

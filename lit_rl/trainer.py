@@ -234,7 +234,7 @@ def say_where(trainer: pl.Trainer) -> None:
 
 
 def _folder_of(logger: Logger) -> str:
-    """Where a logger writes; some make a folder of their name in ``save_dir``, as ``--run_dir`` uses."""
+    """Return the folder a logger writes to; some add a folder of their name to ``save_dir``, as ``--run_dir`` does."""
     return str(getattr(logger, "root_dir", None) or logger.save_dir)
 
 

@@ -1,4 +1,4 @@
-"""What crosses floors: problems, prompts, completions, judgements, experience.
+"""Data types shared by all layers: problems, prompts, completions, judgements, experience.
 
 Letters (the same everywhere): B prompts of one rank, G completions per prompt, N = B * G rows,
 prompt-major (row ``b * G + g``), P prompt tokens (padded left), T completion tokens (padded right).
@@ -77,7 +77,7 @@ class Problem:
 
     @property
     def continues_program(self) -> bool:
-        """Whether the completion continues the prompt, which begins the program (completion form)."""
+        """True if the completion continues the prompt, which begins the program (completion form)."""
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
 
 
@@ -101,7 +101,7 @@ class PromptBatch:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the policy said once.
+    """One turn of the policy.
 
     Args:
         start: column of its first token in the completion.
@@ -121,7 +121,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Completions:
-    """What came after the prompts: N rows of one or more turns of the policy, and what was said between them.
+    """Everything after the prompts: N rows of one or more policy turns, and the environment's messages between them.
 
         completion_ids   [policy turn][environment][policy turn] padding
         completion_mask   1 1 1 1 1 1  0 0 0 0 0 0  1 1 1 1 1 1   0 0 0
@@ -204,7 +204,7 @@ class Completions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the policy said last, of each row."""
+        """Text of the last turn of each row."""
         return tuple(turns[-1].text for turns in self.turns)
 
     @property
@@ -214,7 +214,7 @@ class Completions:
 
     @property
     def stop_reasons(self) -> tuple[StopReason, ...]:
-        """Why the last turn of each row ended."""
+        """Reason the last turn of each row ended."""
         return tuple(turns[-1].stop_reason for turns in self.turns)
 
     @property

@@ -146,7 +146,7 @@ def named(chosen: Namespace) -> str:
 
 
 def _files_in(name: str, value: Any) -> list[str]:
-    """What an argument names of this machine's files; a word such as ``train`` is none, even beside such a folder."""
+    """Return the existing paths that an argument names; a plain word such as ``train`` is never a path."""
     texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
     paths = [os.path.expanduser(os.path.expandvars(text)) for text in texts]
     return [path for path in paths if (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path)]

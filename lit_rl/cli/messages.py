@@ -92,7 +92,7 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
 
 
 def causes_of(message: str) -> list[Cause]:
-    """What the parser rejected, each with its keys, from the indentation of its message."""
+    """Return what the parser rejected, each with its keys, from the indentation of its message."""
     open_keys: list[tuple[int, str]] = []
     open_classes: list[tuple[int, str]] = []
     causes = []

@@ -82,7 +82,7 @@ def _blocks(text: str, node: yaml.MappingNode, values: Mapping[str, Any]) -> Ite
 
 
 def _start_of(text: str, index: int) -> int:
-    """Where the line begins on which a key stands, or the first of the comments right above it."""
+    """Return the start of a key's line, or of the comments directly above it."""
     start = text.rfind("\n", 0, index) + 1
     while start and (above := text.rfind("\n", 0, start - 1) + 1) < start:
         if not text[above:start].lstrip().startswith("#"):
@@ -92,7 +92,7 @@ def _start_of(text: str, index: int) -> int:
 
 
 def _end_of(text: str, index: int) -> int:
-    """Where the line ends on which a value ends; blocks end at the beginning of the next thing, after its comments."""
+    """Return the end of a value's last line; a block ends before the comments that follow it."""
     stripped = text[:index].rstrip()
     while stripped.rpartition("\n")[2].lstrip().startswith("#"):
         stripped = stripped.rpartition("\n")[0].rstrip()

@@ -115,7 +115,7 @@ def differing(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
-    """What was found wrong with each run, a line for each; "no diagnosis" where Diagnostics found nothing."""
+    """Yield one line per diagnosis of each run; "no diagnosis" where Diagnostics found nothing."""
     for run in runs:
         yield from (f"{run.folder}  {one.line()}" for one in run.diagnoses)
         if not run.diagnoses and run.is_watched:

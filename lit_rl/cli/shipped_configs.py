@@ -64,7 +64,7 @@ def with_paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Whether this is a file's name: not another flag, and not a configuration written out."""
+    """Return whether this is a file's name: not another flag, and not a configuration written out."""
     return bool(value) and value[0] not in "-{[" and not any(part in value for part in ("\n", ": "))
 
 

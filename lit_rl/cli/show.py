@@ -169,11 +169,11 @@ class Paint:
         return text if self.kind == "none" else f"{_BOLD}{text}{_RESET}"
 
     def faint(self, text: str) -> str:
-        """What is not the run's own."""
+        """Dim text that is not the run's own."""
         return text if self.kind == "none" else f"{_FAINT}{text}{_RESET}"
 
     def legend(self, row: RecordedRow) -> str:
-        """What the colours, or the numbers of the table, mean."""
+        """Explain the colours, or the numbers of the table."""
         kind = self.kind if self.kind != "none" else self.tabled
         if kind == "none":
             return ""

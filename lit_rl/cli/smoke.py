@@ -34,7 +34,7 @@ _OF_UPDATES = ("the loss moves", "the weights move", "memory stays flat")
 
 
 class Check(NamedTuple):
-    """What was looked at, whether it is as it should be, and what was seen."""
+    """One check of a smoke test: its name, whether it passed, and the evidence."""
 
     name: str
     passed: bool
@@ -115,7 +115,7 @@ class SmokeTest:
 
 
 def wants_smoke(arguments: Sequence[str]) -> bool:
-    """Whether a command asks for a smoke test."""
+    """Return whether a command asks for a smoke test."""
     return any(map(_is_flag, arguments))
 
 

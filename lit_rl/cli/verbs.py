@@ -1,4 +1,4 @@
-"""What ``lit-rl`` can do, in words; the help is printed from here and loads neither torch nor Lightning."""
+"""Verbs of ``lit-rl`` and their help, which loads neither torch nor Lightning."""
 
 from __future__ import annotations
 

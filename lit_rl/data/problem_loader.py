@@ -103,7 +103,7 @@ class PreferMixed:
         return [i for number in range(num_batches) for i in chosen[number::num_batches]]
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known, and was known when the epoch began."""
+        """Return the known results, now and when the epoch began."""
         return {"known": dict(self._known), "last": dict(self._last), "began": dict(self._began)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -182,7 +182,7 @@ class ProblemLoader:
             yield self._batch(order, self.position - 1)
 
     def following(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
-        """What comes after the batch that was handed out last: the number of its epoch, and the batch.
+        """Return the epoch and the problems of the batch after the one handed out last.
 
         Args:
             num_batches: that the trainer takes from each epoch.

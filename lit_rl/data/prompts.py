@@ -192,7 +192,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
 
 
 def finish_request(beginning: str) -> str:
-    """What a chat model is asked: to finish a function, in one fenced block."""
+    """Ask a chat model to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block."
         f"\n\n{fenced(beginning)}"

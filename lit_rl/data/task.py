@@ -1,4 +1,4 @@
-"""What every task's DataModule shares: its problems for each split, and loaders of them."""
+"""Base of every task's DataModule: its problems for each split, and loaders of them."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class TaskDataModule(pl.LightningDataModule):
             self.prefer.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known of the problems; nothing where all come alike. Loaders keep the position."""
+        """Return the preference's state; empty without one. Loaders keep their own position."""
         return {} if self.prefer is None else {"prefer": self.prefer.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

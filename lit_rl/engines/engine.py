@@ -152,7 +152,7 @@ class CheckedSession(Session):
             self._last_answer = time.monotonic()
 
     def step(self) -> list[Generation]:
-        """What the engine's session has finished.
+        """Step the engine's session and return the generations it has finished.
 
         Raises:
             ValueError: it answers what nobody asked for, forgets a request, exceeds a limit, or returns something
@@ -185,7 +185,7 @@ class CheckedSession(Session):
             raise UsageError(f"{self._name}.step answered row {generation.row} with {fault}")
 
     def _fault(self, answer: Generation, request: Request) -> str:
-        """What is wrong with an answer; empty if nothing is."""
+        """Return the fault of an answer; empty if it has none."""
         ids = answer.ids
         if not 1 <= len(ids) <= request.max_tokens:
             return f"{len(ids)} ids, but 1 to {request.max_tokens} were asked for: keep to Request.max_tokens"

@@ -113,7 +113,7 @@ class InProcessSession(Session):
         self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
 
     def _num_to_start(self) -> int:
-        """How many of the waiting requests start now."""
+        """Return the number of waiting requests to start now."""
         held = sum(batch.num_held for batch in self._batches)
         room = len(self._waiting) if self._max_rows is None else self._max_rows - held
         count = min(len(self._waiting), room)

@@ -131,7 +131,7 @@ class VLLM(Engine):
             self._llm.sleep(level=1)
 
     def _arguments(self, policy: CausalLM) -> Mapping[str, Any]:
-        """What ``vllm.LLM`` is started with."""
+        """Return the arguments for ``vllm.LLM``."""
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,
@@ -282,7 +282,7 @@ class VLLMSession(Session):
 
 
 class _Row:
-    """What has been written for a request."""
+    """Tokens written so far for a request."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

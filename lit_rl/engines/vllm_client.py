@@ -140,7 +140,7 @@ class _TryAgain(Exception):
 
 
 def error_text(data: bytes) -> str:
-    """What an error answer says, in one line."""
+    """Return the message of an error response, in one line."""
     try:
         content: Any = json.loads(data)
     except ValueError:

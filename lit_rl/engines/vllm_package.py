@@ -149,7 +149,7 @@ def repack_tied_heads(worker: Any) -> None:
 
 
 def _first_sentence(error: Exception) -> str:
-    """What a refusal says; validation puts a heading of two lines before it and a link behind."""
+    """Return the message of a refusal, without the two heading lines and the link that validation adds."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if "Value error" in line or "Assertion" in line), lines[0] if lines else "")
     text = re.sub(r"^(Value|Assertion) error,\s*", "", told)

@@ -72,7 +72,7 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False) -> Iterator[Name
 
 
 def _units(policy: CausalLM) -> list[nn.Module]:
-    """What is gathered together, in the order in which the model reads it; the policy itself if it is not sharded."""
+    """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
         return [policy]

@@ -58,7 +58,7 @@ class Fence:
     closes: bool = False
 
     def ended_by(self, other: Fence) -> bool:
-        """Whether another fence can be the end of the block that this one opens.
+        """Return whether another fence can be the end of the block that this one opens.
 
         A fence with a known tag ends it too: its author forgot to close the first block.
         """

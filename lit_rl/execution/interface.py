@@ -27,7 +27,7 @@ _LONGEST_LINE = 100
 
 
 class Verdict(StrEnum):
-    """How a program ended. All but the last are about the program; the last is a failure of ours.
+    """Ending of a program. All but the last are about the program; the last is a failure of our own.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
@@ -79,7 +79,7 @@ class FailedCase:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one program ended under one check.
+    """Result of one program under one check.
 
     Args:
         verdict: the whole program's verdict; ``passed`` only if every case passed.
@@ -114,7 +114,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every test ran to its end and passed."""
+        """True if every test ran to its end and passed."""
         return self.verdict is Verdict.PASSED
 
 
@@ -134,7 +134,7 @@ class FaultyCheck(UsageError):
 
 
 class Check:
-    """How a program is judged, as plain data, and how the check wants to be treated.
+    """Plain data that says how a program is judged, and how the check wants to be treated.
 
     A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the
     judge as ``"package.module:function"``; the function is called in the process that judges, as
@@ -160,12 +160,12 @@ class Check:
 
     @property
     def runs_program(self) -> bool:
-        """Whether judging it runs a program. Otherwise the completion is only read by reward terms."""
+        """True if judging it runs a program. Otherwise the completion is only read by reward terms."""
         return bool(self.judged_by)
 
     @property
     def language(self) -> str:
-        """What completions are written in."""
+        """Language of the completions."""
         return "python"
 
     @property
@@ -251,7 +251,7 @@ class ProgramRunner(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds processes now; whoever started them closes them."""
+        """True if it holds processes now; whoever started them closes them."""
         return False
 
     def reopen(self) -> None:

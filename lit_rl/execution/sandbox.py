@@ -201,7 +201,7 @@ class Sandbox(ProgramRunner):
 
     @property
     def is_running(self) -> bool:
-        """Whether its workers have started and were not closed."""
+        """True if its workers have started and were not closed."""
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:
@@ -251,7 +251,7 @@ class Sandbox(ProgramRunner):
             return []
 
     def _next_share(self) -> list[Waiting]:
-        """What a worker may run now; nothing while one program is to have the machine to itself."""
+        """Take the programs that a worker may run now; none while one program needs the machine to itself."""
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
         taken: list[Waiting] = []
         while self._waiting and len(taken) < share and not self._is_exclusive:

@@ -87,7 +87,7 @@ def _fixed_addresses() -> Iterator[None]:
 
 
 class ZygoteSettings(NamedTuple):
-    """How a zygote is set up.
+    """Settings of a zygote.
 
     Args:
         memory_bytes: most resident memory of one program.
@@ -160,7 +160,7 @@ class ZygoteProcess:
             raise IsolationError(reason or answer or "the zygote ended while starting")
 
     def group_is_full(self) -> bool:
-        """Whether programs have hit the limit of the control group since the last call."""
+        """Return whether programs have hit the control group's limit since the last call."""
         return self._group is not None and self._group.was_full()
 
     def close(self) -> None:

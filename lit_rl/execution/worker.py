@@ -48,12 +48,12 @@ class Waiting:
         self.budget_seconds = self.check.wall_budget_seconds
 
     def start(self) -> bool:
-        """Whether it is still wanted; from now on it cannot be cancelled."""
+        """Mark the program as started, so that it cannot be cancelled; False if it was cancelled before."""
         self.started = self.started or self.future.set_running_or_notify_cancel()
         return self.started
 
     def pack(self) -> bool:
-        """Whether the check can be sent to a worker; if not, this is resolved."""
+        """Pack the check for a worker; on failure, resolve this one and return False."""
         try:
             self.packed = pack(self.check)
         except Exception as error:  # whatever a check of the user's holds
@@ -112,7 +112,7 @@ class Worker:
 
     @property
     def failed_over_content(self) -> bool:
-        """Whether it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
+        """True if it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
         return self._process.returncode == -signal.SIGPROF
 
     def hang_up(self) -> None:

@@ -1,4 +1,4 @@
-"""How far the policy is from the reference, per token, and what that costs.
+"""KL estimates of the policy from the reference, per token, and the penalty made of them.
 
 Letters: N completions, T completion tokens. All estimates are in nats and are about tokens that the policy
 sampled.

@@ -403,7 +403,7 @@ def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
 
 
 def group_sizes(group_ids: Tensor) -> Tensor:
-    """How many rows the group of each row has.
+    """Count the rows of each row's group.
 
     Args:
         group_ids: [N] int64.

@@ -1,4 +1,4 @@
-"""How much likelier a token, or a whole completion, became under the policy, and what to monitor about that.
+"""Probability ratios of tokens and completions under the policy, and the metrics to monitor them.
 
 Letters: N completions, T completion tokens. ``logprobs`` [N, T] are nats of the sampled tokens under the
 policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the policy that

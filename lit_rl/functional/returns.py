@@ -58,7 +58,7 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
 def treat_truncation(
     mask: Tensor, truncated: Tensor, tail_values: Tensor, *, treatment: Truncation
 ) -> tuple[Tensor, Tensor]:
-    """How to treat completions that were cut at the token limit.
+    """Apply a treatment to completions that were cut at the token limit.
 
         bootstrap:  they would have gone on: V after the last token stands for the rest
         zero:       the limit is part of the task: nothing follows

@@ -179,7 +179,7 @@ def add_reference_adapter(model: Any, seed: int) -> None:
 
 
 def has_adapter(model: Any, name: str = POLICY) -> bool:
-    """Whether a model has an adapter of this name."""
+    """Return whether a model has an adapter of this name."""
     return name in getattr(model, "peft_config", {})
 
 

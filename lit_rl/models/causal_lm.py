@@ -141,7 +141,7 @@ class CausalLM(Policy):
         return sources | spec | {"lora": asdict(self.lora) if self.lora else None}
 
     def model_spec(self) -> ModelSpec:
-        """What the model is built from."""
+        """Return the specification that the model is built from."""
         return ModelSpec(
             source=self.source,
             config=self.config,

@@ -1,4 +1,4 @@
-"""What a completion is worth before each of its tokens: a trunk and one linear layer.
+"""Critic: the value of a completion before each of its tokens, by a trunk and one linear layer.
 
 Letters: N rows, T completion tokens, H hidden size.
 """

@@ -142,7 +142,7 @@ Part = tuple[slice, slice, Tensor | None]
 
 
 class Groups:
-    """Which rows read which prompt, and which columns of the buffers are theirs.
+    """Prompt and buffer columns of each row.
 
     Row i is one of B x G slots, those of a prompt side by side. Rows write into the same column at the same time, so
     those that joined late have none before their first.

@@ -130,7 +130,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
 
 
 def first_fit(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
-    """Where each row goes: longest first, each into the first sequence that has room.
+    """Place each row, longest first, into the first sequence that has room.
 
     Args:
         lengths: tokens of N rows.
@@ -281,7 +281,7 @@ def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache
 
 
 def can_share_prompts(model: Any) -> bool:
-    """Whether a model computes the same from shared prompts, forward and backward; one log line if not.
+    """Return whether a model computes the same from shared prompts, forward and backward; one log line if not.
 
     Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
 

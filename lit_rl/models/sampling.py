@@ -67,7 +67,7 @@ class Decoding(ABC):
 
     @abstractmethod
     def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Why a row ends with its last token, if it does; token limits are the caller's.
+        """Return the reason a row ends with its last token, if it does; token limits are the caller's.
 
         Args:
             prompt: of the row.
@@ -232,7 +232,7 @@ class RunningBatch:
 
     @property
     def can_join(self) -> bool:
-        """Whether further requests can be sampled in the same batch."""
+        """True if further requests can be sampled in the same batch."""
         return self._decoding.can_join
 
     def join(self, requests: Sequence[Request]) -> None:
@@ -278,7 +278,7 @@ class RunningBatch:
         return logits
 
     def _reason(self, index: int) -> StopReason | None:
-        """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
+        """Return the reason the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
         request, ids = self._requests[index], self._ids[index]
         reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
         if reason is None and len(ids) >= min(request.max_tokens, self._room[index]):

@@ -36,7 +36,7 @@ class Logprobs(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """What the policy minimises.
+    """Loss that the policy minimises.
 
     Args:
         loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.losses` or one of your own.
@@ -153,12 +153,12 @@ class Objective:
 
     @property
     def penalises_rewards(self) -> bool:
-        """Whether the KL to the reference is subtracted from the rewards."""
+        """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     @property
     def pulls_on_every_token(self) -> bool:
-        """Whether rows without an advantage move weights too."""
+        """True if rows without an advantage move weights too."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token
 

@@ -311,11 +311,11 @@ class RolloutModule(PolicyModule):
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """What the losses of this update are divided by."""
+        """Return the divisor of this update's losses."""
         return self.count(minibatch.loss_mask)
 
     def count(self, mask: Tensor) -> Tensor:
-        """What losses of these tokens of a minibatch are divided by: counted over micro-batches and ranks."""
+        """Return the divisor for losses of these tokens, counted over micro-batches and ranks."""
         return denominator_over_ranks(mask, self.update.aggregate, self.sampling.max_tokens)
 
     def evidence(self) -> Evidence:
@@ -377,7 +377,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """How validation samples, by name; by default as long as training does."""
+        """Sampling settings of validation, by name; by default the token limit of training."""
         return self.evaluate.samplings(self.sampling.max_tokens)
 
     def setup(self, stage: str) -> None:

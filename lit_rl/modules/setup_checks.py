@@ -1,4 +1,4 @@
-"""What a run needs, checked when it is set up: problems, a precision that works, a sandbox."""
+"""Checks at setup: problems, a precision that works, a sandbox."""
 
 from __future__ import annotations
 

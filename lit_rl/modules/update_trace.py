@@ -53,7 +53,7 @@ def norms(module: nn.Module) -> Evidence:
 
 
 def likely_cause(evidence: Mapping[str, Any]) -> str:
-    """Where between rewards and gradients the first non-finite number appears, and what helps."""
+    """Locate the first non-finite number between rewards and gradients, and say what helps."""
     inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
     bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
     if not all(map(math.isfinite, evidence["weight_norms"].values())):

@@ -1,4 +1,4 @@
-"""What would make a run fit: the cheapest change of arguments first, then several together."""
+"""Changes that would make a run fit: the cheapest change of arguments first, then several together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def usable(device: Device) -> float:
 
 
 def fits(job: Job, device: Device) -> bool:
-    """Whether both moments fit in a device."""
+    """Return whether sampling and update both fit in a device."""
     return worst(job).total <= usable(device)
 
 

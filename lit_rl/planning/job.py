@@ -110,7 +110,7 @@ class Job:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether weights are spread over ranks."""
+        """True if weights are spread over ranks."""
         return self.num_shards > 1
 
     @property
@@ -120,7 +120,7 @@ class Job:
 
     @property
     def has_adapters(self) -> bool:
-        """Whether the base is frozen."""
+        """True if the base is frozen."""
         return self.adapter_parameters > 0
 
     @property

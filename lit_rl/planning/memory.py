@@ -50,7 +50,7 @@ class Memory:
 
 
 def resident(job: Job) -> Memory:
-    """What is there all the time, from the first optimizer step on."""
+    """Return the memory held at all times from the first optimizer step on."""
     trained = job.trained_parameters
     masters = FLOAT32 * trained if job.weight_bytes < FLOAT32 and not job.is_sharded and not job.has_adapters else 0
     adapters = job.has_adapters

@@ -65,7 +65,7 @@ class Traffic:
 
 
 def of_updates(job: Job) -> Traffic:
-    """What passes with and without gradients move."""
+    """Return the traffic of passes with and without gradients."""
     if job.num_ranks == 1:
         return Traffic()
     learns = job.trained_parameters
@@ -89,7 +89,7 @@ def of_updates(job: Job) -> Traffic:
 
 
 def of_weights(job: Job) -> Traffic:
-    """What brings whole weights to the engine, once a rollout."""
+    """Return the traffic that brings whole weights to the engine, once a rollout."""
     whole = job.shape.parameters * job.gathered_bytes
     if job.engine == "elsewhere":
         # Gathered on the way, then sent on by one rank.
@@ -149,7 +149,7 @@ class Seconds:
 
 
 def seconds(job: Job, device: Device, rates: Rates | None = None) -> Seconds:
-    """How long a rollout takes on each rank; an engine elsewhere is taken to be as fast as this rank would be."""
+    """Estimate the seconds of a rollout on each rank; an engine elsewhere is taken to be as fast as this rank."""
     rates = rates or Rates()
     flops = (device.flops if job.gathered_bytes < 4 else device.flops_float32) * rates.arithmetic
     bandwidth = device.memory_bandwidth * rates.memory

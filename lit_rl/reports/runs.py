@@ -57,7 +57,7 @@ class Run:
 
     @property
     def is_watched(self) -> bool:
-        """Whether its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
+        """True if its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
         return bool(self.kind.get("diagnosed"))
 
     @property

@@ -28,7 +28,7 @@ def summary_names(problems: Sequence[Problem]) -> list[str]:
 
 
 def may_hold_program(problem: Problem) -> bool:
-    """Whether completions are texts; those of toy tasks are numbers."""
+    """Return whether completions are texts; those of toy tasks are numbers."""
     return problem.check.numbers is None
 
 

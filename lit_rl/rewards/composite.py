@@ -113,7 +113,7 @@ class Composite:
         )
 
     def _failure(self, scores: list[TermScore]) -> str | None:
-        """Why the row has no reward, or ``None`` if it has one."""
+        """Return why the row has no reward; ``None`` if it has one."""
         for term, score in zip(self.terms, scores, strict=True):
             if score.value is None and term.weight:
                 return f"{term.name}: {score.reason or 'no value'}"

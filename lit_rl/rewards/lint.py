@@ -1,4 +1,4 @@
-"""What a linter finds: style, likely faults and security."""
+"""Linter findings: style, likely faults and security."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class LintReward(RewardTerm):
 
 
 def _is_text(source: str) -> bool:
-    """Whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
+    """Return whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 
 
@@ -207,14 +207,14 @@ def _is_syntax(finding: Finding) -> bool:
 
 
 def _span(finding: Finding, places: Places, value: float = 0.0) -> Span | None:
-    """Where ruff found it; its rows and columns count from 1, in characters."""
+    """Return the span of ruff's finding; its rows and columns count from 1, in characters."""
     start, end = finding["location"], finding["end_location"]
     first = places.offset(start["row"], start["column"] - 1)
     return places.span(first, places.offset(end["row"], end["column"] - 1), value)
 
 
 def _fault(source: str, finding: Finding, places: Places) -> Span | None:
-    """Where a source is broken: at the first token that Python's grammar rejects, else where ruff says."""
+    """Return the span where a source is broken: the first token that Python's grammar rejects, else ruff's."""
     place = first_rejected(source)
     if place is None:
         return _span(finding, places, -1.0)

@@ -162,7 +162,7 @@ class Parts(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
+    """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
 
     start: int
     end: int
@@ -209,7 +209,7 @@ class TokenPlaces:
         return self._tokens[int(first) : int(after)]
 
     def parts(self, scores: Sequence[tuple[float, TermScore]]) -> Parts:
-        """What of a sum of terms has places, on their tokens and on those that decided them, and what has none."""
+        """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
         rest = [weight * (score.value or 0.0) for weight, score in scores]
         flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
         places = self._places(scores)

@@ -36,7 +36,7 @@ def check_reference(term: str, problem: Problem) -> str:
 
 
 def has_reference(judgement: Judgement) -> bool:
-    """Whether there is something to compare with: always in training, not for every problem of a validation task."""
+    """Return whether a problem has a reference to compare with: always in training, not always in validation."""
     return reference_of(judgement.problem) is not None
 
 

@@ -39,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True)
 class TermScore:
-    """What one term says about one completion.
+    """Score of one completion by one term.
 
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a

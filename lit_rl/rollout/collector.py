@@ -125,7 +125,7 @@ class PendingRollout:
 
 
 def stored(row: Conversation) -> StoredRow:
-    """What was sampled for a row, as plain data."""
+    """Return the sampled data of a row as plain data."""
     return {
         "task_id": row.problem.task_id,
         "sample": row.sample,

@@ -73,7 +73,7 @@ class FinishedRollout(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a validation batch produced.
+    """Result of a validation batch.
 
     Args:
         rollouts: by the name of the sampling.
@@ -198,10 +198,10 @@ class TrainedModule(Protocol):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """How validation samples, by name."""
+        """Sampling settings of validation, by name."""
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """What learns, by name."""
+        """Return the trained parameters, by name."""
 
 
 class RolloutWatcher(Protocol):

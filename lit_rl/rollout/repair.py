@@ -31,7 +31,7 @@ _STOPPED = {
 
 
 def describe_attempt(attempt: Attempt, language: str) -> str:
-    """What happened to an attempt, in plain sentences.
+    """Describe the result of an attempt, in plain sentences.
 
     Args:
         attempt: with its outcome.
@@ -256,7 +256,7 @@ def _require_placeholders(template: str) -> None:
 
 
 def _fault_of(check: Check) -> str:
-    """Why no program can fail a check; empty if one can."""
+    """Return why no program can fail a check; empty if one can."""
     if not check.runs_program:
         return f"{type(check).__name__} runs no program"
     if isinstance(check, AssertTests):

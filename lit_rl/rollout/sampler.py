@@ -1,4 +1,4 @@
-"""Where rollouts come from: sampled now or one rollout ahead, judged, and compared with the policy.
+"""Collection of rollouts: sampled now or one rollout ahead, judged, and compared with the policy.
 
     staleness 0   | sample k | wait for verdicts k | update k | sample k+1 | ...
     staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
@@ -162,7 +162,7 @@ _TRAIN = "train"
 
 @dataclass(frozen=True)
 class Collect:
-    """How rollouts come about.
+    """Settings for collecting rollouts.
 
     Args:
         engine: samples; by default the trainer's own process.
@@ -258,7 +258,7 @@ class Sampler:
         self.engine.close()
 
     def has_room(self, problem: Problem) -> bool:
-        """Whether a problem's prompt leaves room to write in, by the policy's positions and the environment's limit."""
+        """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
         codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
         return codec.fits(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
 

@@ -1,4 +1,4 @@
-"""How far a run is, in steps of training; and what it does inside one of them, and for how long."""
+"""Progress of a run in training steps, its phase within a step, and the seconds of each phase."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has reached its limit."""
+        """True if the run has reached its limit."""
         return self.limit is not None and self.count >= self.limit
 
     @property

@@ -259,7 +259,7 @@ def _modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
 
 
 def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
-    """Whether the flag is set on any rank."""
+    """Return whether the flag is set on any rank."""
     count = torch.tensor(int(flag), device=mesh.device_type)
     dist.all_reduce(count, op=dist.ReduceOp.MAX)
     return bool(count)

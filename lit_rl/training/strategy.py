@@ -101,7 +101,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     @contextmanager
     def model_sharded_context(self) -> Iterator[None]:
-        """Where the model is built: for real, or without memory on ranks that get it from rank 0."""
+        """Build the model inside: for real, or without memory on ranks that get it from rank 0."""
         without_memory = self.load_on_rank_zero and self.global_rank != 0
         with torch.device("meta") if without_memory else nullcontext():
             yield
@@ -200,7 +200,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
 
 def _share(parameter: torch.Tensor) -> torch.Tensor:
-    """What this rank holds of a parameter."""
+    """Return this rank's shard of a parameter."""
     local: Any = getattr(parameter, "to_local", lambda: parameter)
     share: torch.Tensor = local()
     return share

@@ -92,7 +92,7 @@ def function_of(source: str) -> Callable[..., Any]:
 
 
 def answer_of(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
-    """What a function of ours returns, and the name of the exception where it raises one."""
+    """Return a function's result, and the name of its exception if it raises one."""
     try:
         return function(*arguments), ""
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:

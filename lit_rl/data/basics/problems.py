@@ -154,7 +154,7 @@ class Trees:
         self._known: dict[tuple[tuple[str, Any], ...], str] = {}
 
     def of(self, drawn: Draw) -> str:
-        """What :func:`normalised` says of a draw's reference program."""
+        """Return :func:`normalised` of a draw's reference program."""
         numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
         marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
         shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
@@ -169,7 +169,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Rendering:
-    """How draws become problems.
+    """Settings by which draws become problems.
 
     Args:
         bug_share: share of problems whose demonstration carries the family's bug.

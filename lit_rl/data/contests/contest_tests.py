@@ -173,7 +173,7 @@ def contest_check(
 
 
 def needs_checker(statement: str) -> bool:
-    """Whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
+    """Return whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
 
     >>> needs_checker("If there are multiple solutions, print any of them.")
     True
@@ -276,7 +276,7 @@ def _lists(value: object) -> object:
 
 
 def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
-    """Whether lines of a statement hold input and output of a test, each below its label."""
+    """Return whether lines of a statement show the input and output of a test, each below its label."""
     for expected in test.expected if isinstance(test.expected, tuple) else (test.expected,):
         given, printed = _block(str(test.given)), _block(str(expected))
         if not given or not printed:  # an empty block stands anywhere
@@ -288,7 +288,7 @@ def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
 
 
 def _follows(lines: Sequence[str], start: int, wanted: Sequence[str | None]) -> bool:
-    """Whether the lines from ``start`` on, empty ones left out, begin with those wanted."""
+    """Return whether the lines from ``start`` on begin with those wanted, ignoring empty ones."""
     found = [line for line in lines[start:] if line not in ("", "```")][: len(wanted)]
     if len(found) < len(wanted):
         return False

@@ -63,7 +63,7 @@ CHECKER_FIELDS = ("checker", "generated_checker")
 
 
 class _Left(Enum):
-    """Why a row does not become a problem."""
+    """Reason a row does not become a problem."""
 
     EMPTY = "neither statement nor tests"
     CHECKER = "a program would have to judge its output"

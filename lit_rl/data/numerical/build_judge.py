@@ -157,7 +157,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 
 
 def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
-    """What the unchanged tree writes; computed once per worker, whatever lines are masked."""
+    """Return the output of the unchanged tree; computed once per worker, whatever lines are masked."""
     key = _what_is_built(check)
     if key not in _references:
         _references[key] = _run_reference(check, temporary_folder)
@@ -244,7 +244,7 @@ def _originals(tree: str) -> list[str]:
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
-    """Whether exit status and last line of the log both say so: either alone can be wrong."""
+    """Return whether exit status and last line of the log both report success: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
     return report.status == 0 and bool(lines) and check.success_text in lines[-1]
 

@@ -180,7 +180,7 @@ def _box(groups: Sequence[str]) -> Box:
 
 
 def similarity(found: Variable, reference: Variable) -> float:
-    """How close a variable is to its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
+    """Compare a variable with its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
 
     Returns:
         0 to 1; 0 if shapes differ or a value is not finite. Only zeros match a reference of zeros.

@@ -29,7 +29,7 @@ PATIENCE = 15
 
 
 class EntityType(StrEnum):
-    """What a name stands for."""
+    """Kind of thing that a name refers to."""
 
     OBJECT = "object"
     PERSON = "person"
@@ -73,7 +73,7 @@ class InventedWorld:
         return list(ROOMS)
 
     def is_in_room(self, entity: str) -> bool:
-        """Whether it is here: as decided before, else by a fair coin."""
+        """Return whether a thing or person is in the room: as decided before, else by a fair coin."""
         name = _stripped("CheckEntity", "entity", entity)
         self._record("CheckEntity", name)
         self._use(name, EntityType.OBJECT_OR_PERSON)

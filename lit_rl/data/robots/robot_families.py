@@ -55,7 +55,7 @@ Formula = list[Any]
 
 @dataclass(frozen=True)
 class Names:
-    """What a task may be about. Tasks that share a world have different names."""
+    """Names for a task's rooms, things and people. Tasks that share a world have different names."""
 
     rooms: Sequence[str] = ROOMS
     things: Sequence[str] = THINGS

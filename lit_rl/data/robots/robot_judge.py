@@ -44,7 +44,7 @@ _NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={
 
 
 class RobotHost:
-    """What a program's calls reach: the eight functions of a world, and nothing else of it.
+    """Host that answers a program's calls with the eight functions of a world, and nothing else of it.
 
     Args:
         world: the world; its trace is read afterwards.

@@ -131,7 +131,7 @@ def _score(text: str, judgement: Judgement) -> TermScore:
 
 
 def _is_done(number: int, check: RobotWorlds, outcome: Outcome) -> bool:
-    """Whether the errand's part of the condition holds in every world that was started."""
+    """Return whether the errand's part of the condition holds in every world that was started."""
     # A world's condition is ["and", ...] with a formula for each errand, in their order.
     pairs = list(zip(check.tests, outcome.traces, strict=False))
     return bool(pairs) and all(_holds(test.check[1 + number], trace) for test, trace in pairs)

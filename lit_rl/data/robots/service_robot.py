@@ -104,7 +104,7 @@ class ServiceRobot:
         return list(self.locations)
 
     def is_in_room(self, entity: str) -> bool:
-        """Whether a thing or person of that name is in the robot's room."""
+        """Return whether a thing or person of that name is in the robot's room."""
         require_text("CheckEntity", entity=entity)
         self._record("CheckEntity", entity)
         names = [*self.objects.get(self.location, ()), *(name for name, _ in self._agents_here())]
@@ -197,7 +197,7 @@ def check_state(state: dict[str, Any]) -> None:
 
 
 def matches(stored: str, text: object, call: str) -> bool:
-    """Whether the stored regular expression, or the text of a thing placed, is found in what the program passed.
+    """Return whether the program's text matches the stored regular expression, or contains the text of a placed thing.
 
     Raises:
         RobotError: ``stored`` is not a regular expression.
@@ -236,7 +236,7 @@ def require_options(options: object) -> None:
 
 
 def event_bytes(kind: str, value1: str, value2: Iterable[object] | None) -> int:
-    """What an event counts against the trace's limit: its text and a little for the frame."""
+    """Return the bytes that an event counts against the trace's limit: its text and a little for the frame."""
     return len(kind) + len(value1) + sum(len(str(option)) + 4 for option in value2 or ()) + 20
 
 

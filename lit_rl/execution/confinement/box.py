@@ -144,7 +144,7 @@ class BoxError(RuntimeError):
 
 @dataclass(frozen=True)
 class BoxLimits:
-    """What one command may use.
+    """Limits of one command.
 
     Args:
         seconds: wall seconds, then everything is killed.
@@ -165,7 +165,7 @@ class BoxLimits:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """How a command ended.
+    """Result of a command.
 
     Args:
         status: its exit status; ``None`` if a limit ended it.

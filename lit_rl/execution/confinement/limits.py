@@ -54,7 +54,7 @@ def lower(limits: Iterable[tuple[int, int]]) -> None:
 
 
 def tasks_are_counted_alone(namespaces: bool) -> bool:
-    """Whether the kernel will count the tasks of a confined process apart from its trainer's.
+    """Return whether the kernel will count the tasks of a confined process apart from its trainer's.
 
     It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
     namespace of its own. Older kernels count a user's tasks together across namespaces.
@@ -114,7 +114,7 @@ def _number_in(path: str, pattern: str, otherwise: int) -> int:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that the machine, or this user's share of it, is used up."""
+    """Return whether an error means that the machine, or this user's share of it, is used up."""
     return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
 
 

@@ -24,7 +24,7 @@ _HAS_FILTERS = kernel.MACHINE in NUMBERS  # of system calls
 
 
 class Profile(NamedTuple):
-    """What a process, and everything that it starts, may still do.
+    """Permissions of a process and of everything that it starts.
 
     Args:
         folder: where it works.
@@ -111,7 +111,7 @@ def _set_file_rules(profile: Profile) -> int:
 
 
 class Confined(NamedTuple):
-    """What each child of a confined zygote must still do.
+    """Confinement left for each child of a confined zygote to apply.
 
     Args:
         filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.

@@ -254,7 +254,7 @@ def _limits_of_ours(argument: int) -> Block:
 
 
 def _actions_of_all(also: Iterable[str], truncation: bool) -> dict[str, int]:
-    """What to do with each call that has a number, by its name; ``also`` is allowed besides the usual ones."""
+    """Return the action for each numbered call, by name; ``also`` is allowed besides the usual ones."""
     actions = dict.fromkeys(NUMBERS[MACHINE], REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
     actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
     return actions if truncation else actions | {"truncate": REFUSE}

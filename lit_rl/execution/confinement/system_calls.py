@@ -1,4 +1,4 @@
-"""Which system calls a program may make, by name, and their numbers on two machines.
+"""System calls that a program may make, by name, and their numbers on two machines.
 
 Numbers are the kernel's stable interface (``asm/unistd_64.h``, ``asm-generic/unistd.h``).
 """

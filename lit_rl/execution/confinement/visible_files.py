@@ -88,5 +88,5 @@ def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it; both without links."""
+    """Return whether a path is a folder or lies in it; both without links."""
     return os.path.commonpath((path, folder)) == folder

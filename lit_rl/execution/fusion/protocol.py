@@ -80,7 +80,7 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def read_run(answer: dict[str, Any]) -> RemoteRun:
-    """What the server's answer to ``run_code`` says.
+    """Read the server's answer to ``run_code``.
 
     Raises:
         ServerFailure: if it reports a failure of the server or is malformed.

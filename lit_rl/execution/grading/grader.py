@@ -229,7 +229,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, cou
 def _of_error(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """What ended the tests: the program's own exception, an assert that failed, or an error that a value caused.
+    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused.
 
     Args:
         error: the exception.

@@ -86,12 +86,12 @@ _WATCHED = frozenset(("code.__new__", "exec", "function.__new__", "import", "mar
 
 
 def _lies_in(folder: str, path: str | None) -> bool:
-    """Whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
+    """Return whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
     return path is not None and not path.startswith("<") and os.path.abspath(path).startswith(folder)
 
 
 def _is_arithmetic(code: CodeType) -> bool:
-    """Whether code uses constants and operators alone: it names nothing, and so can call nothing."""
+    """Return whether code uses constants and operators alone, and so can call nothing."""
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 
 

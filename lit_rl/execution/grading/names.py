@@ -18,7 +18,7 @@ _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
 def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
-    """What test code finds in its globals.
+    """Return the globals of test code.
 
     Args:
         job: the grader's.

@@ -77,7 +77,7 @@ class TestsSide(Link):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
-        """What the wanted names are in the program, once it ran.
+        """Return the kinds of the wanted names in the program, once it has run.
 
         Raises:
             ProgramEnded: if it did not.

@@ -105,7 +105,7 @@ class Compiler:
         return second
 
     def _works(self, language: Language) -> bool:
-        """Whether a known good program compiles."""
+        """Return whether a known good program compiles."""
         return self._attempt(_KNOWN_GOOD[language], language).verdict is None
 
     def _attempt(self, source: str, language: Language) -> Compiled:

@@ -195,7 +195,7 @@ def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, b
 
 
 def _asks_once(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether the last answer of the program is what the statement compares."""
+    """Return whether the statement compares the program's last answer and asks for no other."""
     if isinstance(statement, ast.Assert):
         parts = [statement.test]
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

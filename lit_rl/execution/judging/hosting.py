@@ -54,7 +54,7 @@ class Host(Protocol):
 
 
 class HostedRun(NamedTuple):
-    """How a program that ran with a host ended.
+    """Result of a program that ran with a host.
 
     Args:
         verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
@@ -203,7 +203,7 @@ class _Session:
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
-        """How the run ended: a program that ended without its last message did not return."""
+        """Return the result of the run; a program that ended without its last message did not return."""
         verdict = how_it_ended(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT

@@ -1,4 +1,4 @@
-"""How the end of a process becomes a verdict and an outcome."""
+"""Verdict and outcome of a process, from how it ended."""
 
 from __future__ import annotations
 

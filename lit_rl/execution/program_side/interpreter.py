@@ -47,7 +47,7 @@ def _bounded(stack_size: Any) -> Any:
 
 
 def _multiprocessing() -> ModuleType:
-    """What ``multiprocessing`` needs of its C module to run pools of threads."""
+    """Make the part of ``multiprocessing``'s C module that pools of threads need."""
     module = ModuleType("_multiprocessing")
     vars(module).update(SemLock=_Semaphore, sem_unlink=lambda name: None, flags={})
     return module

@@ -47,7 +47,7 @@ class Server(Link):
             raise ChannelClosed("the program has sent its last message") from None
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
-        """What the tests use: modules by name, functions by kind, everything else as a value."""
+        """Describe the names that the tests use: modules by name, functions by kind, everything else as a value."""
         return {name: self._kind(self._namespace[name]) for name in wanted if name in self._namespace}
 
     def _kind(self, value: Any) -> list[Any]:

@@ -26,7 +26,7 @@ NOT_CARRIED = "NotCarried"
 
 
 class NotPlain(ValueError):
-    """What arrived is not what an honest program's process would write: the program's fault."""
+    """Data that no honest program's process would write: the program's fault."""
 
 
 class NotCarried(NotPlain):

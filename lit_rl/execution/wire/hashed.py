@@ -19,7 +19,7 @@ Kind = Callable[[Iterable[Any]], Collection[Any]]
 
 
 def recipe(values: Collection[Any], kind: Kind) -> tuple[bool, list[Any]]:
-    """How to build a set that iterates as this one does: see ``build``.
+    """Return a recipe for a set that iterates in the order of this one: see ``build``.
 
     Which of two items comes first can depend on which one was added first, because a slot that is taken makes the
     second one go elsewhere. It also depends on how often the table grew: a copy is made in one step. If no way is

@@ -49,7 +49,7 @@ class Held:
         self._given: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
-        """Whether a number is of an object of this process."""
+        """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
     def hold(self, value: Any) -> list[Any]:
@@ -59,7 +59,7 @@ class Held:
         return ["o", number, _text(type(value).__name__)]
 
     def was_given(self, value: Any) -> bool:
-        """Whether an object itself has crossed; a class may be known there only as that of an object."""
+        """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
         return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
@@ -83,7 +83,7 @@ class Held:
         return self._objects[number >> 1]
 
     def take_news(self) -> list[list[Any]]:
-        """What the other side does not know yet; classes come before their objects."""
+        """Return and clear the news for the other side; classes come before their objects."""
         news, self._news = self._news, []
         return news
 
@@ -105,12 +105,12 @@ def _methods(kind: type) -> list[str]:
 
 
 def is_plain_method(name: str) -> bool:
-    """Whether a stand-in's class gets a method of this name: no operator, which only ``OPERATIONS`` may be."""
+    """Return whether a stand-in's class gets this method: no operator, which only ``OPERATIONS`` may be."""
     return name == "__init__" or not name.startswith("__")
 
 
 def _known_as(kind: type) -> str:
-    """Where both sides find an exception class, as ``module:name``; ``-`` for others, empty for classes of one side."""
+    """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
     if not issubclass(kind, BaseException):
         return "-"
     module = str(getattr(kind, "__module__", ""))
@@ -122,7 +122,7 @@ def _is_standard(module: str) -> bool:
 
 
 def steers(kind: type) -> bool:
-    """Whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
+    """Return whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
     tasks: Any = sys.modules.get("asyncio.exceptions")
     ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
     return issubclass(kind, ending) or str(kind.__module__).startswith(_STEERING_MODULES)

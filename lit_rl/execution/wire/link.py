@@ -63,7 +63,7 @@ class Link(ABC):
         """Do what the other side asks for."""
 
     def must_leave(self, error: BaseException) -> bool:
-        """Whether an exception ends this side's loop instead of being an answer."""
+        """Return whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Link(ABC):
             self.last_error = not_carried(error)
 
     def value(self, tree: Any) -> Any:
-        """What a tree stands for, with stand-ins for objects of the other side."""
+        """Decode a tree, with stand-ins for objects of the other side."""
         try:
             return plain.from_tree(tree, self.revive)
         except (ChannelClosed, BadMessage):

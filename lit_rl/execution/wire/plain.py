@@ -119,7 +119,7 @@ def _digits_of(value: int) -> str:
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
-    """Whether all items are written as they are: a short cut for long flat sequences."""
+    """Return whether all items are written as they are: a short cut for long flat sequences."""
     kinds = set(map(type, items))
     if kinds <= _SIMPLE:
         return True
@@ -221,7 +221,7 @@ def _value(tree: Any, revive: Revive, depth: int) -> Any:
 
 
 def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
-    """What follows the tag; items that are written as they are need no decoding."""
+    """Decode the items after the tag; items that are written as they are need no decoding."""
     items = tree[1:]
     kinds = set(map(type, items))
     if list in kinds or dict in kinds:
@@ -297,5 +297,5 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 
 
 def forget(value: Any) -> list[Any]:
-    """What crosses of an object that stays where it is and is not used: its type's name."""
+    """Encode an object that is neither sent nor used: as its type's name."""
     return ["o", 0, str(type(value).__name__)]

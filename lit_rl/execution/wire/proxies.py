@@ -19,7 +19,7 @@ _READABLE = frozenset(
 
 
 class Connection(Protocol):
-    """What a stand-in needs of its end of the connection, a :class:`lit_rl.execution.wire.link.Link`."""
+    """Connection that a stand-in uses, a :class:`lit_rl.execution.wire.link.Link`."""
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...

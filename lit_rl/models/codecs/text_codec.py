@@ -47,7 +47,7 @@ class TurnFrame:
 
 
 def find_frame(tokenizer: Any, roles: Sequence[str]) -> TurnFrame:
-    """What the tokenizer's chat template writes around a message, verified on three turns of the policy.
+    """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
     Args:
         tokenizer: with a chat template.
@@ -206,7 +206,7 @@ class TextCodec(Codec):
         return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
+        """Return whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
         if not any(self._may_complete(ids[-1], string) for string in stop_strings):
             return False
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
@@ -214,7 +214,7 @@ class TextCodec(Codec):
         return any(string in tail for string in stop_strings)
 
     def _may_complete(self, index: int, string: str) -> bool:
-        """Whether a token holds a stop string's last byte. Most hold none, and then nothing need be decoded."""
+        """Return whether a token holds a stop string's last byte; if not, nothing need be decoded."""
         return string.encode()[-1:] in bytes_of(self.tokenizer, index) or _BROKEN in string
 
     # -- further turns -------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class TextCodec(Codec):
         )
 
     def _frame(self, problem: Problem) -> TurnFrame:
-        """What the template writes around a message, found once for each way in which conversations begin."""
+        """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         if roles not in self._frames:

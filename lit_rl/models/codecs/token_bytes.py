@@ -1,4 +1,4 @@
-"""Where each sampled token stands in the text: byte offsets without decoding and encoding again.
+"""Byte offsets of sampled tokens in the text, without decoding and encoding again.
 
 Text goes through the tokenizer only once, when it is sampled. Encoding the decoded text again can give other
 tokens than were sampled, so offsets are computed from the ids themselves: each id stands for fixed bytes,
@@ -66,7 +66,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
 
 
 def bytes_of(tokenizer: Any, index: int) -> bytes:
-    """What one id stands for in the text; nothing for special tokens and ids without a token."""
+    """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
     return _vocabulary(tokenizer)[index]
 
 

@@ -1,4 +1,4 @@
-"""Where weights and tokenizers come from: hub id, folder, adapter folder, GGUF file, package, or nothing at all.
+"""Loading of weights and tokenizers: hub id, folder, adapter folder, GGUF file, package, or no source at all.
 
 GGUF is the format of llama.cpp: weights, configuration and tokenizer in one file. transformers reads it with the
 package ``gguf``. Quantized weights become plain ones of the policy's dtype, so such a model is trained and exported
@@ -70,13 +70,13 @@ def gguf_file(source: str) -> Path | None:
 
 
 def gguf_options(source: str) -> tuple[str, dict[str, str]]:
-    """What ``from_pretrained`` takes for a resolved source: folder or hub id, and the name of the GGUF file, if any."""
+    """Return ``from_pretrained``'s arguments for a resolved source: folder or hub id, and the name of a GGUF file."""
     file = gguf_file(source)
     return (source, {}) if file is None else (str(file.parent), {"gguf_file": file.name})
 
 
 def unpacked() -> dict[str, Any]:
-    """What asks ``from_pretrained`` for plain weights, also where kernels could compute with packed ones."""
+    """Return options that make ``from_pretrained`` unpack weights, even where kernels could use packed ones."""
     import transformers
 
     config = getattr(transformers, "GgufConfig", None)  # older versions always unpack

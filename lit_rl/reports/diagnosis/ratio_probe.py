@@ -47,7 +47,7 @@ class Tried(NamedTuple):
 
 @dataclass
 class Findings:
-    """What was tried, and what of it explains the gap.
+    """Changes that were tried, and the one that explains the gap.
 
     Args:
         cause: in one line, with what to do.
@@ -169,7 +169,7 @@ class _Probe:
         yield from self._logits()
 
     def _dropout(self, present: Tensor) -> Iterator[Tried]:
-        """Whether one of the two is random: then nothing else can be told from its numbers."""
+        """Yield tests of whether one of the two is random: then its numbers tell nothing else."""
         mask, before = self.completions.completion_mask, self.gap(present)
         random = float((self.score() - present)[mask].abs().mean())
         where = ", ".join(active_dropouts(self.policy)) or "none of torch's modules, so look for functional.dropout"
@@ -228,7 +228,7 @@ class _Probe:
 
 
 def meaning(recipe: Recipe, temperature: float) -> str:
-    """What it means if the sampler's numbers are those of a recipe."""
+    """Explain why the sampler's numbers would be those of a recipe."""
     if recipe.top_k or recipe.top_p < 1:
         return (
             f"sampler filters: its numbers are those of {recipe}, which the run did not ask for; look at the "
@@ -283,7 +283,7 @@ def autocast(policy: Policy, dtype: torch.dtype | None) -> torch.autocast:
 
 
 class Recipe(NamedTuple):
-    """How logits become probabilities."""
+    """Recipe that turns logits into probabilities."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -305,7 +305,7 @@ FILTERS = (
 
 
 def recipes(temperature: float) -> list[Recipe]:
-    """What is tried, the run's own first."""
+    """Return the recipes to try, the run's own first."""
     own = [Recipe(temperature)]
     own += [Recipe(other) for other in TEMPERATURES if other != temperature]
     return own + [Recipe(temperature, k, p) for k, p in FILTERS]

@@ -114,7 +114,7 @@ class RewardCollapse(Rule):
         return f"{fell}: {todo} the best checkpoint"
 
     def suspects(self, run: RunHistory) -> bool:
-        """Whether a reward that was earned is gone at present."""
+        """Return whether a reward that was earned is gone now."""
         return bool(run.gone_since) and was_earned(run)
 
     def details(self, run: RunHistory) -> str:
@@ -165,7 +165,7 @@ class RewardHacking(Rule):
 
 
 def was_earned(run: RunHistory) -> bool:
-    """Whether a reward that is gone was more than a few lucky hits."""
+    """Return whether a vanished reward was more than a few lucky hits."""
     peak = run.peak
     if peak is None:
         return False
@@ -175,7 +175,7 @@ def was_earned(run: RunHistory) -> bool:
 
 
 def is_flat(run: RunHistory, at_most: float) -> bool:
-    """Whether all rewards of the last rollouts were the same."""
+    """Return whether all rewards of the last rollouts were equal."""
     means, spreads = run.values("reward/mean"), run.values("reward/std")
     return len(means) == run.patience and max(means) - min(means) <= at_most and max(spreads, default=0.0) <= at_most
 
@@ -189,7 +189,7 @@ def chance(share: float, num_problems: float) -> float:
 
 
 def texts_of(run: RunHistory) -> tuple[str, ...]:
-    """What the policy said last in each row of the last rollout."""
+    """Return the text of the last turn in each row of the last rollout."""
     return run.rollout.completions.texts
 
 

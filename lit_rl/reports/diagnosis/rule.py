@@ -53,11 +53,11 @@ class Rule(ABC):
         """
 
     def suspects(self, run: RunHistory) -> bool:
-        """Whether the condition may be about to hold: what it explains then waits until that is clear."""
+        """Return whether the condition may be about to hold: the problems it explains then wait until that is clear."""
         return False
 
     def details(self, run: RunHistory) -> str:
-        """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""
+        """Return details for the message, such as completions; called on the first rank after :meth:`look` spoke."""
         return ""
 
     def reset(self) -> None:  # noqa: B027  # most rules remember nothing

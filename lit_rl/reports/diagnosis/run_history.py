@@ -45,12 +45,12 @@ class Peak(NamedTuple):
     floor: float = 0.0
 
     def is_gone(self, reward: float) -> bool:
-        """Whether about nothing is left of it."""
+        """Return whether almost nothing is left of this reward."""
         return reward <= self.floor + _GONE * (self.reward - self.floor)
 
 
 class Where(NamedTuple):
-    """What messages name: where things are set, and commands for this run.
+    """Places of settings, and commands for this run, as messages name them.
 
     Args:
         check_data: the command that runs the task's reference solutions.
@@ -105,7 +105,7 @@ class RunHistory:
 
     @property
     def is_known(self) -> bool:
-        """Whether there were enough rollouts to judge by."""
+        """True if there were enough rollouts to judge by."""
         return len(self._recent) == self.patience
 
     def values(self, name: str) -> list[float]:

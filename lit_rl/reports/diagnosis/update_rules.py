@@ -134,7 +134,7 @@ class EntropyCollapse(Rule):
         ) + self._unless_solved(run)
 
     def _unless_solved(self, run: RunHistory) -> str:
-        """Where no program runs, only the user knows which reward is the largest."""
+        """Warn that the task may be solved, where no program runs and only the user knows the largest reward."""
         if run.mean("execution/pass_rate") is not None:
             return ""
         reward = run.share("reward/mean")

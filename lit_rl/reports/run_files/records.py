@@ -16,7 +16,7 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class RecordedTurn:
-    """What the policy said once.
+    """One recorded turn of the policy.
 
     Args:
         start: column of its first token in the completion.
@@ -87,7 +87,7 @@ class RecordedRow:
 
     @property
     def outcome(self) -> Mapping[str, Any]:
-        """How the program of the last turn ended."""
+        """Outcome of the last turn's program."""
         return self.turns[-1].outcome
 
     @property
@@ -108,7 +108,7 @@ class RecordedRow:
 
 @dataclass(frozen=True)
 class RecordedRollout:
-    """What was kept of one rollout.
+    """Recorded data of one rollout.
 
     Args:
         number: from 1.

@@ -30,7 +30,7 @@ def ending(row: RecordedRow) -> str:
 
 
 def _cut(turn: RecordedTurn) -> str:
-    """What ended a turn before the policy did."""
+    """Say what cut a turn off; empty if the policy ended it."""
     if turn.stop_reason == "stop_string":
         return f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
     return ", cut at the token limit" if turn.stop_reason == "length" else ""
@@ -42,7 +42,7 @@ def number_text(value: float | None) -> str:
 
 
 def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
-    """What the sandbox said besides the verdict: headings and texts, empty ones left out."""
+    """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
     outcome, case = row.outcome, row.outcome.get("failed_case")
     said = [
         ("failing line", failing_lines(row)),

@@ -97,7 +97,7 @@ def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
 
 
 def _repeats_run_seed(name: str, settings: Collection[Mapping[str, str]]) -> bool:
-    """Whether this is a seed that is the run's own in each run."""
+    """Return whether a seed equals the run's own seed in each run."""
     return name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in settings)
 
 
@@ -111,7 +111,7 @@ def _owning_class(name: str, names: Collection[str]) -> str:
 
 
 def _rank(name: str) -> int:
-    """What is trained before how, and seeds last."""
+    """Return the sort key of a setting: the trainer's after all others, seeds last."""
     return 2 if _is_seed(name) else int(name.startswith("trainer."))
 
 

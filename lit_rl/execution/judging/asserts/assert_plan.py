@@ -69,7 +69,7 @@ class Assertion:
     other_side: ast.expr | None = None
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether the comparison is true for these results, by call position."""
+        """Return whether the comparison is true for these results, by call position."""
         names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
         return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
 
@@ -107,7 +107,7 @@ class HelperAssertion:
     tolerance: float
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether the helper accepts the result of its call."""
+        """Return whether the helper accepts the result of its call."""
         return self.compare(results[self.calls[0]], self.expected, self.tolerance)
 
     def literal(self) -> Any:
@@ -304,7 +304,7 @@ class _Planner:
 
 
 def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
-    """Whether a helper accepts the expected value itself."""
+    """Return whether a helper accepts the expected value itself."""
     try:
         return compare(expected, expected, tolerance)
     except Exception:

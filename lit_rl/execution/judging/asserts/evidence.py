@@ -114,7 +114,7 @@ class Evidence(ast.NodeTransformer):
 
 
 def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
-    """Whether there is an assert, or anything else that fails a test when something is wrong.
+    """Return whether a test has an assert, or anything else that fails it when something is wrong.
 
     Args:
         tree: a test, or a part of one.
@@ -130,7 +130,7 @@ def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
 
 
 def _asserts(node: ast.Expr) -> bool:
-    """Whether a statement calls a function named ``assert...`` whose arguments leave it open whether that fails."""
+    """Return whether a statement calls an ``assert...`` function that may fail, judged by its arguments."""
     called = name_called(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
     if called == "assertTrue" and first is not None:
@@ -173,7 +173,7 @@ def truth_of(node: ast.expr) -> bool | None:
 
 
 def _is_filled(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
-    """Whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
+    """Return whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
     return bool(certain) if certain or not items else None
 
 
@@ -198,7 +198,7 @@ def idle_helpers(tree: ast.Module) -> frozenset[str]:
 
 
 def _only_answers(function: ast.FunctionDef) -> bool:
-    """Whether a function neither asserts nor raises, and calls only builtin functions that answer."""
+    """Return whether a function neither asserts nor raises, and calls only builtin functions that answer."""
     called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
     return not can_fail(function) and all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
 
@@ -255,7 +255,7 @@ def name_called(node: ast.AST) -> str:
 
 
 def _looks_for_a_difference(test: ast.expr) -> bool:
-    """Whether a condition is false where things are as they should: ``a != b``, ``not right``."""
+    """Return whether a condition is false when all is right: ``a != b``, ``not right``."""
     if isinstance(test, ast.BoolOp):
         return any(_looks_for_a_difference(part) for part in test.values)
     if isinstance(test, ast.Compare):

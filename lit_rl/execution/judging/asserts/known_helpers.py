@@ -163,7 +163,7 @@ class KnownHelpers:
         return known
 
     def comparison(self, name: str) -> Compare | None:
-        """What a function of the tests compares, if all that it uses is recognised."""
+        """Return the comparison that a function of the tests makes, if everything it uses is recognised."""
         compare = _COMPARISONS.get(self._found.get(name, ""))
         needs = () if compare is _as_truth else ("np", "is_floats")
         return compare if all(needed in self._found for needed in needs) else None

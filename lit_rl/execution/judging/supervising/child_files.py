@@ -1,4 +1,4 @@
-"""What a job's process is given and what it leaves: descriptors of files in memory."""
+"""Files in memory by which a job's process gets its input and leaves its output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Child:
 
 
 def read_whole(descriptor: int) -> bytes:
-    """What a child wrote into a memfd."""
+    """Read what a child wrote into a memfd."""
     size = min(os.fstat(descriptor).st_size, _LONGEST_READ)
     return os.pread(descriptor, size, 0) if size else b""
 

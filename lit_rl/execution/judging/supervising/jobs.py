@@ -45,7 +45,7 @@ class KilledFromOutside(Exception):
 
 
 class Spent(NamedTuple):
-    """How one child ended, what it used, and whether we killed it."""
+    """Status and resource use of a child that ended; ``was_stopped`` if the supervisor killed it."""
 
     status: int
     cpu_seconds: float
@@ -54,7 +54,7 @@ class Spent(NamedTuple):
 
 
 class JobReport(NamedTuple):
-    """How a job ended.
+    """Result of a job.
 
     Args:
         cause: ``FINISHED``, or what ended it: one of ``OUT_OF_CPU`` and the others.
@@ -68,7 +68,7 @@ class JobReport(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        """Whether a time limit ended it."""
+        """True if a time limit ended it."""
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 

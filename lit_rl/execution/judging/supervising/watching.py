@@ -45,7 +45,7 @@ class Watch:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the job took long enough to be watched."""
+        """True if the job took long enough to be watched."""
         return self._clocks is not None
 
     def begin(self, processes: Sequence[int]) -> None:
@@ -188,7 +188,7 @@ class _Clocks:
 
 
 def _increase(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """How much more each one has now; a number that was given to another thread meanwhile begins anew."""
+    """Return the increase of each number; one that another thread took over starts anew."""
     return {thread: max(0.0, total - before.get(thread, 0.0)) for thread, total in now.items()}
 
 
