@@ -25,7 +25,7 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Judgement, StopReason
 
 LONGEST_OUTPUT = 2000
-"""How many characters, from the end, are kept of what a program printed."""
+"""Characters kept of a program's output, counted from its end."""
 
 _SHORT_TEXT = 2000
 

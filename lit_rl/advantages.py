@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 Normalize = Literal["std", "none"]
-"""What centred scores are divided by: their standard deviation (n - 1), or nothing."""
+"""Divisor of centred scores: their standard deviation (n - 1), or none."""
 
 
 class RowAdvantages(ABC):
@@ -128,7 +128,7 @@ class Baseline(RowAdvantages):
     """
 
     normalize: Normalize = "none"
-    """What advantages are divided by after the baseline was subtracted."""
+    """Divisor of advantages after the baseline is subtracted."""
 
     @abstractmethod
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -356,7 +356,7 @@ class TokenAdvantages(ABC):
     """
 
     whiten: bool = True
-    """Whether the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
+    """True if the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
 
     @abstractmethod
     def estimate(

@@ -36,7 +36,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "default_root_dir": "runs",
 }
-"""Where rollouts need other settings than Lightning's defaults; the command line uses the same."""
+"""Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
 LIGHTNINGS_NAMES = ("hpc", "registry")
 """Checkpoints that Lightning finds by name."""

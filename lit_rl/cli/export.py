@@ -38,7 +38,7 @@ print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
 }
 
 _HOMES = ("lit_rl.modules", "lit_rl.models")
-"""Where the classes are that a configuration of a policy calls by their short names."""
+"""Modules of the classes that a policy's configuration calls by short names."""
 
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 

@@ -25,7 +25,7 @@ DEFAULT_METRICS = (
     "dpo/accuracy",
     "completion/length",
 )
-"""What is listed unless metrics are named; the mean reward of a validation only where it has no pass@k."""
+"""Metrics listed by default; the mean reward of a validation only where it has no pass@k."""
 
 
 def report(arguments: Sequence[str]) -> None:

@@ -89,7 +89,7 @@ class Engine(ABC):
     """Samples completions with a policy's weights."""
 
     in_rounds: bool = False
-    """Whether the next turn is requested only once every row has finished its turn, in the order of the rows.
+    """True if the next turn is requested only once every row has finished its turn, in the order of the rows.
 
     For engines whose numbers depend on which rows are computed together, if only in the last bit: which rows start
     together then does not depend on timing, and a resumed run samples the same. Other engines get each request as
@@ -97,7 +97,7 @@ class Engine(ABC):
     """
 
     shares_weights: bool = False
-    """Whether sessions read the policy's own weights, so that the present ones sample on every rank.
+    """True if sessions read the policy's own weights, so that the present ones sample on every rank.
 
     Modules that train on rows at once then skip asking the other ranks how old theirs are.
     """

@@ -14,7 +14,7 @@ from torch import Tensor
 from lit_rl.functional.masking import require_mask, require_no_grad, require_same_shape
 
 KLKind = Literal["k1", "k2", "k3"]
-"""Which estimate of the divergence; see :func:`kl_estimate`."""
+"""Estimator of the divergence; see :func:`kl_estimate`."""
 
 LOG_RATIO_LIMIT = 20.0
 """Log-ratios (nats) are clamped to +- this before anything else, so that exp stays finite in float32."""

@@ -69,7 +69,7 @@ def statistics_dtype(x: Tensor) -> torch.dtype:
 
 
 AggregateMode = Literal["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"]
-"""How token losses become one number; see :func:`aggregate`."""
+"""Reduction of token losses to one number; see :func:`aggregate`."""
 
 SumOverRanks = Callable[[Tensor], Tensor]
 """Sums a small tensor over all ranks and returns the total, the same on each rank."""

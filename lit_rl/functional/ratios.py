@@ -22,10 +22,10 @@ from lit_rl.functional.masking import (
 )
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
-"""What a ratio is about; see :func:`log_ratio`."""
+"""Unit that a ratio is computed for; see :func:`log_ratio`."""
 
 BeyondCap = Literal["truncate", "mask"]
-"""What happens to an importance weight above its cap; see :func:`importance_weights`."""
+"""Treatment of an importance weight above its cap; see :func:`importance_weights`."""
 
 
 def log_ratio(

@@ -16,7 +16,7 @@ from torch import Tensor
 from lit_rl.functional.masking import require_mask, require_no_grad, shape_of
 
 Truncation = Literal["bootstrap", "zero", "mask"]
-"""What follows the token limit; see :func:`treat_truncation`."""
+"""Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
 
 
 def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor:

@@ -33,7 +33,7 @@ from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions
 
 _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float64), torch.bool: ("B", torch.bool)}
-"""How an array holds numbers of a dtype, and how a tensor reads them from there."""
+"""For each dtype: the array type that holds its numbers, and the dtype that a tensor reads them as."""
 
 
 def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,7 @@ class Policy(nn.Module, ABC):
     """Optimizer steps that the weights have seen."""
 
     shares_prompts: bool = False
-    """Whether log-probabilities of rows with the same prompt are computed faster together."""
+    """True if log-probabilities of rows with the same prompt are computed faster together."""
 
     @abstractmethod
     def load(self) -> None:

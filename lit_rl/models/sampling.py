@@ -28,7 +28,7 @@ class Decoding(ABC):
     """
 
     can_join: bool = False
-    """Whether :meth:`read` may be called again, between two tokens, to begin rows behind those that are there."""
+    """True if :meth:`read` may be called again between two tokens, to append new rows."""
 
     room: Sequence[int]
     """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""

@@ -70,11 +70,11 @@ class PolicyModule(pl.LightningModule):
     """
 
     metric_prefix = ""
-    """What metrics of a loss on given texts begin with."""
+    """Prefix of the metrics of a loss on given texts."""
     sampling: Sampling | None = None
-    """How training samples, where it does."""
+    """Sampling settings of training; ``None`` if it does not sample."""
     samples_to_train = False
-    """Whether training runs programs too, not only validation."""
+    """True if training runs programs too, not only validation."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name the argument of version 0.4 where one of 0.3 is given."""

@@ -78,7 +78,7 @@ class RolloutModule(PolicyModule):
 
     samples_to_train = True
     kl_in: ClassVar[KLPlace] = "loss"
-    """Where the KL to the reference goes unless the objective says it."""
+    """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
     update: Update
     reference: Reference | None = None

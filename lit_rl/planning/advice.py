@@ -10,7 +10,7 @@ from lit_rl.planning.memory import Memory, sampling, updating
 from lit_rl.planning.seconds import Device
 
 CONTEXT_BYTES = 1.0e9
-"""What a driver, libraries and communication keep of a device; about what CUDA and NCCL take."""
+"""Device memory of driver, libraries and communication; about what CUDA and NCCL take."""
 FRAGMENTATION = 0.05
 """Share of the rest that an allocator cannot use; an assumption."""
 

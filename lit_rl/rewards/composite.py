@@ -17,7 +17,7 @@ from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""What a mistake in a term's own code raises."""
+"""Exceptions that mistakes in a term's own code raise."""
 
 
 class Composite:

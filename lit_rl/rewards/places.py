@@ -280,7 +280,7 @@ def _ranges(first: Tensor, counts: Tensor) -> Tensor:
 
 
 Credit = Literal["spans", "tokens", "terminal"]
-"""Where rewards are put; see :func:`place_rewards`."""
+"""Placement of rewards; see :func:`place_rewards`."""
 
 
 def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:

@@ -62,7 +62,7 @@ def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device
 
 
 StoredRow = Mapping[str, Any]
-"""What was sampled for a row, as plain data: no verdicts, which its programs give again."""
+"""Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
 
 
 class PendingRollout:

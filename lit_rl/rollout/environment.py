@@ -18,7 +18,7 @@ from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
 
 _LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""What a mistake in an environment's own code raises."""
+"""Exceptions that mistakes in an environment's own code raise."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ SOLVED = (
 """Examples for few-shot prompts, (beginning, body) of a function; no family has them."""
 
 ANSWER_STOPS = ("\n```\n\n",)
-"""What comes after the block is not needed; an opening fence is not followed by an empty line."""
+"""End of the code block, after which nothing is needed; no empty line follows an opening fence."""
 
 
 class Basics(TaskDataModule):

@@ -41,7 +41,7 @@ PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
 # policy that wrote the wrong body, so imitation shows a policy what a second turn looks like.
 REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
 END_OF_TURN = "<|endoftext|>"
-"""What ends a completion in the task's own tokenizer."""
+"""EOS token of the task's own tokenizer."""
 
 
 def _always(slots: Slots) -> bool:

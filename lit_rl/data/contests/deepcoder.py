@@ -56,7 +56,7 @@ from string import *
 from typing import *
 from builtins import *
 """
-"""What judges such as LeetCode's import before a program; the last line restores ``pow`` and ``abs``."""
+"""Imports that judges such as LeetCode's put before a program; the last line restores ``pow`` and ``abs``."""
 
 
 CHECKER_FIELDS = ("checker", "generated_checker")

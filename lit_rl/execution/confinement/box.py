@@ -40,7 +40,7 @@ NOT_CONFINED = 201
 _OPEN_FILES = 1024
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
-"""What a build may read and execute: programs, libraries and headers, but no user's files."""
+"""Paths that a build may read and execute: programs, libraries and headers, but no user's files."""
 
 LOG_BYTES = 1 << 16
 _POLL_SECONDS = 0.02

@@ -251,7 +251,7 @@ MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "compiled": _compiled,
     "compile": _compile,
 }
-"""What a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
+"""Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 
 
 def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:

@@ -23,7 +23,7 @@ ORDER = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "
 _OTHERS = """len iter next reversed contains getitem setitem delitem call bool str repr format abs neg pos invert
 int float complex index round trunc floor ceil enter exit await"""
 OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
-"""What one side may ask of an object of the other by an operator or a builtin function."""
+"""Operators and builtin functions that one side may apply to an object of the other."""
 
 # Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
 _STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")

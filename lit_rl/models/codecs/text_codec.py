@@ -123,7 +123,7 @@ def _rewrites(tokenizer: Any) -> RewritesHistoryError:
 _MORE_TOKENS = 8
 
 _BROKEN = "\ufffd"
-"""What bytes that are no character are decoded to; no token need hold it."""
+"""Replacement character for bytes that are no character; no token need hold it."""
 
 _LEFT_OUT = "\n[... left out ...]\n"
 

@@ -301,7 +301,7 @@ FILTERS = (
     # defaults of models and servers
     *((k, p) for k in (20, 40, 50) for p in (0.8, 0.9, 0.95)),
 )
-"""What is tried: filters at the run's temperature, and those of both kinds together."""
+"""Filters to try at the run's temperature: single ones, and both kinds together."""
 
 
 def recipes(temperature: float) -> list[Recipe]:

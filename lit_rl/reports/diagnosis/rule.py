@@ -34,10 +34,10 @@ class Rule(ABC):
     """A condition under which a run does not learn as it should; its arguments are its thresholds."""
 
     name: ClassVar[str]
-    """What the diagnosis is called: in the log, in TensorBoard, and as a heading of docs/monitoring.md."""
+    """Name of the diagnosis: in the log, in TensorBoard, and as a heading of docs/monitoring.md."""
 
     page: ClassVar[str] = PAGE
-    """Where the docs say more, as the message names it; empty for a rule without an entry of its own."""
+    """Docs page that the message refers to; empty for a rule without its own entry."""
 
     explains: ClassVar[tuple[str, ...]] = ()
     """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
@@ -75,7 +75,7 @@ class LimitRule(Rule):
     """The number."""
 
     message: ClassVar[str]
-    """What is wrong and what to do, a format of ``{value}`` and of ``{rate}``, the learning rate."""
+    """Fault and remedy, a format of ``{value}`` and of ``{rate}``, the learning rate."""
 
     def __init__(self, at_most: float) -> None:
         require_above(0, at_most=at_most)

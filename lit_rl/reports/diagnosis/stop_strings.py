@@ -18,7 +18,7 @@ CUT, STOPPED, STOPPED_PASSED = (f"stop_string/{name}_fraction" for name in ("cut
 one ended, and of these the ones that passed."""
 
 _OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
-"""What Python says of a program that is right as far as it goes."""
+"""Python's errors for a program that only lacks its end."""
 _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
 """After these something must follow."""
 

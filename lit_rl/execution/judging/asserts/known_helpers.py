@@ -43,7 +43,7 @@ no object of the program is shown the expected value.
 """
 
 Compare = Callable[[Any, Any, float], bool]
-"""Whether a value, the expected value and a tolerance pass a helper."""
+"""Test of a value against the expected value with a tolerance, as a helper makes it."""
 
 BUILTINS_OF_HELPERS = frozenset(
     (

@@ -34,7 +34,7 @@ Settings = tuple[ZygoteSettings, tuple[str, ...]]
 # Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
 Answer = tuple[int, Outcome | str]
 KILLED = "a process of the program was killed from outside"
-"""Why a run was lost that may well go through the next time."""
+"""Reason of a lost run that may well succeed when it is repeated."""
 
 _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
 
