@@ -115,7 +115,7 @@ class Checkpointing(Checkpoint):
         if not self.resume:
             raise FileExistsError(
                 f"{self.run.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
-                "give this run another folder, or switch resume on to go on"
+                "give this run another folder, or switch resume on"
             )
         if trainer.is_global_zero:
             self._same_log_version(trainer, go_on=True)
@@ -133,14 +133,14 @@ class Checkpointing(Checkpoint):
             self.run.note(log_version=trainer.loggers[0].version)
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Claim the folder if nobody did; take over the signals."""
+        """Claim the folder if it is not claimed yet; take over the signals."""
         if stage != "fit":
             return
         if not self._prepared:
             if self.run.checkpoints():
                 raise FileExistsError(
                     f"{self.run.path} holds checkpoints of an earlier start: pass "
-                    "ckpt_path=callback.prepare(trainer) to trainer.fit to go on, or give this run another folder"
+                    "ckpt_path=callback.prepare(trainer) to trainer.fit to resume, or give this run another folder"
                 )
             self.prepare(trainer)
         start = trainer.strategy.broadcast(self._start)
@@ -238,7 +238,7 @@ class Checkpointing(Checkpoint):
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
             raise UsageError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
-        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best for ever
+        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best forever
             return False
         better = self.best_value is None or (value > self.best_value if self.mode == "max" else value < self.best_value)
         if better:
@@ -248,7 +248,7 @@ class Checkpointing(Checkpoint):
     # -- saving --------------------------------------------------------------------------------------------
 
     def _save(self, trainer: pl.Trainer, pl_module: Any, best: bool = False, last_chance: bool = False) -> bool:
-        """Save what is there now. Returns whether it is on the disk."""
+        """Save the present state. Return whether it is on disk."""
         count = pl_module.clock.count
         part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
         if not final.exists() or count != self._saved:
@@ -362,7 +362,7 @@ def _validate(trainer: pl.Trainer) -> None:
 
 
 def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
-    """Make a fault of any rank a fault of all, or the others would wait for ever."""
+    """Make a fault of any rank a fault of all, or the others would wait forever."""
     if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
         return None
     return fault or "another rank could not write"

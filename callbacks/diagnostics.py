@@ -118,7 +118,7 @@ class Diagnostics(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore them, so that a run that goes on hears nothing twice."""
+        """Restore them, so that a resumed run repeats no diagnosis."""
         self._run.load_state_dict(state_dict["run"])
         self._spoken = set(state_dict["spoken"])
         self.found = [Diagnosis(*one) for one in state_dict["found"]]

@@ -86,7 +86,7 @@ class RunFolder:
             self._held.discard(self.path)
             self._lock = None
 
-    # -- what is there -------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------------
 
     def checkpoints(self) -> list[Path]:
         """Checkpoints under their own names, oldest first."""
@@ -139,7 +139,7 @@ class RunFolder:
         os.replace(fresh, self.path / f"{name}.ckpt")
 
     def target(self, name: str) -> Path | None:
-        """The checkpoint that a link points to, if it is there."""
+        """The checkpoint that a link points to, if it exists."""
         link = self.path / f"{name}.ckpt"
         return link.resolve() if link.is_symlink() and link.exists() else None
 
@@ -200,7 +200,7 @@ def _fault_of_file(path: Path) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

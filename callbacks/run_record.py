@@ -138,7 +138,7 @@ class RunRecord(pl.Callback):
             self._writer.end_diagnosis(rollout, rule)
 
     def _write_open_diagnoses(self, trainer: Any, writer: RunWriter) -> None:
-        """Write what the checkpoint knows to hold and the file lacks: a run that goes on in another folder."""
+        """Write diagnoses in the checkpoint but missing from the file, as when a run resumes in another folder."""
         known = {one.rule for one in read_metrics(writer.folder).open_diagnoses}
         watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
         for one in (one for callback in watching for one in callback.open if one.rule not in known):

@@ -134,7 +134,7 @@ class Completions:
         completion_ids: [N, T] int64, the ids themselves as they were sampled or read, padded on the right.
         completion_mask: [N, T] bool, tokens that the policy chose, EOS included: those that loss and credit are about.
             It may have holes.
-        token_mask: [N, T] bool, tokens that are there: those that attention and positions are about.
+        token_mask: [N, T] bool, True for tokens and False for padding: for attention and positions.
         sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 where the policy chose nothing.
         turns: N tuples of what the policy said, in order, at least one each.
         group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not be adjacent, nor

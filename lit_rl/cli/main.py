@@ -213,13 +213,13 @@ class Cli(LightningCLI):
             self.find_checkpoint()
 
     def before_predict(self) -> None:
-        """Keep no predictions in memory: callbacks write them, and nobody reads the copy."""
+        """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
         self.find_checkpoint()
         require_writer(callbacks_of(self.trainer))
 
     def after_fit(self) -> None:
-        """A run that was told to stop says by its exit status that it can be resumed."""
+        """Exit with a status that says the run can be resumed, if it was stopped."""
         for callback in self.trainer.checkpoint_callbacks:
             if isinstance(callback, Checkpointing) and callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)

@@ -156,7 +156,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
 
 
 def _failed_import(cause: Cause, message: str) -> str | None:
-    """File and line of a module that is there but cannot be imported, which the parser's message lacks."""
+    """File and line of a module that exists but cannot be imported, which the parser's message lacks."""
     paths = re.findall(r"class_path'?[:=]? '([\w.]+)'|^ *Given value: ([\w.]+)$", message, flags=re.MULTILINE)
     for module in dict.fromkeys("".join(path).rpartition(".")[0] for path in paths):
         if not module or module in sys.modules:

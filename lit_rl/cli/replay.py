@@ -234,7 +234,7 @@ def judge_again(
 
     Args:
         rows: of one rollout, recorded whole.
-        problems: by task id; each row's is there.
+        problems: by task id, with the problem of every row.
         runner: what executes; ``None`` only for tasks without programs.
         rewards: what rewards; ``None`` leaves rewards out.
     """

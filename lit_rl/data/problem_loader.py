@@ -231,7 +231,7 @@ class ProblemLoader:
             advice = f"set batch_size to {saved // self.world_size}" if fits else "take a number of ranks that divides"
             raise UsageError(
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
-                f"({self.batch_size} on each of {self.world_size} ranks): {advice} to go on"
+                f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
         before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
         now = f"{len(self.problems)} problems and seed {self.seed}"

@@ -1,6 +1,6 @@
 """The text of a problem as a prompt, in two forms.
 
-Completion form, for base models: the prompt is the beginning of a document, the model goes on, and a stop
+Completion form, for base models: the prompt is the beginning of a document, the model continues it, and a stop
 string ends it. Instruct form, for chat models: messages for the chat template, the answer in a fenced block.
 """
 

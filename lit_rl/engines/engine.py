@@ -155,7 +155,7 @@ class CheckedSession(Session):
         """Step the engine's session and return the generations it has finished.
 
         Raises:
-            ValueError: it answers what nobody asked for, forgets a request, exceeds a limit, or returns something
+            ValueError: it answers what was not requested, forgets a request, exceeds a limit, or returns something
                 other than generations.
         """
         finished: Any = self._session.step()

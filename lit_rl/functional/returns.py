@@ -60,9 +60,9 @@ def treat_truncation(
 ) -> tuple[Tensor, Tensor]:
     """Apply a treatment to completions that were cut at the token limit.
 
-        bootstrap:  they would have gone on: V after the last token stands for the rest
+        bootstrap:  they would have continued: V after the last token replaces the rest
         zero:       the limit is part of the task: nothing follows
-        mask:       they say nothing: their tokens leave the loss
+        mask:       they are no evidence: their tokens leave the loss
 
     Args:
         mask: [N, T] bool.

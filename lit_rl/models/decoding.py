@@ -154,7 +154,7 @@ class Groups:
         self.written = 0
 
     def join(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedLayer]) -> None:
-        """Add rows that go on from prompts that were read just now."""
+        """Add rows that continue the prompts just read."""
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
         bias = torch.zeros(prompt_mask.shape, device=copies.device).masked_fill(~prompt_mask, -torch.inf)

@@ -119,7 +119,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     k = torch.tensor(sequence, device=ids.device)[of_row]
     at = torch.tensor(column, device=ids.device)[of_row] + positions[mask]
     shape = (max(sequence) + 1, int(at.max()) + 1)
-    # Every empty column has position 0: rows of one token that nobody reads.
+    # Every empty column has position 0: rows of one token that are never read.
     packed_ids, packed_positions = ids.new_zeros(shape), positions.new_zeros(shape)
     packed_ids[k, at], packed_positions[k, at] = ids[mask], positions[mask]
     output = decoder(input_ids=packed_ids, position_ids=packed_positions, use_cache=False)
@@ -296,7 +296,7 @@ def can_share_prompts(model: Any) -> bool:
         fits = False
     if not fits:
         rank_zero_info(
-            f"{text_config(model).model_type} cannot go on from the keys and values of a prompt in training: "
+            f"{text_config(model).model_type} cannot continue from the keys and values of a prompt in training: "
             "the prompt is computed once for each completion"
         )
     return fits

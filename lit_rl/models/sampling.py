@@ -1,4 +1,4 @@
-"""Sampling tokens: rows that go on side by side, each with random numbers of its own; rows that ended leave.
+"""Sampling tokens: rows continue side by side, each with random numbers of its own; rows that ended leave.
 
 A random stream is that of one (seed, purpose, rollout, problem, sample, turn). What a row samples then depends on
 nothing else: not on its place in the batch, on which rows finished before it, on the number of ranks, or on what was
@@ -115,7 +115,7 @@ class Uniforms:
         self.add(seeds)
 
     def add(self, seeds: Sequence[int]) -> None:
-        """Add rows behind those that are there."""
+        """Add rows behind the present ones."""
         self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
         self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
 

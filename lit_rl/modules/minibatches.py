@@ -56,7 +56,7 @@ def split_rows(
 ) -> Iterator[Tensor]:
     """Split rows into as many pieces on every rank; a rank with fewer pieces than another ends with empty ones.
 
-    It must still take part in every forward and backward pass, or the others would wait for ever.
+    It must still take part in every forward and backward pass, or the others would wait forever.
 
     Args:
         completions: all rows.

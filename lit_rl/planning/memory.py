@@ -67,11 +67,11 @@ def resident(job: Job) -> Memory:
 
 
 def updating(job: Job) -> Memory:
-    """The worst moment of an update: where a backward pass begins, or where all gradients are there."""
+    """The worst moment of an update: where a backward pass begins, or where all gradients exist."""
     base = resident(job)
     grads = gradients(job)
     peak_of_pass = activations(job) + logits(job)
-    # One micro-batch: gradients come as activations go. Several: those of the first are there in the second.
+    # One micro-batch: gradients come as activations go. Several: those of the first exist during the second.
     if job.num_microbatches > 1 or job.critic != "none":
         kept, shown = peak_of_pass, grads
     else:
@@ -131,8 +131,8 @@ def gathered_in_pass(job: Job) -> float:
 def before_spreading(job: Job) -> float:
     """Bytes by which gradients that are not spread yet exceed what the beginning of a backward pass needs.
 
-    The gradient of the output matrix is whole while all activations are there, but most logits are gone. At the end,
-    that of everything outside the layers is there twice: as computed, and as it is summed over ranks.
+    The gradient of the output matrix is whole while all activations exist, but most logits are gone. At the end,
+    that of everything outside the layers exists twice: as computed, and as it is summed over ranks.
     """
     if not job.is_sharded:
         return 0.0

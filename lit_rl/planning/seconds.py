@@ -109,7 +109,7 @@ def _ring(ranks: int) -> float:
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of a maker's figures that real runs reach; assumptions, not measurements of ours.
+    """Shares of a maker's figures that real runs reach; assumptions, not measurements.
 
     Args:
         arithmetic: of the operations per second, in large matrix products.

@@ -39,7 +39,7 @@ class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
-    ``max_score``. Any other answer, or none, is a failure of ours, not a 0: the row gets no value. A
+    ``max_score``. Any other answer, or none, is our failure, not a 0: the row gets no value. A
     completion without a program is 0 and the grader is not asked. Scores are cached by the content of the whole
     prompt and the grader's identity, in memory and, if wanted, in a file that later runs read.
 

@@ -262,7 +262,7 @@ class TokenPlaces:
         return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
 
     def _deciding(self, last: Tensor, undecided: Tensor) -> Tensor:
-        """[S] the tokens that decided places which end with these: the next ones, since a place may go on."""
+        """[S] the tokens that decided places which end with these: the next ones, since a place may continue."""
         following = torch.searchsorted(self._everywhere, last, right=True).clamp(max=len(self._everywhere) - 1)
         return self._everywhere[torch.where(undecided, len(self._everywhere) - 1, following)]
 

@@ -77,7 +77,7 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
 
     Args:
         source: the program.
-        prefix: whether the source may go on. Then its end is not an error, and a last token that could still
+        prefix: whether the source may continue. Then its end is not an error, and a last token that could still
             become another one (``i`` of ``if``, an open string) is viable.
     """
     if not prefix and _parses(source):

@@ -43,7 +43,7 @@ class TermScore:
 
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a
-            row leaves baseline and loss, because a failure of ours is not a fault of the program.
+            row leaves baseline and loss, because our own failure is not the program's fault.
         spans: places in the last turn that earned a part of ``value``. What neither they nor the turns cover is
             spread evenly over the last turn.
         turn_values: parts of ``value`` that whole turns earned, the first turn's first; turns left out at the end

@@ -394,7 +394,7 @@ class Sampler:
     def judge_silence(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
         """Judge the empty program under checks with stages, once per problem: the score of writing nothing.
 
-        Failures of ours are left out, and judged again when the problem comes again.
+        Infrastructure failures are left out, and judged again when the problem is sampled again.
         """
         staged = [problem for problem in problems if problem.check.stages]
         for problem in staged:

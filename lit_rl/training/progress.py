@@ -135,7 +135,7 @@ class Progress:
         return seconds
 
     def add_turn(self, tokens: int, outcome: Future[Any]) -> None:
-        """Count a finished turn, and its verdict as soon as it is there."""
+        """Count a finished turn, and its verdict as soon as it is known."""
         self.turns += 1
         self.tokens += tokens
         self._judged.watch(outcome, self._clock)

@@ -162,7 +162,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
             raise UsageError(
-                f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: go on with the strategy "
+                f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: resume with the strategy "
                 "that made it, or start from an export of it (lit-rl export)"
             )
         saved = _require_shards(path)
@@ -227,7 +227,7 @@ def _require_shards(path: Path) -> dict[str, tuple[int, ...]]:
 def _read(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
-    except CheckpointException as error:  # a BaseException, which nobody would catch
+    except CheckpointException as error:  # a BaseException, which no caller catches
         cause = next(iter(error.failures.values()))[0]
         raise UsageError(f"checkpoint {path} could not be read: {str(cause).partition(chr(10))[0]}") from error
 

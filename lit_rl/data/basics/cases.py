@@ -85,7 +85,7 @@ def examples_text(function: str, cases: Sequence[Case]) -> str:
 
 
 def function_of(source: str) -> Callable[..., Any]:
-    """The function ``f`` of a program of ours."""
+    """The function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     return namespace["f"]  # type: ignore[no-any-return]

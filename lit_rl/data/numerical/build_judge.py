@@ -196,7 +196,7 @@ def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
         folder = _copy(Path(check.tree), temporary_folder)
         try:
             fill_lines(folder / check.file, check.first_line, check.last_line, "")
-            _build(folder, check, {"MAKEFLAGS": "k"})  # make goes on after the file that may not compile
+            _build(folder, check, {"MAKEFLAGS": "k"})  # make continues after the file that may not compile
         except BaseException:
             _remove(folder)  # the lines may still be there
             raise

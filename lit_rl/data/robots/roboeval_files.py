@@ -213,7 +213,7 @@ class _Reader:
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:
-                raise self.error(node, f"a statement of the kind {type(node).__name__}")
+                raise self.error(node, f"a statement of type {type(node).__name__}")
 
     def read_visits(self, node: ast.While, scope: dict[str, Any]) -> None:
         """The one loop that task files have: the same act looked for at each later visit of a place.
@@ -275,7 +275,7 @@ class _Reader:
             case ast.Call():
                 return self.read_call(node, scope)
             case _:
-                raise self.error(node, f"an expression of the kind {type(node).__name__}")
+                raise self.error(node, f"an expression of type {type(node).__name__}")
 
     def look_up(self, node: ast.expr, name: str, scope: dict[str, Any]) -> Any:
         if name in scope:

@@ -34,7 +34,7 @@ RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "
 ENTRY_POINT = "task_program"
 
 MAX_CALLS = 10_000
-"""A program that calls the robot more often than this is taken to wait for ever."""
+"""A program that calls the robot more often than this is taken to wait forever."""
 
 _CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever texts the program put there
 _PREAMBLE = "import sys, time\n"

@@ -1,6 +1,6 @@
 """A service robot in a given world: eight functions, a trace, and the errors they raise.
 
-The world is told in plain data: rooms, things in rooms, people in rooms with their answers. Stored names are
+The world is plain data: rooms, things in rooms, people in rooms with their answers. Stored names are
 regular expressions, searched (ignoring case) in the text the program passed, never the other way round: a
 stored ``bin`` is found by ``"mail bin"``, a stored ``.*`` by anything.
 """
@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 4096
 """Longest text a call takes. No order or message is longer, and matching time grows with the length."""
 
 MAX_TRACE_BYTES = 1_000_000
-"""A trace stops growing here, or a program that waits for ever would fill the memory."""
+"""A trace stops growing here, or a program that waits forever would fill the memory."""
 
 Event = list[Any]
 """``[kind, value1, value2]``; ``value2`` is the list of options of an Ask, else ``None``."""
@@ -173,7 +173,7 @@ class ServiceRobot:
 
     def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
         self._trace_bytes += event_bytes(kind, value1, value2)
-        # Past the limit the run goes on, so that it ends as it would have, but nothing more is kept.
+        # Past the limit the run continues, so that it ends as it would have, but nothing more is kept.
         if self._trace_bytes <= MAX_TRACE_BYTES:
             self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 

@@ -328,12 +328,12 @@ class CorridorCritic(Critic):
         self.weights = _table(num_cells, 1)
 
     def load(self, policy: Policy) -> None:
-        """The table is there already."""
+        """Nothing to do: the table exists already."""
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """Values [N, T] before each action, 0 outside the mask, and [N] after the last; see :class:`Critic`."""
         mask = completions.completion_mask
-        # One more column, so that the distance after the last action is there too.
+        # One more column, so that the distance after the last action is included.
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
         before = distances(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)

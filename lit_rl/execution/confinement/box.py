@@ -238,7 +238,7 @@ def run_boxed(
 
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
-    """Wait for the box; end it when its folder is full, or when nobody waits for the result any more."""
+    """Wait for the box; end it when its folder is full, or when the result is no longer awaited."""
     started = time.monotonic()
     measure_at = started + _MEASURE_SECONDS
     parent = os.getppid()

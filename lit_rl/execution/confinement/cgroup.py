@@ -131,4 +131,4 @@ def _own_path(controller: str) -> str:
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             return path.strip("/")
-    raise OSError(f"no control group of the kind {controller or 'version 2'!r}")
+    raise OSError(f"no control group {controller or 'of version 2'}")

@@ -52,7 +52,7 @@ class Profile(NamedTuple):
 
 
 def nobody() -> int:
-    """User id for untrusted code: one that nobody owns if this process is root, else its own."""
+    """User id for untrusted code: one without an owner if this process is root, else its own."""
     # This range is the one that systemd hands out for a service's lifetime.
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
 

@@ -1,4 +1,4 @@
-"""The names that tests find: stand-ins for the program's, or for names that no program provides; modules of ours."""
+"""The names that tests find: stand-ins for the program's, or for names that no program provides; our modules."""
 
 from __future__ import annotations
 

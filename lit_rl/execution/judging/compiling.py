@@ -46,7 +46,7 @@ _KNOWN_GOOD: dict[Language, str] = {
 
 
 class CompilerFailed(RuntimeError):
-    """The compiler failed for a reason of ours, which says nothing about the source."""
+    """The compiler failed for a reason of our own, which says nothing about the source."""
 
 
 class Compiler:
@@ -63,7 +63,7 @@ class Compiler:
         self._trainer = (trainer, trainer_process)
         self._zygote: ZygoteProcess | None = None
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
-        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are there
+        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
     def compile(self, source: str, language: Language) -> Compiled:
         """The compiled program, from the cache if its source was compiled before.

@@ -1,4 +1,4 @@
-"""Objects that stay in the process that made them, and what the other process is told about them.
+"""Objects that stay in the process that made them, and their descriptions for the other process.
 
 An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
 its name, its bases and which operations its objects know, so that the other side can make a stand-in that

@@ -289,7 +289,7 @@ class Link(ABC):
         return description
 
     def exception(self, description: Any) -> BaseException:
-        """The exception that was described; one of ours comes back as itself.
+        """The exception that was described; one of this side's comes back as itself.
 
         Raises:
             BadMessage: if it is not a description.

@@ -194,7 +194,7 @@ class Zygote:
         how many this one made. It gets another file system, with another zygote.
         """
         _tell(self.control, report + LAST)
-        with contextlib.suppress(OSError):  # an order that nobody reads would reset the connection, and lose the report
+        with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
 

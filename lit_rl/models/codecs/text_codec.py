@@ -113,7 +113,7 @@ def defused(message: str, special: Collection[str]) -> str:
 def _rewrites(tokenizer: Any) -> RewritesHistoryError:
     return RewritesHistoryError(
         f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
-        "there is a later one (some drop earlier thinking), so a conversation cannot go on from the ids that were "
+        "there is a later one (some drop earlier thinking), so a conversation cannot continue from the ids that were "
         "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
     )
 
@@ -238,7 +238,7 @@ class TextCodec(Codec):
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether the chat template only adds to what it wrote; text can always go on.
+        """Check whether the chat template only adds to what it wrote; plain text can always be continued.
 
         Raises:
             ValueError: the tokenizer has no chat template, or it rewrites earlier turns.

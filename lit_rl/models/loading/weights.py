@@ -86,7 +86,7 @@ def unpacked() -> dict[str, Any]:
 def forget_packing(model: Any, file: str) -> None:
     """Make a model that was read from a GGUF file one like any other, with a name by which it is found again.
 
-    transformers goes on calling it quantized: it would refuse to save it, and PEFT would look for packed layers.
+    transformers would still call it quantized: it would refuse to save it, and PEFT would look for packed layers.
     """
     forget_packing_of_config(model.config, file)
     model.name_or_path = file
@@ -251,7 +251,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         model = AutoModelForCausalLM.from_pretrained(source, **options)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
-            # On some CPUs a 4-bit layer that ran once in eval mode goes on without gradients; we train in eval mode.
+            # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
     return model
 

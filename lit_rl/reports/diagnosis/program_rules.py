@@ -20,7 +20,7 @@ class FormatFalling(Rule):
     """Fewer and fewer completions have a program in them.
 
     Args:
-        at_most: fall of their share, from the best mean so far, that is let pass.
+        at_most: largest allowed fall of their share from the best mean so far.
     """
 
     name = "format_falling"
@@ -58,7 +58,7 @@ class Truncated(ShareRule):
     """Many completions are cut by the token limit.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "truncated"
@@ -76,7 +76,7 @@ class StopStringCuts(Rule):
     """A stop string cuts some of the answers: programs break off there, or what it ends never passes.
 
     Args:
-        at_most: share of the rows that fail that is let pass.
+        at_most: largest allowed share of rows that fail.
         rows: share of all rows from which on it matters.
         as_often: rows that a stop string ended are cut if they pass less often than this share of the others.
     """
@@ -122,7 +122,7 @@ class TimedOut(ShareRule):
     """Many programs time out.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "timed_out"
@@ -140,7 +140,7 @@ class Infrastructure(ShareRule):
     """Many programs cannot be judged for reasons that are ours.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "infrastructure"

@@ -61,7 +61,7 @@ class FlatGroups(ShareRule):
     """Nearly all groups have equal rewards.
 
     Args:
-        at_most: share of such groups that is let pass.
+        at_most: largest allowed share of such groups.
     """
 
     name = "flat_groups"
@@ -95,7 +95,7 @@ class RewardCollapse(Rule):
     def look(self, run: RunHistory) -> str:
         """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
         rate = run.largest("optimizer/learning_rate")
-        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and go on from"
+        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and resume from"
         if self.suspects(run):
             peak, since = run.peak, run.gone_since
             assert peak is not None
@@ -126,9 +126,9 @@ class RewardHacking(Rule):
     """The reward of training rises while fewer held-out problems are solved.
 
     Args:
-        fall: fall of pass@1 from its best that is let pass (share of the problems); one that chance alone explains
-            is let pass too.
-        rise: rise of the mean reward since then that is let pass (reward units).
+        fall: largest allowed fall of pass@1 from its best (share of the problems); one that chance alone explains is
+            allowed too.
+        rise: largest allowed rise of the mean reward since then (reward units).
     """
 
     name = "reward_hacking"
@@ -154,7 +154,7 @@ class RewardHacking(Rule):
                 return (
                     f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f} while the reward "
                     f"rose by {rose:.2g}: the policy earns reward without solving problems; read the completions "
-                    "below, take away what pays them, and go on from the best checkpoint"
+                    "below, take away what pays them, and resume from the best checkpoint"
                 )
         return ""
 

@@ -68,7 +68,7 @@ class LimitRule(Rule):
     """A number that is larger than it should be.
 
     Args:
-        at_most: largest mean over the last rollouts that is let pass; 0 counts where none logged it.
+        at_most: largest allowed mean over the last rollouts; 0 counts where none logged it.
     """
 
     metric: ClassVar[str]
@@ -93,7 +93,7 @@ class ShareRule(LimitRule):
     """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...: do ...``.
 
     Args:
-        at_most: share that is let pass.
+        at_most: largest allowed share.
     """
 
     def __init__(self, at_most: float) -> None:

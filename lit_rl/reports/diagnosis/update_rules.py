@@ -32,8 +32,8 @@ class GrowingMemory(Rule):
     """The most memory that was taken grows in the second half of the last rollouts; ``--smoke`` asks it.
 
     Args:
-        at_most: growth that is let pass, as a share of what was taken by the middle.
-        at_least: growth that is always let pass (GB).
+        at_most: largest allowed growth, as a share of the memory taken by the middle.
+        at_least: growth that is always allowed (GB).
     """
 
     name = "growing_memory"
@@ -59,7 +59,7 @@ class ExplodingLoss(Rule):
 
     Args:
         factor: how many times.
-        at_least: a loss below this many times ``factor`` is let pass, whatever it was at the beginning.
+        at_least: a loss below this many times ``factor`` is allowed, whatever it was at the beginning.
     """
 
     name = "exploding_loss"
@@ -87,7 +87,7 @@ class ExplodingKL(LimitRule):
     """The updates of one rollout take the policy far from where it sampled.
 
     Args:
-        at_most: mean KL that is let pass (nats per token).
+        at_most: largest allowed mean KL (nats per token).
     """
 
     name = "exploding_kl"
@@ -145,7 +145,7 @@ class ReferenceDrifted(LimitRule):
     """The policy is far from its reference.
 
     Args:
-        at_most: mean KL that is let pass (nats per token).
+        at_most: largest allowed mean KL (nats per token).
     """
 
     name = "reference_drifted"
@@ -189,7 +189,7 @@ class StaleEngine(Rule):
     """The engine samples with weights that are older than they need to be.
 
     Args:
-        at_most: age that is let pass (rollouts); sampling that overlaps with training is behind by one.
+        at_most: largest allowed age (rollouts); sampling that overlaps with training is behind by one.
     """
 
     name = "stale_engine"
@@ -285,10 +285,10 @@ class StillWeights(Rule):
 class JumpingWeights(Rule):
     """A rollout moves the weights by a large part of the size that they began with.
 
-    Weights that began at 0, such as tables, are let pass.
+    Weights that began at 0, such as tables, are not checked.
 
     Args:
-        at_most: move of a rollout that is let pass, as a share of the norm of the weights that the run began with.
+        at_most: largest allowed move in a rollout, as a share of the norm of the run's first weights.
     """
 
     name = "jumping_weights"

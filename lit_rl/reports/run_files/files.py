@@ -89,9 +89,9 @@ class RunWriter:
     Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
 
     Args:
-        folder: of the files; made if it is not there.
+        folder: of the files; made if missing.
         clock: what the run counts, ``rollout`` or ``update``.
-        count: how many are done; at 0 the files that are there are another run's and renamed to ``NAME.old``.
+        count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
 
     Attributes:
         rollout_bytes: length of the file of rollouts.

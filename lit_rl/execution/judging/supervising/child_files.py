@@ -77,7 +77,7 @@ def read_tail(descriptor: int) -> str:
 
 def memfd(content: bytes | None = None) -> int:
     """A file in memory with this content, read from its start."""
-    # Without permission to seal: a program must not be able to freeze a descriptor of ours.
+    # Without permission to seal: a program must not be able to freeze our descriptors.
     descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
     if content:
         view = memoryview(content)

@@ -151,7 +151,7 @@ class ZygoteClient:
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
-            SystemExit: if nobody waits for the outcome any more.
+            SystemExit: if the outcome is no longer awaited.
         """
         job = self._job
         assert job is not None
@@ -265,7 +265,7 @@ class ZygoteClient:
         """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
 
         Raises:
-            KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
+            KilledFromOutside: if none of our limits explains it. A program cannot kill itself in this way.
         """
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:

@@ -2,7 +2,7 @@
 
 Two clocks end a program. One counts its CPU seconds. The other is for programs that sleep: it counts the time in
 which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded machine ends a
-program that computes. Both hold for each case. A case ends when its answer is there; answers cannot be taken back,
+program that computes. Both hold for each case. A case ends when its answer arrives; answers cannot be taken back,
 so we need not ask the program how far it is.
 """
 
