@@ -25,8 +25,8 @@ class Diagnostics(pl.Callback):
     """Names likely causes of a run that does not learn, each in one line with what to do.
 
     Looks at the numbers of the last ``patience`` rollouts after each rollout and each validation. A rule speaks once,
-    and again only after its condition was gone; what follows from another rule's condition is not said beside it. What
-    it says goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
+    and again only after its condition was gone; it is silent where another rule's condition explains it. What it
+    reports goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
     ``lit-rl report`` and ``show`` have it; it stays in :attr:`found`, and in :attr:`open` as long as it holds. It
     changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
 
@@ -60,7 +60,7 @@ class Diagnostics(pl.Callback):
         self._look(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look at what was measured, beside the rewards of training."""
+        """Check validation metrics against the rewards of training."""
         if trainer.state.fn != "fit" or not self._run.rollout_step:
             return
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}

@@ -5,7 +5,7 @@ of its group, of the whole rollout or of rollouts before; token advantages come 
 
 Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns of the row with the
 most. A row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and
-gets advantage 0, and what stands in its score never matters, not even NaN.
+gets advantage 0, and its score never matters, not even NaN.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class BatchMean(Baseline):
 
         A_i = (r_i - mean r) / (std r + 1e-6)
 
-    Simple, and blind to how hard a prompt is: an easy prompt's failure can stand above the baseline.
+    Simple, and blind to how hard a prompt is: an easy prompt's failure can be above the baseline.
 
     Args:
         normalize: divide by the standard deviation of them all (``std``) or not (``none``).

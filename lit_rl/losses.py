@@ -301,7 +301,7 @@ class Correction(ABC):
 
     @abstractmethod
     def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
-        """[n, T] weights, unitless; what stands outside the mask does not matter.
+        """[n, T] weights, unitless; values outside the mask do not matter.
 
         Args:
             logprobs: [n, T] nats, of p.

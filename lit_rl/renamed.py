@@ -59,7 +59,7 @@ REPLACED = {
     "importance_cap": "objective.loss.ImportanceSampling.cap",
     "beyond_cap": "objective.loss.ImportanceSampling.beyond_cap",
 }
-"""Arguments whose value has another form now; the name of a class stands for an object of it."""
+"""Arguments whose value has another form now; the name of a class means an object of it."""
 
 REMOVED = {"token_weights": False, "kl_horizon": 10000}
 """Arguments that are gone, and the value at which they did nothing."""
@@ -332,7 +332,7 @@ def _migrate_algorithm(arguments: Config, algorithm: str, changes: list[str]) ->
         for name in OF_PPO:
             moved.pop(name, None)
             if algorithm == "PPO":
-                arguments.pop(name, None)  # it had to be the default beside an estimator
+                arguments.pop(name, None)  # it had to be the default together with an estimator
     elif algorithm == "PPO":
         arguments.pop("estimator", None)
         if any(name in arguments for name in OF_PPO):

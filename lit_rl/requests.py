@@ -138,7 +138,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return cls(pairs[:, 0], pairs[:, 1])
 
     def within(self, start: int, size: int) -> ByteSpans:
-        """The same tokens in a part of the text: what stands after it is empty at its end.
+        """The same tokens in a part of the text: tokens after it are empty at its end.
 
         Args:
             start: byte of the text at which the part begins, not after the first token.

@@ -258,7 +258,7 @@ _MESSAGES = (
     "Restored all states from the checkpoint",
     "Loading `train_dataloader` to estimate",
 )
-"""Beginnings of log messages; what they say and a user wants to know stands on the screen."""
+"""Beginnings of log messages to silence; the screen shows what a user needs of them."""
 
 _LOGGERS = (
     "lightning.pytorch.utilities.rank_zero",
@@ -269,7 +269,7 @@ _LOGGERS = (
 
 
 def quiet() -> None:
-    """Silence them; every other message and warning still comes."""
+    """Silence them; every other message and warning is kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)

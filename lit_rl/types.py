@@ -47,7 +47,7 @@ class Problem:
         prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template.
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
-            turns comes from this check and never from the hidden tests of ``check``; ``None`` if the task shows none.
+            turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.
         program_prefix: source put before the completion to make the whole program: the prompt in completion
             form, where the policy continues it; imports and helpers that tests need in instruct form.
         starter_code: what the answer must build on, for display and for prompts.

@@ -210,7 +210,7 @@ def license_of(base: str | None) -> str | None:
 
 
 def _as_index(passes: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The pass rates in the form in which a hub shows them beside a model."""
+    """The pass rates in the form in which a hub shows them with a model."""
     data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
     results = [
         {

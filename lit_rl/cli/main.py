@@ -231,7 +231,7 @@ class Cli(LightningCLI):
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of ``lit-rl``."""
     arguments = list(sys.argv[1:] if args is None else args)
-    # A task or reward in a file beside the configuration is found; last, so that it hides no package.
+    # A task or reward in a file next to the configuration is found; last, so that it hides no package.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     verb = VERBS.get(arguments[0]) if arguments else None

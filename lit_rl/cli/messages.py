@@ -257,7 +257,7 @@ def _classes_of(module: str) -> list[str]:
 
 
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
-    """Short names of classes that may stand at a key."""
+    """Short names of classes that a key may have as value."""
     homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
     homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
         ("baseline", "deltas", "estimator"), "lit_rl.advantages"

@@ -16,7 +16,7 @@ _FLAGS = ("--config", "-c")
 
 
 def folder() -> Path:
-    """The folder of the configurations: inside an installed package, beside it in a checkout."""
+    """The folder of the configurations: inside an installed package, next to it in a checkout."""
     inside = _PACKAGE / "configs"
     return inside if inside.is_dir() else _PACKAGE.parent / "configs"
 

@@ -18,7 +18,7 @@ _MOST_FOUND = 15
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it.
+    """A heading and the text below it.
 
     Args:
         title: text of the heading, as written.
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
 
 def folder() -> Path:
-    """The folder of the pages: inside an installed package, beside it in a checkout."""
+    """The folder of the pages: inside an installed package, next to it in a checkout."""
     inside = _PACKAGE / "docs"
     return inside if inside.is_dir() else _PACKAGE.parent / "docs"
 

@@ -37,7 +37,7 @@ class PreferMixed:
     time.
 
     Args:
-        rarely: how often such a problem comes, compared to the others, in (0, 1]; 1 takes all alike. Not below
+        rarely: how often such a problem is sampled, compared to the others, in (0, 1]; 1 samples all alike. Not below
             one in as many rollouts as an epoch has.
 
     Raises:

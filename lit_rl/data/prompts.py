@@ -132,7 +132,7 @@ def task_prompt(
     """A task in a sentence or two with tests to pass, as in MBPP.
 
     Completion form without examples is a docstring that holds task and tests; with examples each program
-    stands between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
+    is between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
 
     Args:
         task: what to do.

@@ -39,7 +39,7 @@ class VLLMServer(Engine):
     weights tell whether all of them arrived. How a server is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
-    Checkpointing is used, and the same command goes on from there.
+    Checkpointing is used, and resumes when the command is run again.
 
     Args:
         url: address of the server, or several: rank r sends its requests to number r modulo their number.

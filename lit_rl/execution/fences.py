@@ -131,7 +131,7 @@ def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
     tag = info.lstrip("`").strip().lower()
     if tag in KNOWN_TAGS:
         return Fence(ticks, 0, tag, first + len(head), behind)
-    if tag or "#" in head:  # the mark stands in a comment
+    if tag or "#" in head:  # the mark is in a comment
         return None
     return Fence(ticks, 0, "", first + len(head), behind, opens=False, closes=True)
 

@@ -154,7 +154,7 @@ class Check:
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
             raise UsageError(
                 f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
-                "script that runs (__main__): move both to a module beside it"
+                "script that runs (__main__): move both to a module next to it"
             )
         return super().__new__(cls)
 

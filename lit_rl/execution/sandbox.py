@@ -1,4 +1,4 @@
-"""Running untrusted programs beside a trainer: verdicts that can be trusted, in order, in time."""
+"""Sandbox that runs untrusted programs next to a trainer, with verdicts that can be trusted, in order, in time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GRACE_SECONDS = 30.0
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
-# How often a run may be lost, while known good programs pass beside it, before the program is the reason. Chance may
+# How often a run may be lost, while known good programs pass, before the program is taken as the reason. Chance may
 # lose a few runs of a good program in a row, where something kills processes at random.
 _MOST_STRIKES = 5
 # Seconds between tries while a known good program fails too; after the last, the machine is at fault.

@@ -28,7 +28,7 @@ class SandboxError(LitRLError, RuntimeError):
 class Waiting:
     """A submitted program, until its future is resolved.
 
-    ``strikes`` counts the times that its run was lost while a known good program passed beside it, ``faults`` those
+    ``strikes`` counts the times that its run was lost while a known good program passed meanwhile, ``faults`` those
     in which that one failed too. ``is_single`` gives it a worker to itself, ``is_alone`` the machine.
     """
 

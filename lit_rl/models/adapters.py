@@ -153,7 +153,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
 
 
 def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
-    """Add an adapter beside the policy's, which stays the one in use.
+    """Add an adapter next to the policy's, which stays active.
 
     Args:
         model: inside PEFT.

@@ -34,7 +34,7 @@ _NO_LIMIT = 1 << 30
 
 
 class CachedDecoding(Decoding):
-    """Rows with their cache, attention mask and positions. Prompts stand behind left pads.
+    """Rows with their cache, attention mask and positions. Prompts are padded on the left.
 
     Args:
         model: a causal LM of transformers, in eval mode.

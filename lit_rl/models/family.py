@@ -92,7 +92,7 @@ def most_positions(model: Any) -> int | None:
     """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
 
     Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
-    are in the cache by then keep the old ones, and short rows change with a long one beside them, so rows end there.
+    are in the cache by then keep the old ones, and short rows change when batched with a long one, so rows end there.
     """
     config = text_config(model)
     limits = [getattr(config, "max_position_embeddings", None), getattr(config, "max_seq_len", None)]

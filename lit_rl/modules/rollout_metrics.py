@@ -1,4 +1,4 @@
-"""Metrics of training beside those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
+"""Metrics of training in addition to those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
 
 Letters: N rows of one rank, T completion tokens.
 """

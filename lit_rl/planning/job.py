@@ -37,7 +37,7 @@ class Shape:
 
     @property
     def outside_parameters(self) -> int:
-        """Parameters beside the layers: embeddings, last norm, output matrix."""
+        """Parameters outside the layers: embeddings, last norm, output matrix."""
         return self.parameters - self.layers * self.layer_parameters
 
 

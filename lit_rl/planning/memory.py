@@ -54,7 +54,7 @@ def resident(job: Job) -> Memory:
     trained = job.trained_parameters
     masters = FLOAT32 * trained if job.weight_bytes < FLOAT32 and not job.is_sharded and not job.has_adapters else 0
     adapters = job.has_adapters
-    # Adapters and what learns beside them are float32 on a narrower base.
+    # Adapters and other trained parts are float32 on a narrower base.
     trained_bytes = FLOAT32 if adapters else job.weight_bytes
     weights = job.frozen_parameters * job.weight_bytes + trained * trained_bytes
     moments = job.moments * trained * max(trained_bytes, FLOAT32)
@@ -115,7 +115,7 @@ def gradients(job: Job) -> float:
     """Bytes of the gradients of all that learns; masters have a second, float32 one."""
     wide = FLOAT32 if job.has_adapters else job.weight_bytes
     masters = FLOAT32 if wide < FLOAT32 and not job.is_sharded else 0
-    # Without sharding, several ranks sum gradients in buckets beside them.
+    # Without sharding, several ranks sum gradients in additional buckets.
     buckets = wide if job.num_ranks > 1 and not job.is_sharded else 0
     return job.trained_parameters * (wide + masters + buckets) / job.num_shards
 

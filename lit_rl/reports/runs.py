@@ -128,7 +128,7 @@ def with_rollouts(run: Run, most: int) -> Run:
 
 
 def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ by their seeds alone stand together; every other run stands for itself."""
+    """Group runs that differ only by their seeds; every other run is a group of its own."""
     kinds: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]

@@ -46,7 +46,7 @@ class LintReward(RewardTerm):
         select: rules or prefixes of rules to look for.
         ignore: rules or prefixes to leave out of them. By default asserts and line lengths.
         severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
-            added to the defaults. The empty prefix stands for all other rules.
+            added to the defaults. The empty prefix means all other rules.
         per_lines: divide costs by the program's length: a finding then costs its severity in a program of
             up to this many lines that are not blank, and less in a longer one. ``None`` for no division.
         timeout_seconds: limit for one batch; beyond it the batch has no values.

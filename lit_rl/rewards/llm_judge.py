@@ -53,7 +53,7 @@ class LLMJudgeReward(RewardTerm):
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
             task's prompt, its reference, the program and the whole completion go. Write its other braces twice.
         pattern: regular expression with one group, the score.
-        max_score: the score that stands for 1.
+        max_score: the score that counts as 1.
         cache_file: JSON lines of scores, read at the start and added to; ``None`` for memory only.
 
     Raises:

@@ -227,7 +227,7 @@ class Sampler:
         self.progress = Progress()
         self.gap = Means()
         self.pending: PendingRollout | None = None
-        """Sampled for the rollout that comes next."""
+        """Sampled ahead for the next rollout."""
         self._stored: dict[str, Any] | None = None  # the same as a checkpoint holds it, of all ranks
         self._silence: dict[str, Future[Outcome]] = {}
         self._stays_open = False
@@ -373,7 +373,7 @@ class Sampler:
         self.pending = None
         self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None
 
-    # -- beside rollouts -----------------------------------------------------------------------------------
+    # -- besides rollouts ----------------------------------------------------------------------------------
 
     def compare(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together.
@@ -392,7 +392,7 @@ class Sampler:
             self._warned_of_gap |= judge(check, self.policy, self.gap, some, sampling, warn=warn)
 
     def judge_silence(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
-        """Judge the empty program under checks with stages, once per problem: the score of writing nothing.
+        """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
 
         Infrastructure failures are left out, and judged again when the problem is sampled again.
         """

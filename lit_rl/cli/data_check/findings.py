@@ -50,7 +50,7 @@ class Findings:
     """Result of checking a task.
 
     Args:
-        splits: name of each split and the problems in it, checked; a problem of two splits stands in both.
+        splits: name of each split and the problems in it, checked; a problem of two splits is in both.
     """
 
     splits: Mapping[str, Sequence[Checked]]

@@ -61,7 +61,7 @@ def _divide(
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
     found = None
     if told is not None:
-        # The shortest call first: feedback has to fit beside prompt and program.
+        # The shortest call first: feedback has to fit together with prompt and program.
         distinct.sort(key=lambda index: (answers[index] != told, len(arguments[index]) * (answers[index] == told)))
     for public in combinations(distinct, num_public):
         if told is not None and answers[public[0]] != told:

@@ -164,7 +164,7 @@ def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[st
 def completion_prompt(
     file: str, before: Sequence[str], num_missing: int, after: Sequence[str], form: Form
 ) -> str | tuple[Message, ...]:
-    """The request for missing lines, with what stands before and after them."""
+    """The request for missing lines, with the lines before and after them."""
     language = _LANGUAGES.get(Path(file).suffix, "cpp")
     lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
     request = (

@@ -2,7 +2,7 @@
 
 A task file is a Python module of worlds, built by chained calls, and of checks, functions over a trace. It is
 never imported or run: its syntax tree is read by the few rules below, with the trace as an unknown, so that a
-check function becomes the formula it stands for (see :mod:`lit_rl.data.robots.trace_checks`). Anything outside
+check function becomes its formula (see :mod:`lit_rl.data.robots.trace_checks`). Anything outside
 the rules is an error that names file and line, not a guess.
 """
 
@@ -179,7 +179,7 @@ class _Reader:
         return scope
 
     def check_of(self, function: _Function) -> Any:
-        """The formula a check function stands for."""
+        """The formula of a check function."""
         return _json(self.call(function, [_Term("trace")], {}))
 
     # --- statements ---------------------------------------------------------------------------------------

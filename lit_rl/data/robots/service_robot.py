@@ -46,7 +46,7 @@ class RobotArgumentError(RobotError, TypeError):
 
 
 class Placed(str):
-    """The label of a thing that a program placed: the program's text, which stands for itself.
+    """The label of a thing that a program placed: the program's text, taken literally.
 
     As a pattern it could take the simulator any time.
     """

@@ -69,7 +69,7 @@ class NumberCodec(Codec):
         """The text itself.
 
         Raises:
-            ValueError: it has more numbers: nothing could stand for those left out.
+            ValueError: it has more numbers: nothing could represent those left out.
         """
         count = len(read_numbers(text))
         if count > max_tokens:

@@ -19,7 +19,7 @@ LIBRARY_FOLDERS = (
     "/usr/local/lib",
     "/usr/local/lib64",
 )
-# There, beside much that programs must not see, such as Python packages: the parts of programs to be linked, too.
+# Shown of these folders, which also hold Python packages and more that programs must not see: libraries, objects.
 _LIBRARY_FILES = re.compile(r".*\.(so(\..*)?|[ao])")
 _HEADERS = ("/usr/include", "/usr/local/include", "/usr/libexec/gcc", "/usr/local/libexec/gcc")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")

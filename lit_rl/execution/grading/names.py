@@ -110,7 +110,7 @@ _FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck
 _USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
 
 Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _end))
-"""Class of what stands for a name of the program: whatever the tests do with an instance ends the rehearsal."""
+"""Class of placeholders for the program's names: whatever the tests do with an instance ends the rehearsal."""
 
 
 def require_import(module: str, names: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 Everything here shares an address space with the program and is not trusted. What it reports are the
 values that the program's functions return; whether they are right is decided elsewhere, by processes that
-the program cannot reach. Nothing of a test but the arguments of its calls ever comes here.
+the program cannot reach. Of a test, only the arguments of its calls ever arrive here.
 
 At the end of a whole program a real shutdown would cost more than most programs do: it takes apart all modules that
 were loaded before the fork. Here only what a program can notice is done: its threads end, its exit functions run, its

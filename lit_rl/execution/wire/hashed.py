@@ -54,7 +54,7 @@ def build(kind: Kind, at_once: bool, items: Sequence[Any]) -> Collection[Any]:
 
 
 def _first_fault(kind: Kind, at_once: bool, order: Sequence[Any], wanted: list[Any]) -> tuple[Any, Any] | None:
-    """An item that comes out too early and the one that should come in its place; whichever is added last may mend it.
+    """An item that is too early in the order and the one due in its place; adding either one last may repair it.
 
     ``None`` if the set built from ``order`` iterates as wanted.
     """

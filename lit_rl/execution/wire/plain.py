@@ -170,7 +170,7 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
 
 
 def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
-    """The value that a JSON tree stands for.
+    """The value that a JSON tree encodes.
 
     Args:
         tree: what ``to_tree`` made.

@@ -42,7 +42,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
 
 def _empty(here: int, deadline: float) -> None:
     """Empty the folder open as ``here``, depth first, and close it."""
-    above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and what waits beside it
+    above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and its siblings still to visit
     try:
         folders = _remove_files(here)
         while True:

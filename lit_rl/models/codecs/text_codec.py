@@ -102,7 +102,7 @@ def special_tokens(tokenizer: Any) -> set[str]:
 def defused(message: str, special: Collection[str]) -> str:
     """The message with a space in each special token that it spells out, so that it is read as text.
 
-    What a program prints stands in the message about it: without this it could end its own turn, or open one in the
+    A program's output becomes part of a message: without this it could end its own turn, or open one in the
     name of another.
     """
     for token in sorted(special, key=len, reverse=True):
@@ -283,6 +283,6 @@ class TextCodec(Codec):
             )
 
     def _ids(self, text: str) -> list[int]:
-        """Ids of a text without special tokens besides those that stand in it."""
+        """Ids of a text without special tokens besides those in the text."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids

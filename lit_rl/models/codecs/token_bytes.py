@@ -1,7 +1,7 @@
 """Byte offsets of sampled tokens in the text, without decoding and encoding again.
 
 Text goes through the tokenizer only once, when it is sampled. Encoding the decoded text again can give other
-tokens than were sampled, so offsets are computed from the ids themselves: each id stands for fixed bytes,
+tokens than were sampled, so offsets are computed from the ids themselves: each id has fixed bytes,
 and the text is those bytes in a row.
 """
 
@@ -36,7 +36,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     * a token that is part of a multi-byte character covers only its own bytes of it;
     * bytes that are not UTF-8 (sampling stopped inside a character) show as U+FFFD, three bytes of text each:
       every token that gave bytes to such a character gets the whole character, so neighbours can overlap there;
-    * special tokens and ids without a token (padding rows of an embedding) are empty where they stand;
+    * special tokens and ids without a token (padding rows of an embedding) are empty spans at their place;
     * a space that decoding drops at the very beginning (sentencepiece) is missing from its token's span.
 
     Args:

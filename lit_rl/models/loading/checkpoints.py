@@ -74,7 +74,7 @@ def require_checkpoint(path: Any) -> None:
 
 
 def _require_archive(path: Path) -> None:
-    """Torch writes zip archives, whose list of contents comes last."""
+    """Torch writes zip archives, with their list of contents at the end."""
     if zipfile.is_zipfile(path):
         return
     with path.open("rb") as file:

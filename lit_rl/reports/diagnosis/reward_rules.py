@@ -78,7 +78,7 @@ class FlatGroups(ShareRule):
 class RewardCollapse(Rule):
     """The reward has fallen far below its best, or to about 0.
 
-    Speaks of a reward that is gone once half of the last rollouts earned about 0 beside the best one; what follows
+    Reports that the reward is gone once half of the last rollouts earned about 0 compared to the best one; what follows
     from that waits from the first of them on.
 
     Args:

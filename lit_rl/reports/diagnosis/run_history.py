@@ -75,7 +75,7 @@ class RunHistory:
         best: by metric, the largest of its means so far, the present one left out.
         validations: rollouts that were done, and what was measured then.
         peak: the rollout that earned most; ``None`` before one earned more than 0.
-        gone_since: first of the last rollouts that all earned about nothing beside that one; 0 if the last earned more.
+        gone_since: first of the last rollouts that all earned about nothing compared to it; 0 if the last earned more.
         where: what messages name.
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
@@ -172,7 +172,7 @@ class RunHistory:
         self.validations.append((self.rollout_step, dict(measured)))
 
     def _note_reward(self, metrics: Mapping[str, float]) -> None:
-        """Look whether the rollout earned more than all before, or about nothing beside the best."""
+        """Check whether the rollout earned more than all before, or about nothing compared to the best."""
         reward = metrics.get("reward/mean")
         if reward is None:
             return

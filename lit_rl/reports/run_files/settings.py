@@ -1,4 +1,4 @@
-"""The settings of a run, as LightningCLI saves them beside its numbers, and which of them differ between runs."""
+"""The settings of a run, as LightningCLI saves them with its metrics, and those that differ between runs."""
 
 from __future__ import annotations
 

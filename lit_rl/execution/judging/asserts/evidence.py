@@ -9,7 +9,7 @@ from typing import Any
 
 PASSED = "__lit_rl_passed__"
 STOPPED = "__lit_rl_stopped__"
-"""Name of the exception class that stands for a ``StopIteration`` of the program."""
+"""Name of the exception class that replaces a ``StopIteration`` of the program."""
 
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 
@@ -42,7 +42,7 @@ class Evidence(ast.NodeTransformer):
         return [node] if truth_of(node.test) else [node, self._note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """A handler of ``StopIteration`` also gets what stands for one that left the program."""
+        """Let a handler of ``StopIteration`` also catch its replacement, which left the program."""
         node.type = _with_stopped(node.type)
         return self.generic_visit(node)
 
@@ -204,7 +204,7 @@ def _only_answers(function: ast.FunctionDef) -> bool:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements, whatever they stand in."""
+    """All statements, at any depth."""
     for _, field in ast.iter_fields(tree):
         for node in field if isinstance(field, list) else ():
             if isinstance(node, ast.stmt):
@@ -214,7 +214,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _expect_stopped(call: ast.expr) -> None:
-    """Have ``raises(StopIteration)`` and the like accept what stands for one that left the program."""
+    """Have ``raises(StopIteration)`` and the like accept the replacement of one that left the program."""
     if isinstance(call, ast.Call) and name_called(call) in _EXPECTING and call.args:
         call.args[0] = _with_stopped(call.args[0]) or call.args[0]
 

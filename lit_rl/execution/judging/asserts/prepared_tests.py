@@ -175,7 +175,7 @@ def _catches_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _require_own_code(tree: ast.Module) -> None:
-    """Refuse tests that run source code which does not stand in them: a program may have written it.
+    """Refuse tests that run source code from outside them: a program may have written it.
 
     Raises:
         FaultyCheck: if they do.

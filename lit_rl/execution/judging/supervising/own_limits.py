@@ -56,7 +56,7 @@ class OwnLimits:
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
     def end_judgement(self) -> None:
-        """Stop the clocks: what comes next has time of its own."""
+        """Stop the clocks: later work has its own time."""
         if self.has_content:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
             signal.setitimer(signal.ITIMER_PROF, 0.0)

@@ -1,4 +1,4 @@
-"""The supervisor: the process that judges. One per worker, exec'd fresh beside the trainer.
+"""The supervisor: the process that judges. One per worker, a fresh process next to the trainer.
 
 It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
 It runs no line of a program. It ends, and the zygote and its child with it, as soon as the trainer closes the
