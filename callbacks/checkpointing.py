@@ -154,7 +154,7 @@ class Checkpointing(Checkpoint):
         self._saved_time = time.monotonic()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Put the random generators where they were; make up for a validation that a signal left out."""
+        """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
@@ -196,7 +196,7 @@ class Checkpointing(Checkpoint):
             self.best_value = before  # what is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save what the trainer's own limits ended."""
+        """Save a run that the trainer's own limits ended."""
         if pl_module.clock.count != self._saved:
             self._save(trainer, pl_module, last_chance=True)
 
@@ -266,7 +266,7 @@ class Checkpointing(Checkpoint):
         return True
 
     def _write(self, trainer: pl.Trainer, part: Path) -> str | None:
-        """Write a checkpoint; all ranks take part. Returns what went wrong, if anything."""
+        """Write a checkpoint; all ranks take part. Return the error, if any."""
         if trainer.is_global_zero:
             remove(part)
         trainer.strategy.barrier("checkpoint")
@@ -377,7 +377,7 @@ def random_states() -> list[dict[str, Any]]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Set the generators of this process."""
+    """Restore the random generators of this process."""
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
@@ -405,7 +405,7 @@ def _random_state() -> dict[str, Any]:
 
 
 def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
-    """Metrics of validation that callbacks know before there is one."""
+    """Metrics that callbacks say they will log in validation."""
     known = (callback for callback in trainer.callbacks if hasattr(callback, "metric_names"))
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 

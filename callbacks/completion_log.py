@@ -86,7 +86,7 @@ class CompletionLog(pl.Callback):
 def _write(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode | None, step: int
 ) -> None:
-    """Write rows, given with their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
+    """Write rows and their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
     cells = []
     for sample, row in rows:
         judgement, said = rollout.judgements[row], conversation(rollout.completions, row, decode)

@@ -55,7 +55,7 @@ class Diagnostics(pl.Callback):
         self._run.begin(pl_module, where_of(trainer))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
+        """Look at the last rollouts; on every rank, since a rule's trials may need all of them."""
         self._run.add_rollout(module, finished)
         self._look(trainer)
 
@@ -110,7 +110,7 @@ class Diagnostics(pl.Callback):
                 rule.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """The numbers so far, and what was said."""
+        """The metrics and diagnoses so far."""
         return {
             "run": self._run.state_dict(),
             "spoken": sorted(self._spoken),
@@ -125,7 +125,7 @@ class Diagnostics(pl.Callback):
 
 
 def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
-    """The package's rules with their defaults, those given in the place of those with the same names, and the rest.
+    """The package's rules with their defaults, replaced by given rules of the same name, then other given rules.
 
     Raises:
         ValueError: a name that is left out is no rule's.

@@ -1,4 +1,4 @@
-"""The checkpoint that ``last`` and ``best`` mean, and what it holds in words."""
+"""The checkpoints named ``last`` and ``best``, and their description."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_named(name: str, callbacks: Iterable[Callback]) -> Path | None:
 
 
 def find_in_folder(name: str, folder: Path) -> Path:
-    """The same for a run's folder alone, as an export has it.
+    """The checkpoint that a name means in a run's folder, for exports.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -55,7 +55,7 @@ def find_in_folder(name: str, folder: Path) -> Path:
 
 
 def described(path: Path, *, best: bool = False) -> str:
-    """A checkpoint's path and count, of the best one also the metric that made it so.
+    """A checkpoint's path and count, for the best one also its monitored metric.
 
     Args:
         path: of a whole checkpoint.

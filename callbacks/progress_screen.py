@@ -27,7 +27,7 @@ _SECONDS_BETWEEN_BATCHES = 10.0
 
 
 class ProgressScreen(pl.Callback):
-    """Shows how a run goes, on the first rank.
+    """Shows the progress of a run, on the first rank.
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
     Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second. At the end
@@ -70,7 +70,7 @@ class ProgressScreen(pl.Callback):
     # -- training ------------------------------------------------------------------------------------------
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what is trained, and start."""
+        """Print the run's description, and start drawing."""
         before = self.view
         self.view = RunView(pl_module.progress, pl_module.clock.unit)
         self.view.begin(pl_module.clock.count, _total(trainer, pl_module))
@@ -138,7 +138,7 @@ class ProgressScreen(pl.Callback):
             self._print_validation(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what was found."""
+        """Print the results."""
         self._print_validation(trainer, pl_module)
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -148,7 +148,7 @@ class ProgressScreen(pl.Callback):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
-        """Give back the terminal, and say how far the run had come."""
+        """Give back the terminal, and print how far the run got."""
         view = self.view
         if self._shows and view.total != view.done:
             self._stop()

@@ -1,4 +1,4 @@
-"""Rows of a rollout as its record keeps them: which of them, as plain data, as many as fit.
+"""Choice of a rollout's rows for its record, as plain data, as many as fit.
 
 Letters: N rows, T completion tokens.
 """
@@ -73,7 +73,7 @@ def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[in
 
 
 def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: int) -> list[int]:
-    """The best, the worst, what lies between at equal distances, and then those without a reward."""
+    """The best row, the worst, others at equal distances, and then those without a reward."""
     ordered = _best_first(rows, rewards)
     kept = min(num_rows, len(ordered))
     places = [round(i * (len(ordered) - 1) / max(1, kept - 1)) for i in range(kept)]
@@ -87,7 +87,7 @@ def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: in
 def recorded_rows(
     finished: FinishedRollout, found: Mapping[str, Tensor], rows: Sequence[int], number: int, decode: Decode | None
 ) -> Iterator[RecordedRow]:
-    """Some rows as plain data, their numbers and their groups' as they are on this rank.
+    """Some rows as plain data, with their numbers and their groups' numbers on this rank.
 
     Args:
         finished: N rows.
@@ -193,7 +193,7 @@ def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> 
 
 
 def _failing(text: str, judgement: Judgement) -> tuple[int, int] | None:
-    """Bytes of the text that the line where the program failed covers."""
+    """Byte range of the line where the program failed."""
     if judgement.program is None or judgement.outcome.line is None:
         return None
     span = Places(text, judgement.program).line_span(judgement.outcome.line, 0.0)

@@ -113,7 +113,7 @@ class RunRecord(pl.Callback):
             self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write what a validation logged; what was measured just before training is written when that begins."""
+        """Write a validation's metrics; those of a validation before training are written when training begins."""
         if trainer.state.fn == "validate":
             measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
             self._before = (pl_module, measured)
@@ -128,12 +128,12 @@ class RunRecord(pl.Callback):
     # -- diagnoses -----------------------------------------------------------------------------------------
 
     def on_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Write what was found; the first rank writes."""
+        """Write a diagnosis, on the first rank."""
         if self._writer is not None:
             self._writer.append_diagnosis(diagnosis)
 
     def on_diagnosis_end(self, rollout: int, rule: str) -> None:
-        """Write that the condition of a rule no longer holds; the first rank writes."""
+        """Write that the condition of a rule no longer holds, on the first rank."""
         if self._writer is not None:
             self._writer.end_diagnosis(rollout, rule)
 

@@ -266,7 +266,7 @@ def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
 
 
 def said(metrics: Mapping[str, float], formats: Mapping[str, str]) -> str:
-    """Those of some metrics that there are, each in its format."""
+    """The metrics that were logged, each in its format."""
     return "  ".join(text.format(metrics[name]) for name, text in formats.items() if name in metrics)
 
 

@@ -212,7 +212,7 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
 
 
 def say_where(trainer: pl.Trainer) -> None:
-    """Say in one line what a fit writes elsewhere, if a ``default_root_dir`` was set: it moves neither of them."""
+    """Say in one line where a fit writes despite ``default_root_dir``, which moves neither logs nor checkpoints."""
     root = Path(trainer.default_root_dir).resolve()
     if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
         return
@@ -269,7 +269,7 @@ _LOGGERS = (
 
 
 def quiet() -> None:
-    """Silence them; every other message and warning is kept."""
+    """Silence these messages and warnings; all others are kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)

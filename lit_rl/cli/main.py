@@ -90,7 +90,7 @@ _INTERRUPTED = (
 
 
 class OneLineParser(LightningArgumentParser):
-    """Errors in one line: what is wrong, what came, what to do; no usage dump before it."""
+    """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
     files: Sequence[str] = ()
     """Configurations that are read, so that an error can name its own."""
@@ -124,7 +124,7 @@ class Cli(LightningCLI):
         )
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser whose errors are one line, and whose help knows the verbs that are not Lightning's."""
+        """A parser with one-line errors, whose help lists our own verbs too."""
         about = {
             "description": ABOUT,
             "epilog": f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}.",
@@ -152,7 +152,7 @@ class Cli(LightningCLI):
         )
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
-        """Lightning's table of all numbers, one for each task and all of them alike, only on request."""
+        """Print Lightning's table of all metrics only on request: each task would repeat it."""
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand in ("validate", "test"):
             parser.set_defaults(verbose=False)
@@ -183,7 +183,7 @@ class Cli(LightningCLI):
         follow_length(config)
 
     def _parse_ckpt_path(self) -> None:
-        """Leave the file alone: Lightning reads all of it to look for arguments, which ours do not hold."""
+        """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
 
     def find_checkpoint(self) -> None:
         """Turn the name of a checkpoint into its path."""
@@ -191,11 +191,11 @@ class Cli(LightningCLI):
         options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), callbacks_of(self.trainer))
 
     def before_validate(self) -> None:
-        """Find the checkpoint that is meant."""
+        """Find the named checkpoint."""
         self.find_checkpoint()
 
     def before_test(self) -> None:
-        """Find the checkpoint that is meant."""
+        """Find the named checkpoint."""
         self.find_checkpoint()
 
     def before_fit(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors as the command line shows them: one line with what is wrong, what came, what to do."""
+"""Error messages of the command line: one line with what is wrong, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def causes_of(message: str) -> list[Cause]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``did you mean a?`` where a known name is near, and the names there are."""
+    """``did you mean a?`` if a known name is similar, and the known names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(name, names, n=2, cutoff=0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -124,7 +124,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
-    """The line for a cause of a kind that is known to be the one that matters; ``None`` for types that were tried."""
+    """The message for a cause that is known to be decisive; ``None`` for types that were only tried."""
     where = ".".join(cause.keys)
     text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
     if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):

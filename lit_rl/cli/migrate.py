@@ -101,7 +101,7 @@ def _end_of(text: str, index: int) -> int:
 
 
 def _written(after: Mapping[str, Any], before: Mapping[str, Any], blocks: Mapping[str, str]) -> Iterator[str]:
-    """Entries of the new mapping: as they stood where they are the same, else written anew."""
+    """Entries of the new mapping: unchanged ones as they were, others written anew."""
     for key, value in after.items():
         if key in before and _rename_classes(str(before[key])) == str(value):
             yield _rename_classes(blocks[key])

@@ -111,7 +111,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def replayed(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
-    """Judge what was recorded again; lines that say what differs.
+    """Judge recorded completions again; yield lines about the differences.
 
     Args:
         folder: of the run.
@@ -208,7 +208,7 @@ class Rejudged:
 
     @property
     def verdict(self) -> str:
-        """Now."""
+        """New verdict."""
         return str(self.judgement.outcome.verdict)
 
     @property

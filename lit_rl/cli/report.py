@@ -57,7 +57,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def require_files(html: str | None, picture: str | None) -> None:
-    """Check, before anything is read, that what is written to are no folders.
+    """Check, before anything is read, that no output file is a folder.
 
     Raises:
         ValueError: one is.

@@ -128,7 +128,7 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
 
 
 def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Iterator[str]:
-    """One row, everything that is known of it."""
+    """Everything known about one row."""
     yield paint.bold(f"rollout {rollout.number}, row {row.row}: {printable(row.task_id)}")
     terms = ", ".join(f"{printable(name)} {number_text(value)}" for name, value in row.terms.items())
     yield f"reward {number_text(row.reward)} ({terms}), {printable(ending(row))}"

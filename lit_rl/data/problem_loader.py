@@ -57,13 +57,13 @@ class PreferMixed:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: another run begins."""
+        """Forget everything of a previous run."""
         self._known: dict[str, bool] = {}  # by task id, whether some passed and some did not
         self._last: dict[str, bool] = {}  # the same of the last rollout
         self._began: dict[str, bool] = {}  # what was known when this epoch began
 
     def count_solved(self, solved: Mapping[str, tuple[int, int]]) -> None:
-        """Take over a rollout's verdicts, of all ranks.
+        """Count a rollout's verdicts, of all ranks.
 
         Args:
             solved: by task id, how many completions passed, and how many were judged.
@@ -72,7 +72,7 @@ class PreferMixed:
         self._last = {task_id: 0 < passed < judged for task_id, (passed, judged) in solved.items() if judged}
 
     def begin(self) -> None:
-        """An epoch begins."""
+        """Begin an epoch."""
         self._began = dict(self._known)
 
     def visits(
@@ -264,4 +264,4 @@ class _Sampler:
 
 
 class _InOrder(_Sampler, SequentialSampler):
-    """Says by its type that the order is that of the problems, and keeps Lightning from changing it."""
+    """Marks by its type the order of the problems, and keeps Lightning from changing it."""

@@ -79,7 +79,7 @@ class InProcessSession(Session):
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
-        """Start what may start, then sample one token for each row; see :meth:`Session.step`."""
+        """Start waiting requests if it is time, then sample one token for each row; see :meth:`Session.step`."""
         self._require_open()
         self._start()
         generations = [generation for batch in self._batches for generation in batch.step()]

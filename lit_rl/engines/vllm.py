@@ -256,7 +256,7 @@ class VLLMSession(Session):
         )
 
     def _take(self, output: Any) -> StopReason | None:
-        """Append what a step wrote of one row; why the row ends with it, if it does."""
+        """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:
             return None

@@ -1,4 +1,4 @@
-"""Fenced blocks in a completion: where they open and close, and which lie in thoughts, not in the answer."""
+"""Fenced blocks in a completion: their fences, without those in thoughts."""
 
 from __future__ import annotations
 

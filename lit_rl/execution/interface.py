@@ -1,4 +1,4 @@
-"""The sandbox's interface: a check asks, an outcome says how a program ended, a runner judges.
+"""The sandbox's interface: checks, the outcomes of programs under them, and the runner that judges.
 
 Checks and outcomes travel between the trainer and its supervisors. Both are ours, so they are pickled.
 """
@@ -170,7 +170,7 @@ class Check:
 
     @property
     def defines(self) -> str | None:
-        """The function or class under test, which tells the answer from the other blocks of a completion."""
+        """The function or class under test, which distinguishes the answer from a completion's other blocks."""
         return getattr(self, "entry_point", None)
 
     @property
@@ -255,7 +255,7 @@ class ProgramRunner(ABC):
         return False
 
     def reopen(self) -> None:
-        """Let it judge again after ``close``; a runner that was not closed stays as it is."""
+        """Allow judging again after ``close``; a runner that was not closed is left unchanged."""
         return
 
     def __enter__(self) -> Self:

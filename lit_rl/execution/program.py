@@ -1,4 +1,4 @@
-"""Finding the program in what a language model wrote, and its place there."""
+"""Finding the program in a completion, and its place there."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reade
 
 
 def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:
-    """All blocks, blank ones too: a bare fence closes what the one before it opened, whatever is inside."""
+    """All blocks, blank ones too: a bare fence closes the block before it, whatever is inside."""
     found: list[_Block] = []
     opening: Fence | None = None
     for fence in fences:

@@ -184,7 +184,7 @@ class Sandbox(ProgramRunner):
         return self.start()
 
     def close(self) -> None:
-        """End all workers; what was not judged yet gets a ``SandboxError``."""
+        """End all workers; programs not judged yet get a ``SandboxError``."""
         with self._starting, self._changed:
             self._closed = True
             left = list(self._waiting)
@@ -205,7 +205,7 @@ class Sandbox(ProgramRunner):
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:
-        """Let workers start again, with the next program, after ``close``.
+        """Allow workers to start again after ``close``, with the next program.
 
         Raises:
             SandboxError: if a thread is still waiting for its worker to end.
@@ -282,7 +282,7 @@ class Sandbox(ProgramRunner):
         self._drop(slot)
 
     def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
-        """Judge ``items``; what is lost is judged again, alone.
+        """Judge ``items``; programs whose run is lost are judged again, alone.
 
         Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
         """
@@ -340,7 +340,7 @@ class Sandbox(ProgramRunner):
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
     def _outcomes(self, slot: int, items: Sequence[Waiting]) -> Iterator[tuple[Waiting, Outcome | str]]:
-        """Each program with its outcome, or with why its run was lost.
+        """Each program with its outcome, or with the reason its run was lost.
 
         Raises:
             OSError, EOFError, SandboxError: the worker is lost, or none can be started.
@@ -412,7 +412,7 @@ def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
 
 
 def _announce(line: str) -> None:
-    """Log at level INFO even where logging is not set up: the line says what protects this machine."""
+    """Log the isolation tier at level INFO even without logging set up: it says what protects this machine."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:

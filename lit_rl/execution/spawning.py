@@ -121,7 +121,7 @@ class IsolationError(LitRLError, RuntimeError):
 
 
 class ZygoteProcess:
-    """A running zygote as the supervisor sees it.
+    """The supervisor's end of a running zygote.
 
     Args:
         settings: how it is set up.

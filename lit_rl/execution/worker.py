@@ -1,4 +1,4 @@
-"""A worker of the sandbox as the trainer sees it, and the programs that wait for one."""
+"""The trainer's end of a worker of the sandbox, and the programs that wait for one."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class Waiting:
         return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
-        """Give the outcome to whoever waits for it."""
+        """Set the outcome of the future."""
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
             self.future.set_result(outcome)
 
     def refuse(self, message: str) -> None:
-        """Give an error instead: there is no outcome."""
+        """Set an error in place of an outcome."""
         with contextlib.suppress(Exception):
             self.future.set_exception(SandboxError(message))
 
 
 class Worker:
-    """One supervisor process, as the trainer sees it."""
+    """The trainer's end of one supervisor process."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection, theirs = socket.socketpair()
@@ -101,11 +101,11 @@ class Worker:
         return self._process.pid
 
     def send(self, tasks: Sequence[Task]) -> None:
-        """Have these judged."""
+        """Send programs to judge."""
         send_message(self._connection, tasks)
 
     def receive(self, seconds: float) -> list[Answer]:
-        """Answers so far; none if the worker only says that it is alive."""
+        """Answers so far; none in a message that only says the worker is alive."""
         self._connection.settimeout(seconds)
         answers: list[Answer] = receive_message(self._connection)
         return answers

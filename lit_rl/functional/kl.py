@@ -82,7 +82,7 @@ def kl_penalised_rewards(
     coef: float | Tensor,
     kind: KLKind = "k1",
 ) -> Tensor:
-    """Token rewards: credit minus the cost of leaving the reference.
+    """Token rewards: credit minus the KL to the reference.
 
         token_reward_it = credit_it - coef * kl_it     where the mask holds, else 0
 

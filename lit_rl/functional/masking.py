@@ -1,4 +1,4 @@
-"""Masked statistics, the one owner of the loss's denominator, and groups of rows as the rows of a table.
+"""Masked statistics, the one owner of the loss's denominator, and groups of rows as table rows.
 
 Letters: N completions (rows), T completion tokens, padded on the right, B groups, G rows of the largest group. Masks
 are bool, True counts; a row's may have holes, where the environment spoke. Values where a mask is False never matter,

@@ -83,7 +83,7 @@ def importance_weights(
     level: RatioLevel = "token",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Weights p / q that make the sampler's tokens stand for the policy's; constants.
+    """Weights p / q that correct the sampler's tokens to the policy's distribution; constants.
 
         w = exp(log_ratio(logprobs, sampler_logprobs))
         truncate:  min(w, cap)

@@ -1,4 +1,4 @@
-"""From rewards per token to returns per token, and what follows the token limit.
+"""Returns per token from rewards per token, and the treatment of truncated completions.
 
 Letters: N completions, T completion tokens. Entry [:, t] is about the state before completion token t and the
 action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the
@@ -20,7 +20,7 @@ Truncation = Literal["bootstrap", "zero", "mask"]
 
 
 def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor:
-    """Discounted sum of the rewards from each token on: what that token can still be credited with.
+    """Discounted sum of the rewards from each token on.
 
         G_t = r_t + gamma * G_{next t}
 

@@ -29,7 +29,7 @@ class UnsupportedModelError(UsageError):
 
 @contextmanager
 def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
-    """Say in one line what transformers says in a hundred when it refuses to build a model.
+    """Shorten transformers' error to one line when it refuses to build a model.
 
     Raises:
         UnsupportedModelError: the model is not a causal language model, or lacks the attention implementation.

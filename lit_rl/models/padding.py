@@ -84,7 +84,7 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
 
 
 def _divided(rows: list[int], lengths: list[int], worth: int) -> list[list[int]]:
-    """The same for rows in order of length: where most is saved, then each side again."""
+    """Divide rows in order of length where most padding is saved, then each side again."""
     saved = [size * (lengths[-1] - lengths[size - 1]) for size in range(1, len(rows))]
     most = max(saved, default=0)
     if most < max(worth, 1):

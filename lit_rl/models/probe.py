@@ -1,4 +1,4 @@
-"""Probe of whether a model samples from its training forward's distribution; run once, after loading.
+"""Check that a model samples from its training forward's distribution; run once, after loading.
 
 Sampling reads a prompt once, after left pads, and continues from a cache; training reads whole rows without one.
 Families of models differ in how they treat pads, positions and caches, and where the two disagree, training silently

@@ -154,7 +154,7 @@ def _divided(ordered: Sequence[int], known: Sequence[_Row], size: int | None, ma
 
 
 def idle(experience: Experience) -> Experience:
-    """One row that counts for nothing: what a rank without rows sends through the model."""
+    """One row without weight in the loss, for a rank without rows to send through the model."""
     row = experience.select([0]).trim()
     return replace(row, row_mask=torch.zeros_like(row.row_mask))
 

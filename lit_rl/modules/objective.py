@@ -1,4 +1,4 @@
-"""The policy's loss per token: which surrogate, which ratio, and what keeps the policy near its reference.
+"""The policy's loss per token: surrogate, ratio, KL to the reference, and entropy.
 
 Letters: n rows of a micro-batch, T completion tokens.
 """
@@ -146,7 +146,7 @@ class Objective:
 
     @property
     def compares_with_sampler(self) -> str:
-        """Name of what reads the sampler's log-probabilities, empty if nothing does."""
+        """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if self.correction is not None:
             return type(self.correction).__name__
         return type(self.loss).__name__ if self.loss.reads_sampler_logprobs else ""

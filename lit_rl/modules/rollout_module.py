@@ -138,7 +138,7 @@ class RolloutModule(PolicyModule):
 
     @abstractmethod
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """From judged completions to what an update eats. Called without gradients, policy in eval mode."""
+        """Make experience for updates from judged completions. Called without gradients, policy in eval mode."""
 
     def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         """Losses of some rows of a minibatch, each with means per token to log.
@@ -337,7 +337,7 @@ class RolloutModule(PolicyModule):
         return means
 
     def gap_of(self, completions: Completions) -> Means:
-        """Distance of sampler and policy where the update's forward passes, which tell it for free, did not."""
+        """Gap between sampler and policy, if the update's forward passes did not measure it."""
         if max_over_ranks(int("logprobs" in self.trace.found), self.device):
             return Means()
         if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
@@ -365,7 +365,7 @@ class RolloutModule(PolicyModule):
         return values
 
     def _forget_others(self, values: Collection[str]) -> None:
-        """Keep Lightning from writing again, until the epoch ends, what only earlier rollouts logged.
+        """Keep Lightning from repeating until the end of the epoch metrics that only earlier rollouts logged.
 
         Lightning has no public API for this. A run that was resumed in between would not know those values either.
         """

@@ -1,4 +1,4 @@
-"""Arguments of the modules, in groups: how weights move, and how the policy is measured."""
+"""Arguments of the modules, in groups: optimization and evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that a plan is computed from."""
+"""Inputs of a plan."""
 
 from __future__ import annotations
 

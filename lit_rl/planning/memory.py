@@ -121,7 +121,7 @@ def gradients(job: Job) -> float:
 
 
 def gathered_in_pass(job: Job) -> float:
-    """Whole weights in a pass under fsdp2: what is outside the layers, the layer at work and the next one."""
+    """Gathered weights in a pass under fsdp2: outside the layers, the current layer and the next one."""
     if not job.is_sharded:
         return 0.0
     layer = job.shape.layer_parameters + job.adapter_parameters / job.shape.layers
@@ -129,7 +129,7 @@ def gathered_in_pass(job: Job) -> float:
 
 
 def before_spreading(job: Job) -> float:
-    """Bytes by which gradients that are not spread yet exceed what the beginning of a backward pass needs.
+    """Bytes that gradients need before they are sharded, beyond the need at the start of a backward pass.
 
     The gradient of the output matrix is whole while all activations exist, but most logits are gone. At the end,
     that of everything outside the layers exists twice: as computed, and as it is summed over ranks.

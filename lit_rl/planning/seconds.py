@@ -98,7 +98,7 @@ def of_weights(job: Job) -> Traffic:
 
 
 def _among(ranks: int, job: Job, size: float) -> Traffic:
-    """A ring over some ranks: as slow as its slowest link, which is between nodes if it leaves one."""
+    """Traffic of a ring over some ranks, at its slowest link: between nodes if it leaves one."""
     moved = size * _ring(ranks)
     return Traffic(moved, 0.0) if ranks <= job.ranks_per_node else Traffic(0.0, moved)
 
@@ -144,7 +144,7 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """Of a rollout, if nothing of it overlaps."""
+        """Seconds of a rollout if nothing overlaps."""
         return self.prefill + self.decode + self.weights + self.update
 
 

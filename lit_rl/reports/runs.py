@@ -62,7 +62,7 @@ class Run:
 
     @property
     def measures(self) -> dict[str, str]:
-        """By what each sampling of validation is measured, pass@1 or, without programs, the mean reward.
+        """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
         By the sampling's name, with the task in front where there are several.
         """

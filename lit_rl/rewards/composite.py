@@ -135,7 +135,7 @@ class Composite:
 
 
 def _require_terms(terms: Any) -> None:
-    """Check what a reward is made of: a list of terms, each with a name of its own."""
+    """Check a reward's terms: a list, each with a name of its own."""
     if isinstance(terms, str) or not isinstance(terms, Sequence):
         raise ArgumentError("rewards", "a list of reward terms such as [TestsReward()]", shown(terms))
     if not terms:

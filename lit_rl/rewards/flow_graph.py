@@ -294,7 +294,7 @@ class _Walker:
         state.update(united)
 
     def _repeat(self, state: State, body: Callable[[State], object]) -> None:
-        """A body that runs not at all, once, or again with what it left behind."""
+        """A body that runs never, once, or repeatedly with its own definitions."""
         self._loops += 1
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
             before = self._copy(state)

@@ -107,7 +107,7 @@ class LintReward(RewardTerm):
         return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
     def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
-        """Findings of each source, in order of their places; sources on which ruff fails, with what it said.
+        """Findings of each source, in order of their places; sources on which ruff fails, with its message.
 
         One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
         the others' values with it; unless ruff does not work at all.

@@ -86,7 +86,7 @@ class LLMJudgeReward(RewardTerm):
         self._scores = _read_cache(self._file)
 
     def setup(self) -> None:
-        """Get the grader ready, and a folder for the cache."""
+        """Prepare the grader, and a folder for the cache."""
         self.grader.setup()
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""From places in a program to tokens of the completion: who gets how much of its reward.
+"""Credit: from places in a program to the completion's tokens, and the reward of each.
 
 Parsers and linters read the whole program, prefix included; credit belongs to what the policy wrote. A token that
 overlaps a span is flagged; the span's value is split evenly over its flagged tokens. What has no place is spread evenly
@@ -107,7 +107,7 @@ class Places:
 
 
 def blame_line(text: str, judgement: Judgement, value: float, full: float) -> TermScore:
-    """The value of a program that failed, with what it lost taken from the line where it failed.
+    """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
     between a program that fails at a line and one that passes, only that line differs. No place where the
@@ -157,7 +157,7 @@ class Parts(NamedTuple):
     rest: float
 
     def scaled(self, factor: float) -> Parts:
-        """All of it times a factor."""
+        """These parts times a factor."""
         return Parts(self.flagged * factor, self.decided * factor, self.rest * factor)
 
 
@@ -221,7 +221,7 @@ class TokenPlaces:
         return Parts(flagged, decided, 0.0 if covered else left)
 
     def spread(self, parts: Parts) -> Tensor:
-        """[T] what has places on their tokens, and the rest evenly over the program."""
+        """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
         count = len(self.evenly)
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
@@ -237,7 +237,7 @@ class TokenPlaces:
         return places
 
     def _put(self, places: Sequence[_Place], flagged: Tensor, decided: Tensor) -> list[bool]:
-        """Add what places earned to their tokens; False for a place that has none."""
+        """Add the amounts of places to their tokens; False for a place that has none."""
         starts, ends = integers(place.start for place in places), integers(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Reward terms: one value per completion and, where it can be said, the places that earned it.
+"""Reward terms: one value per completion and, where known, the places that earned it.
 
 Letters: N completions, T completion tokens (padded on the right).
 """
@@ -84,7 +84,7 @@ class RewardTerm(ABC):
         """Scores of all N completions, in their order; called once per batch."""
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the task has what this term reads; called before the first rollout.
+        """Check whether the task has the inputs of this term; called before the first rollout.
 
         Raises:
             ValueError: if not; the message says what is missing.

@@ -186,7 +186,7 @@ def write_rows(
     environment: Environment | None = None,
     progress: Progress | None = None,
 ) -> PendingRollout:
-    """Sample rows for the problems and start their programs; ``.finish()`` of what it returns waits for the verdicts.
+    """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
 
     Args:
         policy: what writes.

@@ -214,7 +214,7 @@ class Conversation:
         return len(self.prompt_ids) + len(self.ids)
 
     def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
-        """Append what the policy said."""
+        """Append a turn of the policy."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\1" * len(ids))
         self.logprobs += array("d", logprobs)
@@ -222,7 +222,7 @@ class Conversation:
         self.versions.append(version)
 
     def add_message(self, ids: Sequence[int]) -> None:
-        """Append what the environment said; the policy did not choose it, so it has no log-probabilities."""
+        """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\0" * len(ids))
         self.logprobs += array("d", [0.0]) * len(ids)

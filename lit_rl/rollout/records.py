@@ -1,4 +1,4 @@
-"""A rollout as modules and callbacks get it: its programs judged, and all that was made of it."""
+"""Rollouts for modules and callbacks: judged programs, rewards, experience and metrics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Rollout:
 
 
 class FinishedRollout(NamedTuple):
-    """A training rollout of one rank and everything that was made of it.
+    """A training rollout of one rank with its rewards, experience and metrics.
 
     Attributes:
         rollout: N rows of turns and their judgements.
@@ -181,7 +181,7 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 
 
 class TrainedModule(Protocol):
-    """The face of a :class:`lit_rl.modules.PolicyModule` towards callbacks, reports and diagnoses."""
+    """Interface of a :class:`lit_rl.modules.PolicyModule` for callbacks, reports and diagnoses."""
 
     policy: Policy
     rewards: Composite | None

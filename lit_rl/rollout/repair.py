@@ -1,4 +1,4 @@
-"""The repair environment: after a failed program the policy reads what happened and tries again."""
+"""The repair environment: after a failed program the policy reads its result and tries again."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ _COMMENTS = {"c": "// ", "cpp": "// "}
 
 
 class Repair(Environment):
-    """Says what happened to a program under the problem's public check, until it passes or turns are used up.
+    """Reports a program's result under the problem's public check, until it passes or turns are used up.
 
     The last program is judged under ``Problem.check``, which nothing here reads. A conversation ends early if the
     public check passed, or if the sandbox failed: there would be nothing true to say.
@@ -219,7 +219,7 @@ class Repair(Environment):
             )
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        """The template with what happened to the last program."""
+        """The template filled with the result of the last program."""
         last = attempts[-1]
         verdict = Verdict.NO_PROGRAM if last.outcome is None else last.outcome.verdict
         over = verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)

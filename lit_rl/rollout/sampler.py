@@ -48,7 +48,7 @@ def one_sided_groups(rollout: Rollout) -> list[int]:
 
 
 def report_solved(loader: Any, rollout: Rollout) -> None:
-    """Tell a loader that prefers some problems how each of this rollout was solved; every rank calls it."""
+    """Report this rollout's pass counts to a loader that prefers some problems; every rank calls it."""
     prefer = getattr(loader, "prefer", None)
     if prefer is None:
         return
@@ -85,7 +85,7 @@ class FreshProblems:
         self._rank = rank
 
     def take(self, count: int) -> list[Problem]:
-        """The next problems, fewer when they run out; every rank calls it as often as the others.
+        """The next problems, fewer when they run out; all ranks call it equally often.
 
         Args:
             count: how many this rank wants.

@@ -132,7 +132,7 @@ _phases: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Name what happens inside. After an exception the name stays, so that a message can use it."""
+    """Name the phase of the code inside. After an exception the name stays, so that a message can use it."""
     depth = len(_phases)
     _phases.append(name)
     yield
@@ -212,7 +212,7 @@ def layers_of(part: nn.Module) -> list[nn.Module]:
 
 
 def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
-    """Give the tensors of a unit the values that rank 0 has.
+    """Copy rank 0's values into the tensors of a unit.
 
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)

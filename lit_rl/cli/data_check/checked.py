@@ -1,4 +1,4 @@
-"""Running the references of problems, and what follows from how they ended."""
+"""Running the references of problems, and conclusions from their outcomes."""
 
 from __future__ import annotations
 

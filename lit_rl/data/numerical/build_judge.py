@@ -138,7 +138,7 @@ def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float
 
 
 def _score(compare: Callable[[], float]) -> float:
-    """The score of a comparison; 0 where what the completion wrote cannot be read or compared, for any reason."""
+    """The score of a comparison; 0 if the completion's output cannot be read or compared, for any reason."""
     try:
         return compare()
     except MemoryError:
@@ -165,7 +165,7 @@ def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ..
 
 
 def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
-    """The part of a check that decides what is built and written: all but limits and weights."""
+    """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
 
@@ -190,7 +190,7 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
-    """A copy of the tree without the masked lines, built as far as that goes; kept until this worker ends."""
+    """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
     key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy(Path(check.tree), temporary_folder)
@@ -336,7 +336,7 @@ def text_bleu(text: str, reference: str) -> float:
 
 
 def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
-    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    """Count shared n-grams. Only those of the reference are kept: the text may be long on purpose."""
     left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
     matched = 0
     for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):

@@ -1,4 +1,4 @@
-"""Missing lines of a file in a source tree: the policy writes them, the tree is built and run with them.
+"""Missing lines of a file in a source tree: the policy writes them, and the tree is built and run.
 
 Ships with a small finite-volume program (``finite_volume/``: a blast wave in a box, five plotfiles) that is built
 in seconds and has six masked places. Any other tree works that is built and run by a command and writes

@@ -80,7 +80,7 @@ class _Files:
         return content.decode("ascii", "replace")
 
     def head(self, path: str, offset: int) -> bytes:
-        """The text before an array; the number of boxes limits how often it is read."""
+        """The text before an array; there are at most as many reads as boxes."""
         return self._read(path, offset, _LONGEST_FAB_HEADER)
 
     def data(self, path: str, offset: int, num_bytes: int) -> bytes:

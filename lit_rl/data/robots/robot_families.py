@@ -378,6 +378,6 @@ def _avoids(room: str) -> Formula:
 
 
 def _reports(words: Sequence[str]) -> Formula:
-    """Something with these words is said at the start after the robot has been elsewhere."""
+    """Formula: the robot says something with these words at the start after it has been elsewhere."""
     left = ["GoTo", contains_all_and_none([], [START])]
     return ["act_at_any_visit", ["after_first", "trace", left], START, ["Say", contains_all(words)]]

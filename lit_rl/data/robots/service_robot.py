@@ -142,7 +142,7 @@ class ServiceRobot:
         raise RobotError(f"RobotAskError: nobody at {self.location!r} called {person!r} answers with an option")
 
     def say(self, message: str) -> None:
-        """Say it out loud, wherever the robot is."""
+        """Say a message, wherever the robot is."""
         require_text("Say", message=message)
         self._record("Say", message)
 
@@ -160,7 +160,7 @@ class ServiceRobot:
         self._record("Pick", obj)
 
     def place(self, obj: str) -> None:
-        """Put down what is held; it then has the label the program used."""
+        """Put down the held thing; it then has the label that the program used."""
         require_text("Place", obj=obj)
         if obj != self.holding:
             raise RobotError(f"RobotPlaceError: not holding {obj!r}")

@@ -1,4 +1,4 @@
-"""Resource limits of programs, compilers and builds, and remedies for when this process has reached one of its own."""
+"""Resource limits of programs, compilers and builds, and advice for limits that this process has reached."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def remedy(error: OSError) -> str:
-    """One line for an error: what is used up, how much there is, what to do; other errors as they are."""
+    """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)
     if error.errno in _FILES:

@@ -1,4 +1,4 @@
-"""Confining a process before untrusted code runs in it: the one way for programs, compilers and builds.
+"""Confinement of a process before untrusted code runs in it, the same for programs, compilers and builds.
 
 A zygote does so in tiers, each of which adds to the one below: 0 is a system-call filter, file rules and resource
 limits; 1 adds namespaces; 2 adds a control group (made by the supervisor, see ``cgroup``). A tier is tried by entering
@@ -58,7 +58,7 @@ def nobody() -> int:
 
 
 def confine(profile: Profile) -> None:
-    """Give up for good what the profile does not name; children and what they execute inherit it.
+    """Give up for good every right that the profile does not name; children and executed programs inherit this.
 
     Enter namespaces before: that takes privileges which are given up here.
 

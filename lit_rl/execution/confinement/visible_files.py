@@ -49,7 +49,7 @@ def _is_for_all(entry: os.DirEntry[str]) -> bool:
 
 
 def header_folders() -> list[str]:
-    """Headers, and parts of compilers: what compilers read besides the files that programs read, too."""
+    """Headers, and parts of compilers: read by compilers besides the files that programs read, too."""
     return [path for path in _HEADERS if os.path.isdir(path)]
 
 
@@ -70,7 +70,7 @@ def import_folders(packages: Iterable[str]) -> list[str]:
 
 
 def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """Paths that show what the given ones show, but for what is hidden.
+    """Paths that show the given ones without the hidden ones.
 
     A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.
     """

@@ -1,4 +1,4 @@
-"""Requests to a Sandbox Fusion server and what its answers mean."""
+"""Requests to a Sandbox Fusion server, and the reading of its answers."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _outcome(
 
 
 class Answers:
-    """Values by position of the call, and why the others are missing. Each is read when it is compared.
+    """Values by position of the call, and reasons for missing ones. Each is read when it is compared.
 
     Args:
         content: what the program's process wrote: one line for its start, one per call; an object is an exception.
@@ -210,7 +210,7 @@ class Answers:
 
     @cached_property
     def _verdict_of_start(self) -> Verdict | None:
-        """The verdict on a program that ended before the first call, found out once for all calls."""
+        """The verdict on a program that ended before the first call, determined once for all calls."""
         return self._judge_error(self.start_error) if self.start_error else None
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
@@ -314,7 +314,7 @@ def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
 def failed_call(
     answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
-    """The first case whose call did not give what it should.
+    """The first case whose call did not return the expected value.
 
     Args:
         answers: of the program.

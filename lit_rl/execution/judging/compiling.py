@@ -1,4 +1,4 @@
-"""C and C++ programs: compiled under confinement, cached by content, run without any library of the node.
+"""C and C++ programs: compiled under confinement, cached by content, run without the node's libraries.
 
 The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
 toolchain. Besides headers and its own parts it reads what programs read and no other file, so that no secret can be

@@ -138,7 +138,7 @@ class _Session:
                 self._end(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
     def _step(self) -> bool:
-        """Do what the channel is ready for, at the program's expense; return whether there was anything."""
+        """Read or write what the channel is ready for, on the program's time; return whether there was anything."""
         began = time.thread_time()
         try:
             with cpu_limit(self._seconds_left):
@@ -172,7 +172,7 @@ class _Session:
         return True
 
     def _end(self, cause: int = STOPPED, is_limit: bool = True) -> None:
-        """End the program at a limit, or because it sent what no honest one does: it might run to its wall limit."""
+        """End the program at a limit, or after a message that no honest one sends: it might run to its wall limit."""
         self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
 

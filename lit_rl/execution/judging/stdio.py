@@ -1,4 +1,4 @@
-"""Whole programs: what they print is compared by the supervisor, all of it."""
+"""Whole programs, whose entire output the supervisor compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's process: the program, and around it as little as possible.
+"""The program's process, with as little as possible around the program.
 
 Everything here shares an address space with the program and is not trusted. What it reports are the
 values that the program's functions return; whether they are right is decided elsewhere, by processes that
@@ -83,7 +83,7 @@ def _join_threads() -> None:
 
 
 def _release() -> None:
-    """Let go of the program's globals: nothing else holds most of them, and a cycle through them is collected."""
+    """Release the program's globals: most have no other reference, and a cycle through them is collected."""
     _modules.pop("__main__", None)
     _collect()
 
@@ -145,7 +145,7 @@ def _stdio(job: dict[str, Any]) -> int:
 
 
 def _calls(job: dict[str, Any]) -> int:
-    """Calls with plain arguments; one line per call with what came back."""
+    """Make calls with plain arguments; write one line per call with its result."""
     try:
         namespace = execute(job, "program")
     except BaseException as error:
@@ -174,7 +174,7 @@ def status_of(error: BaseException) -> int:
 
 
 def _parse(job: dict[str, Any]) -> int:
-    """Compile the source and run none of it: what this process says of it, no program can have made it say."""
+    """Compile the source and run none of it, so that no program can affect this process's report."""
     try:
         compile(job["source"], FILE_NAME, "exec", 0, True)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Changes to an interpreter that runs programs: what they expect of it, and the same random numbers in every run.
+"""Changes to an interpreter that runs programs: builtins they expect, and the same random numbers each run.
 
 A zygote runs without site, so names and settings that programs expect are added.
 """
@@ -117,7 +117,7 @@ _draw = _streams.getrandbits
 
 
 def fix_random(seed: int) -> None:
-    """Make all that asks for no seed depend on ``seed``: ``random``, ``Random()``, and numpy if it is loaded.
+    """Seed every generator that is not seeded itself: ``random``, ``Random()``, and numpy if it is loaded.
 
     What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets true randomness.
     """

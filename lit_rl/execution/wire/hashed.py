@@ -1,4 +1,4 @@
-"""Sets and dicts built of what another process sent: in linear time, and so that they iterate in the same order."""
+"""Sets and dicts of items that another process sent: built in linear time, with the same iteration order."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ _OURS = ("__main__", "program", "tests")
 
 
 class StopOfProgram(RuntimeError):
-    """Stands for a ``StopIteration`` that left the program: the real one would quietly end a loop of the tests."""
+    """Replaces a ``StopIteration`` that left the program: the real one would silently end a loop of the tests."""
 
 
 class Held:
-    """Numbers of objects of this process, and what the other has still to be told about them.
+    """Numbers of objects of this process, and descriptions of them still to be sent to the other.
 
     Args:
         side: ``PROGRAM`` or ``TESTS``.

@@ -30,7 +30,7 @@ encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_cir
 
 
 class BadMessage(Exception):
-    """The other end wrote what no honest one would."""
+    """The other end wrote a message that no honest one would."""
 
 
 class CannotCross(TypeError, AttributeError):
@@ -60,7 +60,7 @@ class Link(ABC):
 
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do what the other side asks for."""
+        """Perform a request of the other side."""
 
     def must_leave(self, error: BaseException) -> bool:
         """Return whether an exception ends this side's loop instead of being an answer."""
@@ -107,7 +107,7 @@ class Link(ABC):
             self.answer(message)
 
     def tree(self, value: Any) -> Any:
-        """A value as it crosses. Iterators stay: the other side may want three items of an endless one."""
+        """A value in its form between processes. Iterators stay: the other side may want three items of an endless one."""
         if isinstance(value, Iterator):
             return self.hold(value)
         return plain.to_tree(value, self.hold)
@@ -165,7 +165,7 @@ class Link(ABC):
         raise self.exception(message[1])
 
     def answer(self, message: list[Any]) -> None:
-        """Do what a message asks for, and send the result."""
+        """Perform the request of a message, and send the result."""
         try:
             self.send(self._done(message))
         except CannotCross as error:
@@ -271,7 +271,7 @@ class Link(ABC):
     # --- exceptions --------------------------------------------------------------------------------------
 
     def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
-        """An exception as it crosses: with its number, its class and its arguments."""
+        """An exception in its form between processes: its number, its class and its arguments."""
         description = describe(error)
         try:
             text = str(error)[:_LONGEST_TEXT]

@@ -1,4 +1,4 @@
-"""Values as plain data: the only form in which anything crosses a border of the sandbox.
+"""Values as plain data, the only form in which anything crosses a border of the sandbox.
 
 A value becomes a JSON tree in which every list starts with a tag. Decoding checks exact shapes, calls no code
 of the sender, and cannot be made slow: bytes, depth, items and digits are bounded, and a set or dict whose keys
@@ -240,7 +240,7 @@ def _large_int(digits: str) -> int:
 
 
 def _with_large_ints(tree: Any, depth: int) -> Any:
-    """A tree in which ints stand for themselves, if nothing in it is slow to compare with them."""
+    """A tree with its large ints decoded, if nothing in it is slow to compare with them."""
     if type(tree) is not list or not depth:
         return tree
     if tree[:1] == ["i"]:

@@ -90,7 +90,7 @@ class Codec(ABC):
 
     @abstractmethod
     def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that bring a message after the policy's turn and let the policy speak again.
+        """Ids that append a message after the policy's turn and open its next turn.
 
         Earlier ids stay as they were sampled. What is returned goes right after them.
 

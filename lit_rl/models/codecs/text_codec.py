@@ -42,7 +42,7 @@ class TurnFrame:
     after: str
 
     def around(self, message: str) -> str:
-        """All that follows the policy's words, up to its next turn."""
+        """The text from the end of the policy's turn to the beginning of its next one."""
         return self.end_token + self.before + message + self.after
 
 
@@ -100,7 +100,7 @@ def special_tokens(tokenizer: Any) -> set[str]:
 
 
 def defused(message: str, special: Collection[str]) -> str:
-    """The message with a space in each special token that it spells out, so that it is read as text.
+    """The message with a space inside each special token it spells out, so that it is encoded as text.
 
     A program's output becomes part of a message: without this it could end its own turn, or open one in the
     name of another.

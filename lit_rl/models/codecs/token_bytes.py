@@ -71,7 +71,7 @@ def bytes_of(tokenizer: Any, index: int) -> bytes:
 
 
 class _Vocabulary(dict[int, bytes]):
-    """Bytes of each id, filled as ids are met: a completion uses a small part of a large vocabulary.
+    """Bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
 
     ``single_bytes`` has the ids met so far that are sentencepiece's single-byte tokens.
     """
@@ -163,7 +163,7 @@ def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _byte_level_alphabet() -> dict[str, int]:
-    """GPT-2's printable character for each byte: printable Latin-1 stands for itself, the rest from U+0100 on.
+    """GPT-2's printable character for each byte: printable Latin-1 as it is, the rest from U+0100 on.
 
     Source: Radford et al. 2019, the byte-level BPE of GPT-2.
     """

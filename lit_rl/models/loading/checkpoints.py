@@ -1,4 +1,4 @@
-"""Checkpoints of a run: whether a file is one, and the folder for transformers and peft that is made of it."""
+"""Checkpoints of a run: checking and reading them, and exporting them for transformers and peft."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from lit_rl.training.precision import torch_dtype
 
 
 def gguf_file(source: str) -> Path | None:
-    """The GGUF file that a source means: itself, or the only one in a folder without a model of transformers.
+    """The GGUF file of a source: itself, or the only one in a folder without a transformers model.
 
     Args:
         source: resolved, see :func:`lit_rl.models.loading.sources.resolve`.
@@ -84,7 +84,7 @@ def unpacked() -> dict[str, Any]:
 
 
 def forget_packing(model: Any, file: str) -> None:
-    """Make a model that was read from a GGUF file one like any other, with a name by which it is found again.
+    """Turn a model read from a GGUF file into an ordinary one, with a name by which it is found again.
 
     transformers would still call it quantized: it would refuse to save it, and PEFT would look for packed layers.
     """
@@ -104,7 +104,7 @@ def forget_packing_of_config(config: Any, file: str) -> None:
 
 @contextmanager
 def without_gguf_bar() -> Iterator[None]:
-    """Draw no bar for converting weights; transformers does not offer to switch it off."""
+    """Draw no bar for converting weights; transformers has no option for it."""
     from transformers import modeling_gguf_pytorch_utils as reader
 
     before = getattr(reader, "tqdm", None)
@@ -328,7 +328,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
 
 
 def warn_of_another_tokenizer(folder: Path) -> None:
-    """Say so if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
+    """Warn if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
     from transformers import AutoTokenizer
 
     mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder)

@@ -42,13 +42,13 @@ class FormatFalling(Rule):
 
 
 class NoPrograms(Rule):
-    """No completion has a program, although the task runs programs; ``--smoke`` asks it."""
+    """No completion has a program, although the task runs programs; used by ``--smoke``."""
 
     name = "no_programs"
     page = ""
 
     def look(self, run: RunHistory) -> str:
-        """Look whether any was found."""
+        """Check whether a completion has a program."""
         if run.module.sampler.sandbox is None or run.share("completion/program_rate"):
             return ""
         return "no completion has a program: compare some with the form that the prompt asks for and the task extracts"
@@ -137,7 +137,7 @@ class TimedOut(ShareRule):
 
 
 class Infrastructure(ShareRule):
-    """Many programs cannot be judged for reasons that are ours.
+    """Many programs cannot be judged, because of infrastructure failures.
 
     Args:
         at_most: largest allowed share of the rows.

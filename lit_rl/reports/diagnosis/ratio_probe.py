@@ -85,7 +85,7 @@ def probe_ratio(module: Any, rollout: Rollout, at_most: float) -> Findings:
 
 
 class _Probe:
-    """Fresh rows, what their sampler said, and what the trainer says under this and that change."""
+    """Fresh rows with the sampler's log-probabilities, and the trainer's under each change."""
 
     def __init__(self, module: Any, rollout: Rollout, at_most: float) -> None:
         self.module, self.policy, self.at_most = module, module.policy, at_most
@@ -138,7 +138,7 @@ class _Probe:
     # -- the search ------------------------------------------------------------------------------------------
 
     def findings(self) -> Findings:
-        """Try everything; name what leaves the least."""
+        """Try every change; name the one that leaves the smallest gap."""
         present = self.score()
         before = self.gap(present)
         tried = [Tried("as it is", before), *self._each(present)]

@@ -32,7 +32,7 @@ class FlatReward(Rule):
         self.at_most = at_most
 
     def look(self, run: RunHistory) -> str:
-        """Look at means and spreads; say what most rows of the last rollout have in common."""
+        """Check means and spreads; name the commonest failure of the last rollout's rows."""
         if not is_flat(run, self.at_most):
             return ""
         reward, peak = run.share("reward/mean"), run.peak

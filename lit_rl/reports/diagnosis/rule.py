@@ -44,7 +44,7 @@ class Rule(ABC):
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:
-        """Say what is wrong and what to do, in one line; an empty text if nothing is.
+        """Return in one line what is wrong and what to do; empty if nothing is wrong.
 
         Asked after each rollout once there were ``patience`` rollouts, and after each validation; by every rank.
 
@@ -53,7 +53,7 @@ class Rule(ABC):
         """
 
     def suspects(self, run: RunHistory) -> bool:
-        """Return whether the condition may be about to hold: the problems it explains then wait until that is clear."""
+        """Return whether the condition may be about to hold; rules that it explains wait until that is clear."""
         return False
 
     def details(self, run: RunHistory) -> str:
@@ -61,7 +61,7 @@ class Rule(ABC):
         return ""
 
     def reset(self) -> None:  # noqa: B027  # most rules remember nothing
-        """Forget what was remembered: another run begins."""
+        """Forget the previous run."""
 
 
 class LimitRule(Rule):

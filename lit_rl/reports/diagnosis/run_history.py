@@ -45,7 +45,7 @@ class Peak(NamedTuple):
     floor: float = 0.0
 
     def is_gone(self, reward: float) -> bool:
-        """Return whether almost nothing is left of this reward."""
+        """Return whether a reward is close to the floor, compared to the peak."""
         return reward <= self.floor + _GONE * (self.reward - self.floor)
 
 
@@ -168,7 +168,7 @@ class RunHistory:
         self._weights.append(values_of(self._watched))
 
     def add_validation(self, measured: Mapping[str, float]) -> None:
-        """Take over what a validation measured."""
+        """Take over the metrics of a validation."""
         self.validations.append((self.rollout_step, dict(measured)))
 
     def _note_reward(self, metrics: Mapping[str, float]) -> None:
@@ -184,7 +184,7 @@ class RunHistory:
         self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
     def _lag(self, module: TrainedModule) -> float:
-        """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
+        """Updates by which the sampling weights were older than the policy's at that time."""
         versions = self.rollout.completions.weights_versions
         present, self._version = self._version, module.policy.version
         if present is None or not versions:
@@ -192,7 +192,7 @@ class RunHistory:
         return sum(max(0, present - version) for version in versions) / len(versions)
 
     def state_dict(self) -> dict[str, Any]:
-        """Numbers alone; weights and rollouts are seen again."""
+        """The metrics alone; weights and rollouts are collected anew."""
         return {
             "recent": list(self._recent),
             "last": dict(self._last),

@@ -15,7 +15,7 @@ LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
 
 
 class StuckLoss(Rule):
-    """The loss is always the same, or no number; ``--smoke`` asks it."""
+    """The loss never changes, or is NaN; used by ``--smoke``."""
 
     name = "stuck_loss"
     page = ""
@@ -29,7 +29,7 @@ class StuckLoss(Rule):
 
 
 class GrowingMemory(Rule):
-    """The most memory that was taken grows in the second half of the last rollouts; ``--smoke`` asks it.
+    """Peak memory grows in the second half of the last rollouts; used by ``--smoke``.
 
     Args:
         at_most: largest allowed growth, as a share of the memory taken by the middle.
@@ -102,7 +102,7 @@ class ExplodingKL(LimitRule):
 
 
 class EntropyCollapse(Rule):
-    """The policy writes the same again and again before it has solved the task.
+    """The policy repeats itself before it has solved the task.
 
     Args:
         at_most: entropy, as a share of that of the first rollouts, that counts as collapsed.
@@ -231,7 +231,7 @@ class FirstRatio(Rule):
         self._findings: Findings | None = None
 
     def reset(self) -> None:
-        """Forget what was found."""
+        """Forget the findings."""
         self._findings = None
 
     def look(self, run: RunHistory) -> str:
@@ -250,12 +250,12 @@ class FirstRatio(Rule):
         return f"{said}: {self._findings.cause}"
 
     def details(self, run: RunHistory) -> str:
-        """Everything that was tried."""
+        """Table of all changes that were tried."""
         return self._findings.table() if self._findings is not None else ""
 
 
 class StillWeights(Rule):
-    """The weights stay where they are although there are gradients.
+    """The weights do not move although there are gradients.
 
     Args:
         at_most: move over ``patience`` rollouts, as a share of the weights' norm, that counts as none.

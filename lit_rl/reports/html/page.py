@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: no style, script, font or picture is loaded from elsewhere."""
+"""One self-contained HTML file: no style, script, font or picture is loaded from elsewhere."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class RecordedRollout:
 
 
 class Diagnosis(NamedTuple):
-    """One thing that was found wrong with a run while it ran.
+    """One diagnosis of a run, made while it ran.
 
     Args:
         rollout: number of the rollout after which it was said, from 1.
@@ -151,11 +151,11 @@ class Diagnosis(NamedTuple):
 
     @property
     def when(self) -> str:
-        """The rollouts from the one after which it was said."""
+        """The rollouts in which the diagnosis held."""
         return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
 
     def line(self) -> str:
-        """For the terminal."""
+        """One line for the terminal."""
         return f"{self.when}: {self.message}"
 
 
@@ -177,7 +177,7 @@ class RecordedMetrics:
 
     @property
     def open_diagnoses(self) -> list[Diagnosis]:
-        """Those that held to the end."""
+        """Diagnoses that held to the end."""
         return [one for one in self.diagnoses if one.ended is None]
 
 

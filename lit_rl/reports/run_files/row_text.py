@@ -1,4 +1,4 @@
-"""A recorded row as text for people: how its program ended, what the sandbox said, and the values of its tokens."""
+"""A recorded row as text: the ending of its program, the sandbox's messages, and the values of its tokens."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
 
 
 def _short(text: str) -> str:
-    """A text as Python writes it, on one line, its middle left out if it is long."""
+    """``repr`` of a text, its middle left out if it is long."""
     if not text:
         return "(no text)"
     half = _WIDTH // 2

@@ -56,7 +56,7 @@ def read_settings(folder: Path) -> dict[str, str]:
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that runs of another seed have, too."""
+    """The settings without seeds, equal for runs that differ only in them."""
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
@@ -84,7 +84,7 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
 
 
 def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """A group of settings that is null in one run has, there, each setting null that others give: ``lora.rank``."""
+    """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
     names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
     groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
     classes = {name for of_run in settings.values() for name, value in of_run.items() if value != _NULL}

@@ -1,4 +1,4 @@
-"""Counts what a test has checked: a pass needs every required assert to have run, not just no failure."""
+"""Evidence of a pass: every required assert must have run, not just none failed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Anything else: its blocks may not run."""
+        """Any other statement: its blocks may not run."""
         return self._guard(node)
 
     def require(self, function: ast.FunctionDef) -> None:

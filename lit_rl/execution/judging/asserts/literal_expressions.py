@@ -169,7 +169,7 @@ _JOINING: dict[str, Callable[..., Any]] = {"enumerate": enumerate, "zip": zip}
 
 
 def rounds(loop: ast.For, evaluate: Callable[[ast.expr], Any]) -> Iterator[dict[str, Any]]:
-    """The names of a loop and their values, a round at a time.
+    """The names of a loop and their values, one iteration at a time.
 
     Args:
         loop: over lists, ``zip`` of some or ``enumerate`` of one.
@@ -226,7 +226,7 @@ def _careful_dict(items: Any = ()) -> dict[Any, Any]:
 
 
 def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """The sum, unless adding item by item would copy too much."""
+    """The sum; refused if adding item by item would copy too much."""
     parts = [start, *items]
     sizes = [_size(part) for part in parts]
     steps = len(parts) * sum(sizes)
@@ -238,7 +238,7 @@ def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Machine words or items beyond the first, which adding goes through."""
+    """Machine words or items beyond the first that adding reads."""
     if isinstance(value, Fraction):
         return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
     if isinstance(value, int):

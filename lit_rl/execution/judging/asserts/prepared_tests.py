@@ -1,4 +1,4 @@
-"""Test code made ready for a grader, once per test and not once per program."""
+"""Preparation of test code for a grader, once per test and not once per program."""
 
 from __future__ import annotations
 

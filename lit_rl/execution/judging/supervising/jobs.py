@@ -128,7 +128,7 @@ class ZygoteClient:
         self._poll.register(trainer_process, select.POLLIN)
 
     def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
-        """Have the children forked; ``finish`` must follow.
+        """Fork the children; ``finish`` must follow.
 
         Args:
             children: one or two.
@@ -180,14 +180,14 @@ class ZygoteClient:
             self._job.watch.charge(seconds)
 
     def stop(self, cause: int = STOPPED) -> None:
-        """Have the running job killed; its report follows."""
+        """Kill the running job; its report follows."""
         if self._job is not None and not self._job.is_stopped:
             self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
             with contextlib.suppress(OSError):
                 self.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
-        """Kill the running job, if there is one, and read its report, lest the next job be judged by it.
+        """Kill the running job, if any, and read its report, so that the next job does not get it.
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
@@ -236,7 +236,7 @@ class ZygoteClient:
             raise ZygoteLost("the zygote does not answer")
 
     def _receive(self, job: _Job) -> JobReport | None:
-        """A packet of the zygote: the report of the job, or what is needed to watch it."""
+        """A packet of the zygote: the job's report, or the descriptors to watch it."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
         except OSError as error:

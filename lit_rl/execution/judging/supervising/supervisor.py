@@ -87,7 +87,7 @@ class Supervisor:
         self._limits.lift_memory()
 
     def _send_done(self) -> None:
-        """Send what was judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
+        """Send outcomes: at the end of the tasks, and as soon as a program takes longer than a moment."""
         now = time.monotonic()
         if self._done or now - self._sent_at > _ALIVE_SECONDS:
             with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ class Supervisor:
         return self._zygote.control
 
     def close(self) -> None:
-        """End the zygote, and what was started for compiling."""
+        """End the zygotes of programs and of the compiler."""
         try:
             self._compiler.close()
         finally:

@@ -1,4 +1,4 @@
-"""The clocks of a job that takes longer than a moment. Runs in the supervisor, which alone can see them all.
+"""The clocks of a long job. Runs in the supervisor, which alone can see them all.
 
 Two clocks end a program. One counts its CPU seconds. The other is for programs that sleep: it counts the time in
 which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded machine ends a
@@ -53,7 +53,7 @@ class Watch:
         self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
     def leave(self) -> None:
-        """Stop the clocks: from now on the program waits for us."""
+        """Stop the clocks: the program now waits for the supervisor."""
         if self._clocks is not None:
             self._clocks.pause()
 
