@@ -107,7 +107,7 @@ class Link(ABC):
             self.answer(message)
 
     def tree(self, value: Any) -> Any:
-        """A value in its form between processes. Iterators stay: the other side may want three items of an endless one."""
+        """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
         if isinstance(value, Iterator):
             return self.hold(value)
         return plain.to_tree(value, self.hold)

@@ -240,7 +240,7 @@ def _large_int(digits: str) -> int:
 
 
 def _with_large_ints(tree: Any, depth: int) -> Any:
-    """A tree with its large ints decoded, if nothing in it is slow to compare with them."""
+    """A tree with its large ints decoded; refused if anything in it is slow to compare with them."""
     if type(tree) is not list or not depth:
         return tree
     if tree[:1] == ["i"]:
