@@ -115,7 +115,7 @@ class Checkpointing(Checkpoint):
         if not self.resume:
             raise FileExistsError(
                 f"{self.run.path} holds checkpoints (the newest is {newest.name}) and resume is off: "
-                "give this run another folder, or switch resume on to go on"
+                "give this run another folder, or switch resume on"
             )
         if trainer.is_global_zero:
             self._same_log_version(trainer, go_on=True)
@@ -133,14 +133,14 @@ class Checkpointing(Checkpoint):
             self.run.note(log_version=trainer.loggers[0].version)
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
-        """Claim the folder if nobody did; take over the signals."""
+        """Claim the folder if it is not claimed yet; take over the signals."""
         if stage != "fit":
             return
         if not self._prepared:
             if self.run.checkpoints():
                 raise FileExistsError(
                     f"{self.run.path} holds checkpoints of an earlier start: pass "
-                    "ckpt_path=callback.prepare(trainer) to trainer.fit to go on, or give this run another folder"
+                    "ckpt_path=callback.prepare(trainer) to trainer.fit to resume, or give this run another folder"
                 )
             self.prepare(trainer)
         start = trainer.strategy.broadcast(self._start)
@@ -154,7 +154,7 @@ class Checkpointing(Checkpoint):
         self._saved_time = time.monotonic()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Put the random generators where they were; make up for a validation that a signal left out."""
+        """Restore the random generators; run a validation that a signal skipped."""
         self._flag.install()
         self._saved = pl_module.clock.count
         if self._generators is not None and len(self._generators) == trainer.world_size:
@@ -196,7 +196,7 @@ class Checkpointing(Checkpoint):
             self.best_value = before  # what is not on the disk is not the one to beat
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Save what the trainer's own limits ended."""
+        """Save a run that the trainer's own limits ended."""
         if pl_module.clock.count != self._saved:
             self._save(trainer, pl_module, last_chance=True)
 
@@ -231,14 +231,14 @@ class Checkpointing(Checkpoint):
         return due
 
     def _is_better(self, trainer: pl.Trainer) -> bool:
-        """Whether the monitored metric is the best so far; rank 0 decides for all."""
+        """Return whether the monitored metric is the best so far; rank 0 decides for all."""
         if self.monitor is None:
             return False
         if self.monitor not in trainer.callback_metrics:
             known = sorted(name for name in trainer.callback_metrics if name.startswith("val"))
             raise UsageError(f"monitor {self.monitor} is not logged by validation; there are: {', '.join(known)}")
         value = float(trainer.strategy.broadcast(float(trainer.callback_metrics[self.monitor])))
-        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best for ever
+        if math.isnan(value):  # nothing compares as better than NaN: it would stay the best forever
             return False
         better = self.best_value is None or (value > self.best_value if self.mode == "max" else value < self.best_value)
         if better:
@@ -248,7 +248,7 @@ class Checkpointing(Checkpoint):
     # -- saving --------------------------------------------------------------------------------------------
 
     def _save(self, trainer: pl.Trainer, pl_module: Any, best: bool = False, last_chance: bool = False) -> bool:
-        """Save what is there now. Returns whether it is on the disk."""
+        """Save the present state. Return whether it is on disk."""
         count = pl_module.clock.count
         part, final = self.run.place(f"{pl_module.clock.unit}_{count:06d}")
         if not final.exists() or count != self._saved:
@@ -266,7 +266,7 @@ class Checkpointing(Checkpoint):
         return True
 
     def _write(self, trainer: pl.Trainer, part: Path) -> str | None:
-        """Write a checkpoint; all ranks take part. Returns what went wrong, if anything."""
+        """Write a checkpoint; all ranks take part. Return the error, if any."""
         if trainer.is_global_zero:
             remove(part)
         trainer.strategy.barrier("checkpoint")
@@ -326,18 +326,18 @@ class Checkpointing(Checkpoint):
 
     @property
     def best_model_path(self) -> str:
-        """What ``ckpt_path='best'`` means."""
+        """Path of the best checkpoint, for ``ckpt_path='best'``; empty if there is none."""
         return str(self.run.target("best") or "")
 
     @property
     def exit_status(self) -> int:
-        """What the process should end with: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
+        """Exit status of the process: 75 asks the job script to requeue, 130 is Ctrl-C, 0 means done."""
         if self.interrupted:
             return INTERRUPT_STATUS
         return REQUEUE_STATUS if self.preempted else 0
 
     def how_to_go_on(self) -> str:
-        """Where a run that was stopped is saved, and what starts it again."""
+        """Say where a stopped run is saved, and how to resume it."""
         last = self.run.target("last")
         return (
             f"stopped and saved as {last}: the same command goes on from there" if last else "stopped; nothing is saved"
@@ -345,7 +345,7 @@ class Checkpointing(Checkpoint):
 
 
 def _validates_next(trainer: pl.Trainer) -> bool:
-    """Whether the trainer validates before the next rollout. Uses Lightning's private rule: there is no public API."""
+    """Return whether the trainer validates before the next rollout. Lightning has no public API for this."""
     loop: Any = trainer.fit_loop.epoch_loop
     return bool(loop._should_check_val_fx(trainer.fit_loop._data_fetcher))
 
@@ -362,7 +362,7 @@ def _validate(trainer: pl.Trainer) -> None:
 
 
 def _agree(trainer: pl.Trainer, fault: str | None) -> str | None:
-    """Make a fault of any rank a fault of all, or the others would wait for ever."""
+    """Make a fault of any rank a fault of all, or the others would wait forever."""
     if not trainer.strategy.reduce_boolean_decision(fault is not None, all=False):
         return None
     return fault or "another rank could not write"
@@ -377,7 +377,7 @@ def random_states() -> list[dict[str, Any]]:
 
 
 def restore_random_state(state: dict[str, Any]) -> None:
-    """Set the generators of this process."""
+    """Restore the random generators of this process."""
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda"])
@@ -405,7 +405,7 @@ def _random_state() -> dict[str, Any]:
 
 
 def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
-    """Metrics of validation that callbacks know before there is one."""
+    """Metrics that callbacks say they will log in validation."""
     known = (callback for callback in trainer.callbacks if hasattr(callback, "metric_names"))
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 

@@ -1,4 +1,4 @@
-"""What the policy writes, readable in TensorBoard and other loggers, and kept over time."""
+"""Log completions to TensorBoard and other loggers, so that they can be read and compared over time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CompletionLog(pl.Callback):
 def _write(
     logger: Logger, name: str, rollout: Rollout, rows: Sequence[tuple[int, int]], decode: Decode | None, step: int
 ) -> None:
-    """Write rows, given with their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
+    """Write rows and their numbers within their groups: a page each for TensorBoard, one table elsewhere."""
     cells = []
     for sample, row in rows:
         judgement, said = rollout.judgements[row], conversation(rollout.completions, row, decode)
@@ -118,7 +118,7 @@ def as_cell(rollout: Rollout, rewards: RewardOutput, row: int, decode: Decode | 
 
 
 def conversation(completions: Completions, row: int, decode: Decode | None = None) -> list[tuple[str, str]]:
-    """What was said in a row, in order, each with a heading.
+    """Return the messages of a row in order, each with a heading.
 
     Args:
         completions: N rows.

@@ -1,4 +1,4 @@
-"""Why a run does not learn, in one line each, where its numbers tell."""
+"""Diagnose in one line each why a run does not learn, where its metrics tell."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Diagnostics(pl.Callback):
     """Names likely causes of a run that does not learn, each in one line with what to do.
 
     Looks at the numbers of the last ``patience`` rollouts after each rollout and each validation. A rule speaks once,
-    and again only after its condition was gone; what follows from another rule's condition is not said beside it. What
-    it says goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
+    and again only after its condition was gone; it is silent where another rule's condition explains it. What it
+    reports goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
     ``lit-rl report`` and ``show`` have it; it stays in :attr:`found`, and in :attr:`open` as long as it holds. It
     changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
 
@@ -46,7 +46,7 @@ class Diagnostics(pl.Callback):
 
     @property
     def open(self) -> list[Diagnosis]:
-        """What was said and still holds, in the order in which it was said."""
+        """Diagnoses that still hold, in the order in which they were made."""
         last = {one.rule: one for one in self.found}
         return [one for one in self.found if one.rule in self._spoken and one is last[one.rule]]
 
@@ -55,12 +55,12 @@ class Diagnostics(pl.Callback):
         self._run.begin(pl_module, where_of(trainer))
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Look at the last rollouts; on every rank, since what a rule tries may need all of them."""
+        """Look at the last rollouts; on every rank, since a rule's trials may need all of them."""
         self._run.add_rollout(module, finished)
         self._look(trainer)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look at what was measured, beside the rewards of training."""
+        """Check validation metrics against the rewards of training."""
         if trainer.state.fn != "fit" or not self._run.rollout_step:
             return
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
@@ -110,7 +110,7 @@ class Diagnostics(pl.Callback):
                 rule.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """The numbers so far, and what was said."""
+        """The metrics and diagnoses so far."""
         return {
             "run": self._run.state_dict(),
             "spoken": sorted(self._spoken),
@@ -118,14 +118,14 @@ class Diagnostics(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore them, so that a run that goes on hears nothing twice."""
+        """Restore them, so that a resumed run repeats no diagnosis."""
         self._run.load_state_dict(state_dict["run"])
         self._spoken = set(state_dict["spoken"])
         self.found = [Diagnosis(*one) for one in state_dict["found"]]
 
 
 def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
-    """The package's rules with their defaults, those given in the place of those with the same names, and the rest.
+    """The package's rules with their defaults, replaced by given rules of the same name, then other given rules.
 
     Raises:
         ValueError: a name that is left out is no rule's.
@@ -138,7 +138,7 @@ def chosen_rules(given: Sequence[Rule], leave_out: Sequence[str]) -> list[Rule]:
 
 
 def records_of(trainer: Any) -> list[Any]:
-    """What writes the run's plain files, :class:`RunRecord`."""
+    """Return the callbacks that write the run's plain files, :class:`RunRecord`."""
     return [callback for callback in trainer.callbacks if hasattr(callback, "on_diagnosis")]
 
 

@@ -187,7 +187,7 @@ def _suffixes(max_turns: int) -> list[str]:
 
 
 def _problems_of_tasks(trainer: pl.Trainer) -> list[tuple[list[str], Sequence[Problem]]]:
-    """Of each validation task, as far as they are known: the part of its metrics' names, and its problems."""
+    """Name and problems of each validation task, as far as they are known."""
     datamodule: Any = getattr(trainer, "datamodule", None)
     if not isinstance(datamodule, TaskDataModule):
         return [([], _ANY_PROBLEM)]
@@ -203,7 +203,7 @@ def _task_name(trainer: pl.Trainer, loader: int) -> list[str]:
 
 
 def _gather(tallies: dict[tuple[int, str], _Tally]) -> dict[tuple[int, str], _Tally]:
-    """The tallies of all ranks, put together."""
+    """The merged tallies of all ranks."""
     merged: dict[tuple[int, str], _Tally] = {}
     for of_rank in gather_over_ranks(tallies):
         for key, tally in of_rank.items():

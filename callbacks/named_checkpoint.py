@@ -1,4 +1,4 @@
-"""The checkpoint that ``last`` and ``best`` mean, and what it holds in words."""
+"""The checkpoints named ``last`` and ``best``, and their description."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_named(name: str, callbacks: Iterable[Callback]) -> Path | None:
 
 
 def find_in_folder(name: str, folder: Path) -> Path:
-    """The same for a run's folder alone, as an export has it.
+    """The checkpoint that a name means in a run's folder, for exports.
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
@@ -55,7 +55,7 @@ def find_in_folder(name: str, folder: Path) -> Path:
 
 
 def described(path: Path, *, best: bool = False) -> str:
-    """A checkpoint's path and count, of the best one also the metric that made it so.
+    """A checkpoint's path and count, for the best one also its monitored metric.
 
     Args:
         path: of a whole checkpoint.
@@ -71,7 +71,7 @@ def described(path: Path, *, best: bool = False) -> str:
 
 
 def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
-    """Why a run has no such checkpoint and what to do, in one line.
+    """Explain in one line why a run has no such checkpoint, and what to do.
 
     Args:
         name: ``last`` or ``best``.
@@ -93,14 +93,14 @@ def missing(name: str, run: RunFolder, monitor: str | None = None) -> str:
 
 
 def _monitor_of(run: RunFolder) -> str | None:
-    """What says which checkpoint of a run is the best, ``none`` for nothing; ``None`` if no checkpoint tells."""
+    """Return the monitor of a run's newest checkpoint, ``none`` if it has no monitor; ``None`` if unknown."""
     there = run.checkpoints()
     kept = _kept(there[-1]) if there else {}
     return (kept["monitor"] or "none") if "monitor" in kept else None
 
 
 def _kept(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds beside weights."""
+    """Return the contents of a checkpoint without its weights."""
     if path.is_dir():
         content: Any = torch.load(path / META_FILE, map_location="cpu", weights_only=True)
         return dict(content)

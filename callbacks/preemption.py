@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 REQUEUE_STATUS = 75
-"""Exit status of a run that was told to stop and can be resumed later (``EX_TEMPFAIL``)."""
+"""Exit status of a run that a signal stopped and that can be resumed (``EX_TEMPFAIL``)."""
 
 INTERRUPT_STATUS = 130
 """Exit status of a run that Ctrl-C ended, by the convention of shells: 128 plus the number of SIGINT."""
@@ -62,7 +62,7 @@ class PreemptionFlag:
         self.is_set = True
 
     def _pass_on(self, number: signal.Signals, frame: FrameType | None) -> None:
-        """Do what would have happened had nobody taken over the signal."""
+        """Run the signal's previous handler."""
         handler = self._before.get(number, signal.SIG_DFL)
         signal.signal(number, handler)
         if callable(handler):

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: one screen in a terminal, plain lines in a log file."""
+"""Show a run while it trains: one screen in a terminal, plain lines in a log file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECONDS_BETWEEN_BATCHES = 10.0
 
 
 class ProgressScreen(pl.Callback):
-    """Shows how a run goes, on the first rank.
+    """Shows the progress of a run, on the first rank.
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
     Elsewhere: one plain line per rollout; for updates without rollouts (SFT, DPO) at most one per second. At the end
@@ -60,7 +60,7 @@ class ProgressScreen(pl.Callback):
         self._earlier = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What validations found, so that the end of a resumed run tells of the whole run."""
+        """Return validation results, so that the summary of a resumed run covers the whole run."""
         return self.view.earlier()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class ProgressScreen(pl.Callback):
     # -- training ------------------------------------------------------------------------------------------
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what is trained, and start."""
+        """Print the run's description, and start drawing."""
         before = self.view
         self.view = RunView(pl_module.progress, pl_module.clock.unit)
         self.view.begin(pl_module.clock.count, _total(trainer, pl_module))
@@ -138,7 +138,7 @@ class ProgressScreen(pl.Callback):
             self._print_validation(trainer, pl_module)
 
     def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Say what was found."""
+        """Print the results."""
         self._print_validation(trainer, pl_module)
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -148,7 +148,7 @@ class ProgressScreen(pl.Callback):
     # -- ends ----------------------------------------------------------------------------------------------
 
     def on_exception(self, trainer: pl.Trainer, pl_module: Any, exception: BaseException) -> None:
-        """Give back the terminal, and say how far the run had come."""
+        """Give back the terminal, and print how far the run got."""
         view = self.view
         if self._shows and view.total != view.done:
             self._stop()
@@ -269,7 +269,7 @@ def _redirected_handlers() -> Iterator[None]:
 
 
 def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
-    """What a trainer does besides training, and the batches of each loader."""
+    """Return the current phase of a trainer that is not training, and the number of batches of each loader."""
     if trainer.testing:
         return "testing", trainer.num_test_batches
     if trainer.predicting:
@@ -278,7 +278,7 @@ def _doing(trainer: pl.Trainer) -> tuple[str, Any]:
 
 
 def _total(trainer: pl.Trainer, module: TrainedModule) -> int | None:
-    """How many rollouts or updates the run ends after, by its own limit or the trainer's."""
+    """Return the number of rollouts or updates after which the run ends, by its own limit or the trainer's."""
     if module.clock.limit is not None:
         return int(module.clock.limit)
     epochs, batches = trainer.max_epochs, trainer.num_training_batches

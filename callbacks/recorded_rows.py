@@ -1,4 +1,4 @@
-"""Rows of a rollout as its record keeps them: which of them, as plain data, as many as fit.
+"""Choice of a rollout's rows for its record, as plain data, as many as fit.
 
 Letters: N rows, T completion tokens.
 """
@@ -25,7 +25,7 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Judgement, StopReason
 
 LONGEST_OUTPUT = 2000
-"""How many characters, from the end, are kept of what a program printed."""
+"""Characters kept of a program's output, counted from its end."""
 
 _SHORT_TEXT = 2000
 
@@ -73,7 +73,7 @@ def _best_first(rows: Sequence[int], rewards: Sequence[float | None]) -> list[in
 
 
 def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: int) -> list[int]:
-    """The best, the worst, what lies between at equal distances, and then those without a reward."""
+    """The best row, the worst, others at equal distances, and then those without a reward."""
     ordered = _best_first(rows, rewards)
     kept = min(num_rows, len(ordered))
     places = [round(i * (len(ordered) - 1) / max(1, kept - 1)) for i in range(kept)]
@@ -87,7 +87,7 @@ def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: in
 def recorded_rows(
     finished: FinishedRollout, found: Mapping[str, Tensor], rows: Sequence[int], number: int, decode: Decode | None
 ) -> Iterator[RecordedRow]:
-    """Some rows as plain data, their numbers and their groups' as they are on this rank.
+    """Some rows as plain data, with their numbers and their groups' numbers on this rank.
 
     Args:
         finished: N rows.
@@ -149,7 +149,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
 
 
 def plain_outcome(outcome: Outcome) -> dict[str, Any]:
-    """What is not empty of an outcome; of what was printed the end, and no traces of robots."""
+    """Return the outcome's non-empty fields; output cut to its end, robot traces dropped."""
     kept = {name: value for name, value in _fields(outcome).items() if value and name != "traces"}
     kept |= {name: kept[name][-LONGEST_OUTPUT:] for name in ("stdout", "stderr") if name in kept}
     kept |= {name: rounded_number(kept[name]) for name in ("cpu_seconds", "wall_seconds") if name in kept}
@@ -166,7 +166,7 @@ def _fields(item: Any) -> dict[str, Any]:
 
 
 def ending(outcome: Outcome) -> str:
-    """How a program ended, in words by which endings are counted."""
+    """Return the label under which a program's ending is counted."""
     verdict = outcome.robot_verdict or str(outcome.verdict)
     return verdict if outcome.exception_type is None else f"{verdict}: {outcome.exception_type}"
 
@@ -185,7 +185,7 @@ def rounded_number(value: float) -> float:
 
 
 def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> str:
-    """What the environment said after a turn; empty after the last."""
+    """Return the environment's message after a turn; empty after the last."""
     turns = rollout.completions.turns[row]
     if number + 1 == len(turns):
         return ""
@@ -194,7 +194,7 @@ def _message(rollout: Rollout, row: int, number: int, decode: Decode | None) -> 
 
 
 def _failing(text: str, judgement: Judgement) -> tuple[int, int] | None:
-    """Bytes of the text that the line where the program failed covers."""
+    """Byte range of the line where the program failed."""
     if judgement.program is None or judgement.outcome.line is None:
         return None
     span = Places(text, judgement.program).line_span(judgement.outcome.line, 0.0)

@@ -86,7 +86,7 @@ class RunFolder:
             self._held.discard(self.path)
             self._lock = None
 
-    # -- what is there -------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------------
 
     def checkpoints(self) -> list[Path]:
         """Checkpoints under their own names, oldest first."""
@@ -115,7 +115,7 @@ class RunFolder:
     # -- writing -------------------------------------------------------------------------------------------
 
     def place(self, name: str) -> tuple[Path, Path]:
-        """Where a checkpoint is written, and where it belongs when it is whole."""
+        """Return the path to write a checkpoint to, and its final path once it is complete."""
         return self.path / f".{name}.ckpt.part", self.path / f"{name}.ckpt"
 
     def publish(self, part: Path, final: Path) -> None:
@@ -139,7 +139,7 @@ class RunFolder:
         os.replace(fresh, self.path / f"{name}.ckpt")
 
     def target(self, name: str) -> Path | None:
-        """The checkpoint that a link points to, if it is there."""
+        """The checkpoint that a link points to, if it exists."""
         link = self.path / f"{name}.ckpt"
         return link.resolve() if link.is_symlink() and link.exists() else None
 
@@ -153,7 +153,7 @@ class RunFolder:
     # -- notes ---------------------------------------------------------------------------------------------
 
     def notes(self) -> dict[str, Any]:
-        """What a start of the run leaves for the next one."""
+        """Read the notes that one start of the run leaves for the next."""
         return _read_json(self.path / "run.json")
 
     def note(self, **values: Any) -> None:
@@ -170,7 +170,7 @@ def count_of(path: Path) -> int:
 
 
 def fault_of(path: Path) -> str | None:
-    """What is wrong with a checkpoint on the disk; ``None`` if it is whole."""
+    """Return the fault of a checkpoint on disk; ``None`` if it is whole."""
     try:
         return _fault_of_folder(path) if path.is_dir() else _fault_of_file(path)
     except OSError as error:
@@ -200,7 +200,7 @@ def _fault_of_file(path: Path) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

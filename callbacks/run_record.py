@@ -74,7 +74,7 @@ class RunRecord(pl.Callback):
 
     @property
     def path(self) -> Path | None:
-        """Where it writes; known from the start of training on, on the first rank."""
+        """Folder it writes to; known on the first rank once training has started."""
         return None if self._writer is None else self._writer.folder
 
     # -- where ---------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class RunRecord(pl.Callback):
             self._write(pl_module, {k: v for k, v in logged.items() if not k.startswith("val") and k != "step"})
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        """Write what a validation logged; what was measured just before training is written when that begins."""
+        """Write a validation's metrics; those of a validation before training are written when training begins."""
         if trainer.state.fn == "validate":
             measured = {k: float(v) for k, v in trainer.callback_metrics.items() if k.startswith("val")}
             self._before = (pl_module, measured)
@@ -128,17 +128,17 @@ class RunRecord(pl.Callback):
     # -- diagnoses -----------------------------------------------------------------------------------------
 
     def on_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Write what was found; the first rank writes."""
+        """Write a diagnosis, on the first rank."""
         if self._writer is not None:
             self._writer.append_diagnosis(diagnosis)
 
     def on_diagnosis_end(self, rollout: int, rule: str) -> None:
-        """Write that the condition of a rule no longer holds; the first rank writes."""
+        """Write that the condition of a rule no longer holds, on the first rank."""
         if self._writer is not None:
             self._writer.end_diagnosis(rollout, rule)
 
     def _write_open_diagnoses(self, trainer: Any, writer: RunWriter) -> None:
-        """Write what the checkpoint knows to hold and the file lacks: a run that goes on in another folder."""
+        """Write diagnoses in the checkpoint but missing from the file, as when a run resumes in another folder."""
         known = {one.rule for one in read_metrics(writer.folder).open_diagnoses}
         watching = (callback for callback in trainer.callbacks if isinstance(callback, Diagnostics))
         for one in (one for callback in watching for one in callback.open if one.rule not in known):
@@ -181,12 +181,12 @@ def record_by_default(trainer: Any) -> None:
 
 
 def has_folder(trainer: Any) -> bool:
-    """Whether a run has a folder: a logger's, or that of Checkpointing."""
+    """Return whether a run has a folder: a logger's, or that of Checkpointing."""
     return bool(trainer.loggers) or any(isinstance(one, Checkpointing) for one in trainer.checkpoint_callbacks)
 
 
 def folder_of(trainer: Any, given: str | None = None) -> Path:
-    """Where a run keeps its plain files; call on rank 0 only."""
+    """Return the folder of a run's plain files; call on rank 0 only."""
     if given is not None:
         return Path(given).expanduser()
     logger: Any = trainer.logger
@@ -199,7 +199,7 @@ def folder_of(trainer: Any, given: str | None = None) -> Path:
 
 
 def description(trainer: Any, module: TrainedModule) -> dict[str, Any]:
-    """What describes the run in tables: method, model, task and main settings."""
+    """Return the fields that describe the run in tables: method, model, task and main settings."""
     policy, task, sampling = module.policy, getattr(trainer, "datamodule", None), module.sampling
     lora = getattr(policy, "lora", None)
     return {

@@ -47,7 +47,7 @@ def policy_of(module: TrainedModule) -> str:
 
 
 def work_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
-    """What one rollout, or one update, is made of."""
+    """Describe the batch of one rollout, or of one update."""
     task = trainer.datamodule  # type: ignore[attr-defined]
     batch, ranks = getattr(task, "batch_size", None), trainer.world_size
     if batch is None:
@@ -60,7 +60,7 @@ def work_of(trainer: pl.Trainer, module: TrainedModule) -> Rows:
 
 
 def logs_of(trainer: pl.Trainer) -> Rows:
-    """Where TensorBoard finds the run, if it is logged there."""
+    """Return TensorBoard's folder and command, if the run logs there."""
     folder = board_folder(trainer)
     if folder is None:
         return []
@@ -68,7 +68,7 @@ def logs_of(trainer: pl.Trainer) -> Rows:
 
 
 def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Rows:
-    """How the run ended, its best and last checkpoint, and commands that work on them."""
+    """Summarize the end of a run: its result, best and last checkpoint, and commands to use them."""
     whole = view.total is None or view.done >= view.total
     of = "" if whole else f" of {view.total}"
     number = view.done - view.first
@@ -85,7 +85,7 @@ def summary_of(trainer: pl.Trainer, module: TrainedModule, view: RunView) -> Row
 
 
 def diagnoses_of(trainer: pl.Trainer) -> list[Diagnosis]:
-    """What was found wrong with the run and still holds."""
+    """Return the diagnoses that still hold."""
     watching = [one for one in trainer.callbacks if isinstance(one, Diagnostics)]  # type: ignore[attr-defined]
     return [one for callback in watching for one in callback.open]
 
@@ -127,13 +127,13 @@ def next_of(trainer: pl.Trainer, module: TrainedModule, doubt: bool = False) -> 
 
 
 def recorded_folder(trainer: pl.Trainer) -> Path | None:
-    """Where the run's plain files are, if it has any; known on the first rank."""
+    """Return the folder of the run's plain files, if it has one; known on the first rank."""
     records = [one for one in trainer.callbacks if isinstance(one, RunRecord)]  # type: ignore[attr-defined]
     return next((one.path for one in records if one.path is not None), None)
 
 
 def can_be_exported(module: TrainedModule, config: str | None) -> bool:
-    """Whether ``lit-rl export`` writes the policy from a checkpoint alone."""
+    """Return whether ``lit-rl export`` writes the policy from a checkpoint alone."""
     return isinstance(module.policy, CausalLM) and bool(config or module.policy.arguments())
 
 
@@ -218,7 +218,7 @@ def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float], er
 
 
 def samples_of(trainer: pl.Trainer) -> Rows:
-    """Where completions can be read."""
+    """Say where completions are logged."""
     logs = [one for one in trainer.callbacks if isinstance(one, CompletionLog)]  # type: ignore[attr-defined]
     if not logs or not trainer.loggers:
         return [("samples", "not kept: lit_rl.callbacks.CompletionLog and a logger keep some")]

@@ -1,4 +1,4 @@
-"""What to show of a run while it runs, as lines of text: for the screen, and for a log file."""
+"""Text lines about a running run, for the screen and for a log file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEASURED_SELDOM = ("policy/entropy",)
 
 @dataclass
 class RunView:
-    """What is known about a run at one moment.
+    """Known state of a run at one moment.
 
     Args:
         progress: the module's.
@@ -53,7 +53,7 @@ class RunView:
         self.started = self.clock()
 
     def earlier(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the validations, for :meth:`resume`."""
+        """Return the validation results to keep in a checkpoint, for :meth:`resume`."""
         kept = [(count, {name: found[name] for name in headline(found)}) for count, found in self.validations]
         return {"since": self.measured_since, "validations": kept}
 
@@ -106,7 +106,7 @@ class RunView:
         return [(label, text) for label, text in rows if text]
 
     def place(self) -> str:
-        """How far the run is, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
+        """Format the progress of the run, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
         gone = f"{clock_text(self.seconds)} gone"
         if self.total is None:
             return f"{self.done}   {gone}"
@@ -117,7 +117,7 @@ class RunView:
         )
 
     def now(self) -> str:
-        """What is happening at this moment."""
+        """Describe the current activity."""
         progress = self.progress
         doing = f"{self.validating}: " if self.validating else ""
         if progress.phase == "waiting":
@@ -148,7 +148,7 @@ class RunView:
         )
 
     def earned(self) -> bool:
-        """Whether any of the last ten rollouts earned something; true where nothing is earned, as in SFT."""
+        """Return whether any of the last ten rollouts earned something; true where nothing is earned, as in SFT."""
         return not self.recent or any(self.recent)
 
     def curves(self) -> Rows:
@@ -249,7 +249,7 @@ def short_name(name: str) -> str:
 
 
 def seconds_of(metrics: Mapping[str, float]) -> str:
-    """How the time of the last rollout was spent; parts of less than 5 ms or 2% are left out."""
+    """Format the seconds of the last rollout by phase; parts below 5 ms or 2% are left out."""
     taken = {short: metrics.get(f"time/{phase}_seconds", 0.0) for phase, short in _SECONDS.items()}
     least = max(0.005, 0.02 * sum(taken.values()))
     return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= least)
@@ -266,7 +266,7 @@ def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
 
 
 def said(metrics: Mapping[str, float], formats: Mapping[str, str]) -> str:
-    """Those of some metrics that there are, each in its format."""
+    """The metrics that were logged, each in its format."""
     return "  ".join(text.format(metrics[name]) for name, text in formats.items() if name in metrics)
 
 

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run beside its curves: an overview, distributions, and hyperparameters."""
+"""TensorBoard views of a run besides its curves: an overview, distributions, and hyperparameters."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def compared_metrics(trainer: pl.Trainer, module: TrainedModule) -> list[str]:
 
 
 def settings_of(trainer: pl.Trainer, module: TrainedModule) -> dict[str, Any]:
-    """What one compares runs by: numbers and names, as TensorBoard takes them."""
+    """Return the settings to compare runs by: numbers and names, in types that TensorBoard takes."""
     task, policy = trainer.datamodule, module.policy  # type: ignore[attr-defined]
     optimizer: Any = trainer.optimizers[0]
     found: dict[str, Any] = {

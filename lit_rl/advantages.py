@@ -5,7 +5,7 @@ of its group, of the whole rollout or of rollouts before; token advantages come 
 
 Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns of the row with the
 most. A row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and
-gets advantage 0, and what stands in its score never matters, not even NaN.
+gets advantage 0, and its score never matters, not even NaN.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 Normalize = Literal["std", "none"]
-"""What centred scores are divided by: their standard deviation (n - 1), or nothing."""
+"""Divisor of centred scores: their standard deviation (n - 1), or none."""
 
 
 class RowAdvantages(ABC):
@@ -114,7 +114,7 @@ class RowAdvantages(ABC):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps: plain data."""
+        """Return the state for a checkpoint as plain data."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have no state
@@ -128,7 +128,7 @@ class Baseline(RowAdvantages):
     """
 
     normalize: Normalize = "none"
-    """What advantages are divided by after the baseline was subtracted."""
+    """Divisor of advantages after the baseline is subtracted."""
 
     @abstractmethod
     def expected(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ class BatchMean(Baseline):
 
         A_i = (r_i - mean r) / (std r + 1e-6)
 
-    Simple, and blind to how hard a prompt is: an easy prompt's failure can stand above the baseline.
+    Simple, and blind to how hard a prompt is: an easy prompt's failure can be above the baseline.
 
     Args:
         normalize: divide by the standard deviation of them all (``std``) or not (``none``).
@@ -356,7 +356,7 @@ class TokenAdvantages(ABC):
     """
 
     whiten: bool = True
-    """Whether the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
+    """True if the module scales advantages to mean 0 and variance 1 over all tokens of all ranks, once per rollout."""
 
     @abstractmethod
     def estimate(

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a loss reads.
+    """Inputs of a loss.
 
     Args:
         logprobs: [n, T] nats of the sampled tokens under the policy. Carries the gradient.
@@ -83,11 +83,11 @@ class Loss(ABC):
     """
 
     reads_sampler_logprobs: ClassVar[bool] = False
-    """Whether the sampler's log-probabilities are compared with the policy's. Sampling with top-k or top-p is then
+    """True if the sampler's log-probabilities are compared with the policy's. Sampling with top-k or top-p is then
     refused, because its probabilities are spread over fewer tokens."""
 
     pulls_on_every_token: ClassVar[bool] = False
-    """Whether tokens with advantage 0 move weights too. If not, rows without an advantage skip the forward pass."""
+    """True if tokens with advantage 0 move weights too. If not, rows without an advantage skip the forward pass."""
 
     @abstractmethod
     def token_losses(self, tokens: Tokens) -> Tensor:
@@ -301,7 +301,7 @@ class Correction(ABC):
 
     @abstractmethod
     def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
-        """[n, T] weights, unitless; what stands outside the mask does not matter.
+        """[n, T] weights, unitless; values outside the mask do not matter.
 
         Args:
             logprobs: [n, T] nats, of p.

@@ -59,7 +59,7 @@ REPLACED = {
     "importance_cap": "objective.loss.ImportanceSampling.cap",
     "beyond_cap": "objective.loss.ImportanceSampling.beyond_cap",
 }
-"""Arguments whose value has another form now; the name of a class stands for an object of it."""
+"""Arguments whose value has another form now; the name of a class means an object of it."""
 
 REMOVED = {"token_weights": False, "kl_horizon": 10000}
 """Arguments that are gone, and the value at which they did nothing."""
@@ -164,7 +164,7 @@ def arguments_of(cls: type) -> dict[str, inspect.Parameter]:
 
 
 def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:
-    """What the constructor of a class takes, by name; nothing where there is no such class or it cannot tell.
+    """Return the constructor arguments of a class by name; empty if the class is missing or has no signature.
 
     Args:
         class_path: module and name, such as ``lit_rl.modules.GRPO``.
@@ -207,7 +207,7 @@ def hint_of_key(name: str, known: Mapping[str, object], file: str = "FILE") -> s
 
 
 def places_now(name: str, known: Mapping[str, object]) -> list[str]:
-    """Where an argument belongs that an algorithm does not take: ``update.epochs``, ``baseline.GroupMean.normalize``.
+    """Return the present places of an argument, such as ``update.epochs`` or ``baseline.GroupMean.normalize``.
 
     Args:
         name: of the argument.
@@ -332,7 +332,7 @@ def _migrate_algorithm(arguments: Config, algorithm: str, changes: list[str]) ->
         for name in OF_PPO:
             moved.pop(name, None)
             if algorithm == "PPO":
-                arguments.pop(name, None)  # it had to be the default beside an estimator
+                arguments.pop(name, None)  # it had to be the default together with an estimator
     elif algorithm == "PPO":
         arguments.pop("estimator", None)
         if any(name in arguments for name in OF_PPO):

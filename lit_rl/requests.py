@@ -1,4 +1,4 @@
-"""What an engine is asked for and what it answers, and where its tokens stand in the text.
+"""Requests to an engine, its answers, and the byte spans of tokens in the text.
 
 :mod:`lit_rl.types` exports the names of requests and answers too.
 """
@@ -20,7 +20,7 @@ from lit_rl.arguments import ArgumentError, UsageError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How completions are sampled.
+    """Sampling settings.
 
     Args:
         num_samples: completions per prompt; the group size G when training.
@@ -56,7 +56,7 @@ class Sampling:
 
 
 class StopReason(StrEnum):
-    """Why a completion ended; recorded by the sampler, never guessed from ids or lengths."""
+    """Reason a completion ended; recorded by the sampler, never guessed from ids or lengths."""
 
     EOS = "eos"
     LENGTH = "length"
@@ -65,7 +65,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Request:
-    """What an engine is asked for: to continue these ids.
+    """Request to an engine to continue these ids.
 
     Args:
         row: number of the rollout's row, handed back with the answer.
@@ -90,7 +90,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Generation:
-    """What an engine answers to a :class:`Request`.
+    """Answer of an engine to a :class:`Request`.
 
     Args:
         row: the request's.
@@ -138,7 +138,7 @@ class ByteSpans(Sequence[ByteSpan]):
         return cls(pairs[:, 0], pairs[:, 1])
 
     def within(self, start: int, size: int) -> ByteSpans:
-        """The same tokens in a part of the text: what stands after it is empty at its end.
+        """The same tokens in a part of the text: tokens after it are empty at its end.
 
         Args:
             start: byte of the text at which the part begins, not after the first token.

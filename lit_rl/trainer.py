@@ -36,7 +36,7 @@ TRAINER_DEFAULTS: dict[str, Any] = {
     "enable_model_summary": False,
     "default_root_dir": "runs",
 }
-"""Where rollouts need other settings than Lightning's defaults; the command line uses the same."""
+"""Trainer defaults that rollouts change from Lightning's; the command line uses the same."""
 
 LIGHTNINGS_NAMES = ("hpc", "registry")
 """Checkpoints that Lightning finds by name."""
@@ -212,7 +212,7 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
 
 
 def say_where(trainer: pl.Trainer) -> None:
-    """Say in one line what a fit writes elsewhere, if a ``default_root_dir`` was set: it moves neither of them."""
+    """Say in one line where a fit writes despite ``default_root_dir``, which moves neither logs nor checkpoints."""
     root = Path(trainer.default_root_dir).resolve()
     if root == Path(TRAINER_DEFAULTS["default_root_dir"]).resolve():
         return
@@ -234,7 +234,7 @@ def say_where(trainer: pl.Trainer) -> None:
 
 
 def _folder_of(logger: Logger) -> str:
-    """Where a logger writes; some make a folder of their name in ``save_dir``, as ``--run_dir`` uses."""
+    """Return the folder a logger writes to; some add a folder of their name to ``save_dir``, as ``--run_dir`` does."""
     return str(getattr(logger, "root_dir", None) or logger.save_dir)
 
 
@@ -258,7 +258,7 @@ _MESSAGES = (
     "Restored all states from the checkpoint",
     "Loading `train_dataloader` to estimate",
 )
-"""Beginnings of log messages; what they say and a user wants to know stands on the screen."""
+"""Beginnings of log messages to silence; the screen shows what a user needs of them."""
 
 _LOGGERS = (
     "lightning.pytorch.utilities.rank_zero",
@@ -269,7 +269,7 @@ _LOGGERS = (
 
 
 def quiet() -> None:
-    """Silence them; every other message and warning still comes."""
+    """Silence these messages and warnings; all others are kept."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)

@@ -1,4 +1,4 @@
-"""What crosses floors: problems, prompts, completions, judgements, experience.
+"""Data types shared by all layers: problems, prompts, completions, judgements, experience.
 
 Letters (the same everywhere): B prompts of one rank, G completions per prompt, N = B * G rows,
 prompt-major (row ``b * G + g``), P prompt tokens (padded left), T completion tokens (padded right).
@@ -47,7 +47,7 @@ class Problem:
         prompt: text, or chat messages ``({"role": ..., "content": ...}, ...)`` for the chat template.
         check: how a program is judged.
         public_check: what an environment may show the policy, such as the examples in the prompt. Feedback between
-            turns comes from this check and never from the hidden tests of ``check``; ``None`` if the task shows none.
+            turns uses this check and never the hidden tests of ``check``; ``None`` if the task shows none.
         program_prefix: source put before the completion to make the whole program: the prompt in completion
             form, where the policy continues it; imports and helpers that tests need in instruct form.
         starter_code: what the answer must build on, for display and for prompts.
@@ -77,7 +77,7 @@ class Problem:
 
     @property
     def continues_program(self) -> bool:
-        """Whether the completion continues the prompt, which begins the program (completion form)."""
+        """True if the completion continues the prompt, which begins the program (completion form)."""
         return bool(self.program_prefix) and isinstance(self.prompt, str) and self.prompt.endswith(self.program_prefix)
 
 
@@ -101,7 +101,7 @@ class PromptBatch:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the policy said once.
+    """One turn of the policy.
 
     Args:
         start: column of its first token in the completion.
@@ -124,7 +124,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Completions:
-    """What came after the prompts: N rows of one or more turns of the policy, and what was said between them.
+    """Everything after the prompts: N rows of one or more policy turns, and the environment's messages between them.
 
         completion_ids   [policy turn][environment][policy turn] padding
         completion_mask   1 1 1 1 1 1  0 0 0 0 0 0  1 1 1 1 1 1   0 0 0
@@ -137,7 +137,7 @@ class Completions:
         completion_ids: [N, T] int64, the ids themselves as they were sampled or read, padded on the right.
         completion_mask: [N, T] bool, tokens that the policy chose, EOS included: those that loss and credit are about.
             It may have holes.
-        token_mask: [N, T] bool, tokens that are there: those that attention and positions are about.
+        token_mask: [N, T] bool, True for tokens and False for padding: for attention and positions.
         sampler_logprobs: [N, T] nats, of the sampler at its temperature; 0 where the policy chose nothing.
         turns: N tuples of what the policy said, in order, at least one each.
         group_ids: [N] int64; rows of one group answer the same prompt and are compared. They need not be adjacent, nor
@@ -207,7 +207,7 @@ class Completions:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the policy said last, of each row."""
+        """Text of the last turn of each row."""
         return tuple(turns[-1].text for turns in self.turns)
 
     @property
@@ -217,7 +217,7 @@ class Completions:
 
     @property
     def stop_reasons(self) -> tuple[StopReason, ...]:
-        """Why the last turn of each row ended."""
+        """Reason the last turn of each row ended."""
         return tuple(turns[-1].stop_reason for turns in self.turns)
 
     @property

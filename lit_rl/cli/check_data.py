@@ -102,7 +102,7 @@ def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str
 
 
 def _known(problem: Problem, of_name: list[Problem]) -> Problem:
-    """The same problem as it was met before; else it, from now on.
+    """The equal problem that was met first, else this one, which is kept.
 
     Splits may share problems, or only names: rows of two files are often counted from 0 in both.
     """
@@ -133,7 +133,7 @@ def _data_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(chosen: Namespace) -> str:
-    """A task as it was chosen: its class, the files and folders among its arguments, the tasks it is validated on.
+    """A chosen task: its class, the files and folders among its arguments, its validation tasks.
 
     Args:
         chosen: ``class_path`` and ``init_args``, parsed.
@@ -146,7 +146,7 @@ def named(chosen: Namespace) -> str:
 
 
 def _files_in(name: str, value: Any) -> list[str]:
-    """What an argument names of this machine's files; a word such as ``train`` is none, even beside such a folder."""
+    """Return the existing paths that an argument names; a plain word such as ``train`` is never a path."""
     texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str) and text]
     paths = [os.path.expanduser(os.path.expandvars(text)) for text in texts]
     return [path for path in paths if (name.endswith("path") or {*"./"} & {*path}) and os.path.exists(path)]

@@ -38,7 +38,7 @@ print(tokenizer.decode(model.generate(**ids, max_new_tokens=64)[0]))
 }
 
 _HOMES = ("lit_rl.modules", "lit_rl.models")
-"""Where the classes are that a configuration of a policy calls by their short names."""
+"""Modules of the classes that a policy's configuration calls by short names."""
 
 _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
@@ -210,7 +210,7 @@ def license_of(base: str | None) -> str | None:
 
 
 def _as_index(passes: Mapping[str, float], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The pass rates in the form in which a hub shows them beside a model."""
+    """The pass rates in the form in which a hub shows them with a model."""
     data = str((config.get("data") or {}).get("class_path", "task")).rpartition(".")[2]
     results = [
         {

@@ -95,7 +95,7 @@ _INTERRUPTED = (
 
 
 class OneLineParser(LightningArgumentParser):
-    """Errors in one line: what is wrong, what came, what to do; no usage dump before it."""
+    """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
     files: Sequence[str] = ()
     """Configurations that are read, so that an error can name its own."""
@@ -130,7 +130,7 @@ class Cli(LightningCLI):
         )
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser whose errors are one line, and whose help knows the verbs that are not Lightning's."""
+        """A parser with one-line errors, whose help lists our own verbs too."""
         about = {
             "description": ABOUT,
             "epilog": f"Around a run, each with a --help of its own: lit-rl {' | '.join(AROUND_A_RUN)}.",
@@ -158,7 +158,7 @@ class Cli(LightningCLI):
         )
 
     def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
-        """Lightning's table of all numbers, one for each task and all of them alike, only on request."""
+        """Print Lightning's table of all metrics only on request: each task would repeat it."""
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand in ("validate", "test"):
             parser.set_defaults(verbose=False)
@@ -189,7 +189,7 @@ class Cli(LightningCLI):
         follow_length(config)
 
     def _parse_ckpt_path(self) -> None:
-        """Leave the file alone: Lightning reads all of it to look for arguments, which ours do not hold."""
+        """Do not read the checkpoint: Lightning would load all of it to look for arguments, which ours lack."""
 
     def find_checkpoint(self) -> None:
         """Turn the name of a checkpoint into its path."""
@@ -197,11 +197,11 @@ class Cli(LightningCLI):
         options["ckpt_path"] = checkpoint_of(options.get("ckpt_path"), callbacks_of(self.trainer))
 
     def before_validate(self) -> None:
-        """Find the checkpoint that is meant."""
+        """Find the named checkpoint."""
         self.find_checkpoint()
 
     def before_test(self) -> None:
-        """Find the checkpoint that is meant."""
+        """Find the named checkpoint."""
         self.find_checkpoint()
 
     def before_fit(self) -> None:
@@ -232,13 +232,13 @@ class Cli(LightningCLI):
             rank_zero_info(f"  {change}")
 
     def before_predict(self) -> None:
-        """Keep no predictions in memory: callbacks write them, and nobody reads the copy."""
+        """Keep no predictions in memory: callbacks write them, and the copy is never read."""
         self.config_init["predict"]["return_predictions"] = False
         self.find_checkpoint()
         require_writer(callbacks_of(self.trainer))
 
     def after_fit(self) -> None:
-        """A run that was told to stop says by its exit status that it can be resumed."""
+        """Exit with a status that says the run can be resumed, if it was stopped."""
         for callback in self.trainer.checkpoint_callbacks:
             if isinstance(callback, Checkpointing) and callback.exit_status:
                 print(callback.how_to_go_on(), file=sys.stderr)
@@ -250,7 +250,7 @@ class Cli(LightningCLI):
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of ``lit-rl``."""
     arguments = list(sys.argv[1:] if args is None else args)
-    # A task or reward in a file beside the configuration is found; last, so that it hides no package.
+    # A task or reward in a file next to the configuration is found; last, so that it hides no package.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     verb = VERBS.get(arguments[0]) if arguments else None

@@ -1,4 +1,4 @@
-"""Errors as the command line shows them: one line with what is wrong, what came, what to do."""
+"""Error messages of the command line: one line with what is wrong, the value, and what to do."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] =
 
 
 def causes_of(message: str) -> list[Cause]:
-    """What the parser rejected, each with its keys, from the indentation of its message."""
+    """Return what the parser rejected, each with its keys, from the indentation of its message."""
     open_keys: list[tuple[int, str]] = []
     open_classes: list[tuple[int, str]] = []
     causes = []
@@ -115,7 +115,7 @@ def causes_of(message: str) -> list[Cause]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``did you mean a?`` where a known name is near, and the names there are."""
+    """``did you mean a?`` if a known name is similar, and the known names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(name, names, n=2, cutoff=0.6)
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -124,7 +124,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
-    """The line for a cause of a kind that is known to be the one that matters; ``None`` for types that were tried."""
+    """The message for a cause that is known to be decisive; ``None`` for types that were only tried."""
     where = ".".join(cause.keys)
     text = re.sub(r"^Type .* expects a function or a callable class: ", "", cause.text)
     if found := re.match(r"(?:Option '([^']+)' is not accepted|unrecognized arguments: --([^= ]+))", text):
@@ -156,7 +156,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
 
 
 def _failed_import(cause: Cause, message: str) -> str | None:
-    """File and line of a module that is there but cannot be imported, which the parser's message lacks."""
+    """File and line of a module that exists but cannot be imported, which the parser's message lacks."""
     paths = re.findall(r"class_path'?[:=]? '([\w.]+)'|^ *Given value: ([\w.]+)$", message, flags=re.MULTILINE)
     for module in dict.fromkeys("".join(path).rpartition(".")[0] for path in paths):
         if not module or module in sys.modules:
@@ -257,7 +257,7 @@ def _classes_of(module: str) -> list[str]:
 
 
 def _our_classes(keys: tuple[str, ...]) -> list[str]:
-    """Short names of classes that may stand at a key."""
+    """Short names of classes that a key may have as value."""
     homes = {"model": "lit_rl.modules", "data": "lit_rl.data", "rewards": "lit_rl.rewards", "policy": "lit_rl.models"}
     homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
         ("baseline", "deltas", "estimator"), "lit_rl.advantages"

@@ -82,7 +82,7 @@ def _blocks(text: str, node: yaml.MappingNode, values: Mapping[str, Any]) -> Ite
 
 
 def _start_of(text: str, index: int) -> int:
-    """Where the line begins on which a key stands, or the first of the comments right above it."""
+    """Return the start of a key's line, or of the comments directly above it."""
     start = text.rfind("\n", 0, index) + 1
     while start and (above := text.rfind("\n", 0, start - 1) + 1) < start:
         if not text[above:start].lstrip().startswith("#"):
@@ -92,7 +92,7 @@ def _start_of(text: str, index: int) -> int:
 
 
 def _end_of(text: str, index: int) -> int:
-    """Where the line ends on which a value ends; blocks end at the beginning of the next thing, after its comments."""
+    """Return the end of a value's last line; a block ends before the comments that follow it."""
     stripped = text[:index].rstrip()
     while stripped.rpartition("\n")[2].lstrip().startswith("#"):
         stripped = stripped.rpartition("\n")[0].rstrip()
@@ -101,7 +101,7 @@ def _end_of(text: str, index: int) -> int:
 
 
 def _written(after: Mapping[str, Any], before: Mapping[str, Any], blocks: Mapping[str, str]) -> Iterator[str]:
-    """Entries of the new mapping: as they stood where they are the same, else written anew."""
+    """Entries of the new mapping: unchanged ones as they were, others written anew."""
     for key, value in after.items():
         if key in before and _rename_classes(str(before[key])) == str(value):
             yield _rename_classes(blocks[key])

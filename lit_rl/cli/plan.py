@@ -1,4 +1,4 @@
-"""``lit-rl plan``: what a configuration needs on some accelerators, before anything is rented."""
+"""``lit-rl plan``: memory and time that a configuration needs on some accelerators, before renting any."""
 
 from __future__ import annotations
 

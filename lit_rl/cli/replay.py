@@ -111,7 +111,7 @@ def _part_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def replayed(
     folder: Path, task: TaskDataModule, runner: ProgramRunner | None, rewards: Composite | None, last: int | None = None
 ) -> Iterator[str]:
-    """Judge what was recorded again; lines that say what differs.
+    """Judge recorded completions again; yield lines about the differences.
 
     Args:
         folder: of the run.
@@ -154,7 +154,7 @@ def _is_whole(row: RecordedRow, problems: Any, left_out: Counter[str]) -> bool:
 
 
 def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
-    """Which verdicts became which, and the first rows."""
+    """Yield counts of changed verdicts, and the first rows."""
     other = [one for one in again if one.verdict_differs]
     yield f"verdicts: {len(other)} differ, {len(again) - len(other)} are as before"
     kinds = Counter((one.row.verdict, one.verdict) for one in other)
@@ -163,7 +163,7 @@ def differing_verdicts(again: Sequence[Rejudged]) -> Iterator[str]:
 
 
 def differing_rewards(again: Sequence[Rejudged]) -> Iterator[str]:
-    """How many rewards differ, their means, and the first rows."""
+    """Yield the number of rewards that differ, their means, and the first rows."""
     other = [one for one in again if one.reward_differs()]
     yield f"rewards: {len(other)} differ, {len(again) - len(other)} are as before"
     before = _mean([one.row.reward for one in again])
@@ -208,16 +208,16 @@ class Rejudged:
 
     @property
     def verdict(self) -> str:
-        """Now."""
+        """New verdict."""
         return str(self.judgement.outcome.verdict)
 
     @property
     def verdict_differs(self) -> bool:
-        """Whether the verdict is not the recorded one."""
+        """True if the verdict is not the recorded one."""
         return self.row.verdict != self.verdict
 
     def reward_differs(self, tolerance: float = 1e-5) -> bool:
-        """Whether the reward is not the recorded one, by more than rewards in single precision differ."""
+        """Return whether the reward is not the recorded one, by more than rewards in single precision differ."""
         before, now = self.row.reward, self.reward
         if before is None or now is None:
             return before is not now
@@ -234,7 +234,7 @@ def judge_again(
 
     Args:
         rows: of one rollout, recorded whole.
-        problems: by task id; each row's is there.
+        problems: by task id, with the problem of every row.
         runner: what executes; ``None`` only for tasks without programs.
         rewards: what rewards; ``None`` leaves rewards out.
     """

@@ -25,7 +25,7 @@ DEFAULT_METRICS = (
     "dpo/accuracy",
     "completion/length",
 )
-"""What is listed unless metrics are named; the mean reward of a validation only where it has no pass@k."""
+"""Metrics listed by default; the mean reward of a validation only where it has no pass@k."""
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def require_files(html: str | None, picture: str | None) -> None:
-    """Check, before anything is read, that what is written to are no folders.
+    """Check, before anything is read, that no output file is a folder.
 
     Raises:
         ValueError: one is.
@@ -115,7 +115,7 @@ def differing(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
-    """What was found wrong with each run, a line for each; "no diagnosis" where Diagnostics found nothing."""
+    """Yield one line per diagnosis of each run; "no diagnosis" where Diagnostics found nothing."""
     for run in runs:
         yield from (f"{run.folder}  {one.line()}" for one in run.diagnoses)
         if not run.diagnoses and run.is_watched:

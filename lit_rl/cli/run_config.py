@@ -1,4 +1,4 @@
-"""Filling in what a configuration leaves open, before anything is built; and what its checkpoints' names mean."""
+"""Defaults that depend on the rest of a configuration, and the checkpoints that its names mean."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def follow_length(config: Any) -> None:
 
 
 def settle_run_dir(config: Any) -> None:
-    """Send all that a run writes to ``run_dir``, if that is given: checkpoints into it, logs into a version below it.
+    """Write checkpoints to ``run_dir``, if given, and logs to a version folder below it.
 
     Args:
         config: of a subcommand, parsed; changed in place.

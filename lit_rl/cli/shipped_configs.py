@@ -16,7 +16,7 @@ _FLAGS = ("--config", "-c")
 
 
 def folder() -> Path:
-    """The folder of the configurations: inside an installed package, beside it in a checkout."""
+    """The folder of the configurations: inside an installed package, next to it in a checkout."""
     inside = _PACKAGE / "configs"
     return inside if inside.is_dir() else _PACKAGE.parent / "configs"
 
@@ -64,7 +64,7 @@ def with_paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Whether this is a file's name: not another flag, and not a configuration written out."""
+    """Return whether this is a file's name: not another flag, and not a configuration written out."""
     return bool(value) and value[0] not in "-{[" and not any(part in value for part in ("\n", ": "))
 
 

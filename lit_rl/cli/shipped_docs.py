@@ -18,7 +18,7 @@ _MOST_FOUND = 15
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it.
+    """A heading and the text below it.
 
     Args:
         title: text of the heading, as written.
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
 
 def folder() -> Path:
-    """The folder of the pages: inside an installed package, beside it in a checkout."""
+    """The folder of the pages: inside an installed package, next to it in a checkout."""
     inside = _PACKAGE / "docs"
     return inside if inside.is_dir() else _PACKAGE.parent / "docs"
 
@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
 
 
 def sections(text: str) -> list[Section]:
-    """All sections of a page, in their order; the first is the page itself."""
+    """All sections of a page in order; the first is the page itself."""
     lines = text.splitlines()
     headings = [*_headings(lines), (len(lines), 0, "")]
     cut = []
@@ -127,7 +127,7 @@ def _listed(heading: str, names: Sequence[str], below: Mapping[str, Section]) ->
 
 
 def _advice(name: str, known: Mapping[str, str], below: Mapping[str, Section]) -> str:
-    """Pages and sections whose names are like this one."""
+    """Pages and sections with similar names."""
     by_end = {_folded(other).rpartition("#")[2]: other for other in (*below, *known)}
     near = [by_end[end] for end in get_close_matches(name.rpartition("#")[2], by_end, n=3)]
     return f"did you mean {' or '.join(near)}?" if near else "lit-rl docs lists the pages"

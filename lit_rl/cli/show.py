@@ -128,7 +128,7 @@ def listed(rollout: RecordedRollout) -> Iterator[str]:
 
 
 def described(rollout: RecordedRollout, row: RecordedRow, paint: Paint) -> Iterator[str]:
-    """One row, everything that is known of it."""
+    """Everything known about one row."""
     yield paint.bold(f"rollout {rollout.number}, row {row.row}: {printable(row.task_id)}")
     terms = ", ".join(f"{printable(name)} {number_text(value)}" for name, value in row.terms.items())
     yield f"reward {number_text(row.reward)} ({terms}), {printable(ending(row))}"
@@ -169,11 +169,11 @@ class Paint:
         return text if self.kind == "none" else f"{_BOLD}{text}{_RESET}"
 
     def faint(self, text: str) -> str:
-        """What is not the run's own."""
+        """Dim text that is not the run's own."""
         return text if self.kind == "none" else f"{_FAINT}{text}{_RESET}"
 
     def legend(self, row: RecordedRow) -> str:
-        """What the colours, or the numbers of the table, mean."""
+        """Explain the colours, or the numbers of the table."""
         kind = self.kind if self.kind != "none" else self.tabled
         if kind == "none":
             return ""

@@ -34,14 +34,14 @@ _OF_UPDATES = ("the loss moves", "the weights move", "memory stays flat")
 
 
 class Check(NamedTuple):
-    """What was looked at, whether it is as it should be, and what was seen."""
+    """One check of a smoke test: its name, whether it passed, and the evidence."""
 
     name: str
     passed: bool
     seen: str
 
     def line(self) -> str:
-        """For the report."""
+        """One line for the report."""
         return f"  {'pass' if self.passed else 'FAIL'}  {self.name:<22}  {self.seen}"
 
 
@@ -58,7 +58,7 @@ class Observer(pl.Callback):
         self.history.begin(pl_module, Where())
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
-        """Keep a rollout and its numbers; all ranks call, since what a rule tries may need all of them."""
+        """Keep a rollout and its metrics; all ranks call, since a rule's trials may need all of them."""
         self.history.add_rollout(module, finished)
         if self.history.is_known:
             self.checks = [checked(name, self.history) for name in CHECKS]
@@ -73,7 +73,7 @@ class Observer(pl.Callback):
 
 
 class SmokeTest:
-    """A run made short and small, and what it shows.
+    """A short, small run, and its checks.
 
     Args:
         arguments: of ``lit-rl``, ``--smoke`` or ``--smoke=N`` (rollouts) among them.
@@ -103,7 +103,7 @@ class SmokeTest:
         trainer.callbacks = [*callbacks, self.diagnostics, self.observer]
 
     def finish(self, trainer: Any, module: TrainedModule, task: Any) -> None:
-        """Say what was seen; end with status 1 if something is not as it should be."""
+        """Print the results; exit with status 1 if a check failed."""
         checks = [*self.observer.checks, checkpoint_loads(trainer, module, task)]
         failed = [check for check in checks if not check.passed]
         if trainer.is_global_zero:
@@ -115,7 +115,7 @@ class SmokeTest:
 
 
 def wants_smoke(arguments: Sequence[str]) -> bool:
-    """Whether a command asks for a smoke test."""
+    """Return whether a command asks for a smoke test."""
     return any(map(_is_flag, arguments))
 
 
@@ -132,7 +132,7 @@ def _is_flag(argument: str) -> bool:
 
 
 def smoke_folder(files: Sequence[str]) -> Path:
-    """A folder that is not there yet, the same for all processes that this one starts."""
+    """A new folder, the same for all processes that this one starts."""
     if _FOLDER_VARIABLE not in os.environ:
         name = Path(files[-1]).stem if files else "run"
         job = os.environ.get("SLURM_JOB_ID") or os.environ.get("TORCHELASTIC_RUN_ID")
@@ -175,7 +175,7 @@ def checked(name: str, run: RunHistory) -> Check:
 
 
 def seen_of(name: str, run: RunHistory) -> str:
-    """The numbers that a check is about."""
+    """The metrics of a check."""
     if name == "programs run":
         failed, timed_out = (run.share(f"verdict/{end}_fraction") for end in ("infrastructure_failure", "timed_out"))
         found = run.share("completion/program_rate")

@@ -1,4 +1,4 @@
-"""What ``lit-rl`` can do, in words; the help is printed from here and loads neither torch nor Lightning."""
+"""Verbs of ``lit-rl`` and their help, which loads neither torch nor Lightning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 ABOUT = "Train and measure language models that write code."
 
 RUNS = {
-    "fit": "train; the same command again goes on where it stopped; --smoke tries it out, short and small",
+    "fit": "train; rerun to resume; --smoke does a short trial run",
     "validate": "sample and run what a policy writes for the validation problems",
     "test": "the same for the test problems",
     "predict": "sample, run and reward several completions of each training problem",

@@ -183,7 +183,7 @@ def with_helpers(test: str, prompt: str, entry_point: str) -> str:
 
 
 def before_function(source: str, name: str) -> str:
-    """What precedes the definition of a function: imports and helpers.
+    """Return the imports and helpers before the definition of a function.
 
     Raises:
         ValueError: no function of that name is defined at column 0.

@@ -255,7 +255,7 @@ def tested_function(task: MBPPTask) -> str | None:
 
 
 def _uses_classes(program: str, test: str) -> bool:
-    """Whether tests build objects of the program's classes (three rows)."""
+    """Return whether tests build objects of the program's classes (three rows)."""
     classes = {node.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.ClassDef)}
     return any(isinstance(n, ast.Name) and n.id in classes for n in ast.walk(ast.parse(test))) if classes else False
 

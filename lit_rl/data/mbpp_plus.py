@@ -2,7 +2,7 @@
 
 ``MbppPlus-OriginFmt.jsonl`` (also ``evalplus/mbppplus`` on the hub) holds test source with inputs and
 expected values; prefer it. ``MbppPlus.jsonl`` holds inputs only, as JSON; the expected values are what the
-reference returns, so the tests made here run it beside the program. JSON has no tuples, sets or complex numbers,
+reference returns, so the tests made here run it next to the program. JSON has no tuples, sets or complex numbers,
 and only text as keys. So the types of arguments are read from the row's asserts (``assertion``), which are Python,
 and restored in the JSON inputs.
 """
@@ -30,7 +30,7 @@ _SEQUENCES = (list, tuple, set, frozenset)
 
 @dataclass
 class Shape:
-    """Types seen at one position in the arguments: what a JSON value there stands for.
+    """Types seen at one position in the arguments, by which a JSON value there is decoded.
 
     Args:
         kinds: Python types seen at this position.
@@ -61,7 +61,7 @@ class Shape:
                 self.items.see(item)
 
     def restore(self, value: Any, deeper: type = list) -> Any:
-        """The Python value that the JSON value stands for.
+        """The Python value of a JSON value.
 
         Args:
             value: as read from JSON.
@@ -172,7 +172,7 @@ def plain_test(test: str) -> str:
     """The test source of an OriginFmt row, made to run without numpy and completed where it asserts nothing.
 
     Of numpy the tests use ``allclose`` on numbers and lists of numbers; starting it would cost each program
-    more than the tests do. In three rows ``assertion`` computes ``exact_match`` and ends: as they stand,
+    more than the tests do. In three rows ``assertion`` computes ``exact_match`` and ends: unchanged,
     every program passes them.
     """
     test = test.replace("import numpy as np\n", f"{NUMPY_STAND_IN}\n", 1)

@@ -136,7 +136,7 @@ def parse_pair(row: Row) -> PreferencePair:
 
 
 def pair_of(problem: Problem) -> PreferencePair:
-    """The pair that a problem of :class:`PreferencePairs` stands for."""
+    """The pair of a problem of :class:`PreferencePairs`."""
     pair: PreferencePair = problem.fields["pair"]
     return pair
 
@@ -146,7 +146,7 @@ class PreferencePairs(TaskDataModule):
 
     Rows have ``task_id``, ``prompt`` (text or chat messages), ``chosen``, ``rejected``, ``chosen_reward`` and
     ``rejected_reward``. A batch holds problems; :func:`pair_of` gives a problem's pair. Nothing is executed:
-    to measure pass@1 beside the loss, give ``validation_tasks``.
+    to measure pass@1 in addition to the loss, give ``validation_tasks``.
 
     Args:
         path: file of training pairs.

@@ -37,7 +37,7 @@ class PreferMixed:
     time.
 
     Args:
-        rarely: how often such a problem comes, compared to the others, in (0, 1]; 1 takes all alike. Not below
+        rarely: how often such a problem is sampled, compared to the others, in (0, 1]; 1 samples all alike. Not below
             one in as many rollouts as an epoch has.
 
     Raises:
@@ -57,13 +57,13 @@ class PreferMixed:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything: another run begins."""
+        """Forget everything of a previous run."""
         self._known: dict[str, bool] = {}  # by task id, whether some passed and some did not
         self._last: dict[str, bool] = {}  # the same of the last rollout
         self._began: dict[str, bool] = {}  # what was known when this epoch began
 
     def count_solved(self, solved: Mapping[str, tuple[int, int]]) -> None:
-        """Take over a rollout's verdicts, of all ranks.
+        """Count a rollout's verdicts, of all ranks.
 
         Args:
             solved: by task id, how many completions passed, and how many were judged.
@@ -72,7 +72,7 @@ class PreferMixed:
         self._last = {task_id: 0 < passed < judged for task_id, (passed, judged) in solved.items() if judged}
 
     def begin(self) -> None:
-        """An epoch begins."""
+        """Begin an epoch."""
         self._began = dict(self._known)
 
     def visits(
@@ -103,7 +103,7 @@ class PreferMixed:
         return [i for number in range(num_batches) for i in chosen[number::num_batches]]
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known, and was known when the epoch began."""
+        """Return the known results, now and when the epoch began."""
         return {"known": dict(self._known), "last": dict(self._last), "began": dict(self._began)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -182,7 +182,7 @@ class ProblemLoader:
             yield self._batch(order, self.position - 1)
 
     def following(self, num_batches: int) -> tuple[int, tuple[Problem, ...]]:
-        """What comes after the batch that was handed out last: the number of its epoch, and the batch.
+        """Return the epoch and the problems of the batch after the one handed out last.
 
         Args:
             num_batches: that the trainer takes from each epoch.
@@ -231,7 +231,7 @@ class ProblemLoader:
             advice = f"set batch_size to {saved // self.world_size}" if fits else "take a number of ranks that divides"
             raise UsageError(
                 f"the checkpoint was made with a global batch of {saved} problems, this run has {here} "
-                f"({self.batch_size} on each of {self.world_size} ranks): {advice} to go on"
+                f"({self.batch_size} on each of {self.world_size} ranks): {advice} to resume"
             )
         before = f"{state.get('problems', len(self.problems))} problems and seed {state.get('seed', self.seed)}"
         now = f"{len(self.problems)} problems and seed {self.seed}"
@@ -264,4 +264,4 @@ class _Sampler:
 
 
 class _InOrder(_Sampler, SequentialSampler):
-    """Says by its type that the order is that of the problems, and keeps Lightning from changing it."""
+    """Marks by its type the order of the problems, and keeps Lightning from changing it."""

@@ -1,6 +1,6 @@
 """The text of a problem as a prompt, in two forms.
 
-Completion form, for base models: the prompt is the beginning of a document, the model goes on, and a stop
+Completion form, for base models: the prompt is the beginning of a document, the model continues it, and a stop
 string ends it. Instruct form, for chat models: messages for the chat template, the answer in a fenced block.
 """
 
@@ -132,7 +132,7 @@ def task_prompt(
     """A task in a sentence or two with tests to pass, as in MBPP.
 
     Completion form without examples is a docstring that holds task and tests; with examples each program
-    stands between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
+    is between ``[BEGIN]`` and ``[DONE]``, as in the paper. Instruct form asks for one fenced block.
 
     Args:
         task: what to do.
@@ -192,7 +192,7 @@ def contest_prompt(question: str, starter_code: str = "", function: str | None =
 
 
 def finish_request(beginning: str) -> str:
-    """What a chat model is asked: to finish a function, in one fenced block."""
+    """Ask a chat model to finish a function, in one fenced block."""
     return (
         "Finish this Python function. Answer with the whole function, imports included, in one fenced block."
         f"\n\n{fenced(beginning)}"

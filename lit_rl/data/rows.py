@@ -24,7 +24,7 @@ class RowError(UsageError):
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a data set and where it comes from.
+    """One row of a data set and its source.
 
     Args:
         source: file name or data set id, for messages.

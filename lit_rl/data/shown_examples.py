@@ -104,7 +104,7 @@ def _labelled(text: str, parameters: Sequence[str]) -> Iterator[Example]:
 
 
 def _end_of_call(text: str, start: int) -> int | None:
-    """Where the call ends that begins at ``start``; ``None`` if it is not Python."""
+    """Return the end of the call that begins at ``start``; ``None`` if it is not Python."""
     lines = 0
     for index in range(start, len(text)):
         lines += text[index] == "\n"

@@ -1,4 +1,4 @@
-"""What every task's DataModule shares: its problems for each split, and loaders of them."""
+"""Base of every task's DataModule: its problems for each split, and loaders of them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TaskDataModule(pl.LightningDataModule):
         return self._problems[split]
 
     def _load_once(self, split: Split) -> list[Problem]:
-        """All problems of a split, read once: that can take minutes, and what is left out of them can change."""
+        """All problems of a split, read once: reading can take minutes, and the problems left out can change."""
         if split not in self._loaded:
             loaded = self._require_problems(split)
             self._require_names(loaded, split)
@@ -180,7 +180,7 @@ class TaskDataModule(pl.LightningDataModule):
             self.prefer.reset()
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known of the problems; nothing where all come alike. Loaders keep the position."""
+        """Return the preference's state; empty without one. Loaders keep their own position."""
         return {} if self.prefer is None else {"prefer": self.prefer.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -191,7 +191,7 @@ class TaskDataModule(pl.LightningDataModule):
     # -- checks ----------------------------------------------------------------------------------------------
 
     def _require_programs(self, problems: Sequence[Problem]) -> None:
-        """Require that something can pass: the preference goes by verdicts."""
+        """Require problems that run programs: the preference depends on verdicts."""
         if not any(problem.check.runs_program for problem in problems):
             raise UsageError(f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out")
 

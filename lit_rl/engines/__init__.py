@@ -1,4 +1,4 @@
-"""How completions are sampled."""
+"""Engines that sample completions."""
 
 from lit_rl.engines.engine import Engine, EngineError, Generation, Request, Session
 from lit_rl.engines.in_process import InProcess

@@ -89,7 +89,7 @@ class Engine(ABC):
     """Samples completions with a policy's weights."""
 
     in_rounds: bool = False
-    """Whether the next turn is requested only once every row has finished its turn, in the order of the rows.
+    """True if the next turn is requested only once every row has finished its turn, in the order of the rows.
 
     For engines whose numbers depend on which rows are computed together, if only in the last bit: which rows start
     together then does not depend on timing, and a resumed run samples the same. Other engines get each request as
@@ -97,7 +97,7 @@ class Engine(ABC):
     """
 
     shares_weights: bool = False
-    """Whether sessions read the policy's own weights, so that the present ones sample on every rank.
+    """True if sessions read the policy's own weights, so that the present ones sample on every rank.
 
     Modules that train on rows at once then skip asking the other ranks how old theirs are.
     """
@@ -152,10 +152,10 @@ class CheckedSession(Session):
             self._last_answer = time.monotonic()
 
     def step(self) -> list[Generation]:
-        """What the engine's session has finished.
+        """Step the engine's session and return the generations it has finished.
 
         Raises:
-            ValueError: it answers what nobody asked for, forgets a request, exceeds a limit, or returns something
+            ValueError: it answers what was not requested, forgets a request, exceeds a limit, or returns something
                 other than generations.
         """
         finished: Any = self._session.step()
@@ -185,7 +185,7 @@ class CheckedSession(Session):
             raise UsageError(f"{self._name}.step answered row {generation.row} with {fault}")
 
     def _fault(self, answer: Generation, request: Request) -> str:
-        """What is wrong with an answer; empty if nothing is."""
+        """Return the fault of an answer; empty if it has none."""
         ids = answer.ids
         if not 1 <= len(ids) <= request.max_tokens:
             return f"{len(ids)} ids, but 1 to {request.max_tokens} were asked for: keep to Request.max_tokens"

@@ -79,7 +79,7 @@ class InProcessSession(Session):
         self._waiting.extend(requests)
 
     def step(self) -> list[Generation]:
-        """Start what may start, then sample one token for each row; see :meth:`Session.step`."""
+        """Start waiting requests if it is time, then sample one token for each row; see :meth:`Session.step`."""
         self._require_open()
         self._start()
         generations = [generation for batch in self._batches for generation in batch.step()]
@@ -113,7 +113,7 @@ class InProcessSession(Session):
         self._steps_waiting = self._steps_waiting + 1 if self._waiting and not count else 0
 
     def _num_to_start(self) -> int:
-        """How many of the waiting requests start now."""
+        """Return the number of waiting requests to start now."""
         held = sum(batch.num_held for batch in self._batches)
         room = len(self._waiting) if self._max_rows is None else self._max_rows - held
         count = min(len(self._waiting), room)

@@ -131,7 +131,7 @@ class VLLM(Engine):
             self._llm.sleep(level=1)
 
     def _arguments(self, policy: CausalLM) -> Mapping[str, Any]:
-        """What ``vllm.LLM`` is started with."""
+        """Return the arguments for ``vllm.LLM``."""
         longest = self.max_row_tokens or policy.codec.max_positions
         arguments: dict[str, Any] = {
             "dtype": self.dtype or policy.dtype,
@@ -256,7 +256,7 @@ class VLLMSession(Session):
         )
 
     def _take(self, output: Any) -> StopReason | None:
-        """Append what a step wrote of one row; why the row ends with it, if it does."""
+        """Append a step's tokens to a row; return the reason the row ends with them, if it does."""
         row = self._open.get(output.request_id)
         if row is None:
             return None
@@ -282,7 +282,7 @@ class VLLMSession(Session):
 
 
 class _Row:
-    """What has been written for a request."""
+    """Tokens written so far for a request."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -1,4 +1,4 @@
-"""Requests to a vLLM server, over the Python standard library, and what it says of the weights that it has read.
+"""Requests to a vLLM server by the Python standard library, and its reports on the weights it has loaded.
 
 The trainer needs no vLLM for them.
 """
@@ -66,11 +66,11 @@ class VLLMClient:
         return release
 
     def get(self, path: str, seconds: float, tries: int | None = None) -> dict[str, Any]:
-        """Ask for something; empty where the answer has no content."""
+        """Send a GET request; empty if the answer has no content."""
         return self._send("GET", path, None, seconds, tries)
 
     def post(self, path: str, content: Mapping[str, Any], seconds: float, tries: int | None = None) -> dict[str, Any]:
-        """Send JSON, get JSON; retried while the server or the connection is what fails.
+        """Send JSON and return JSON; retried while the server or the connection fails.
 
         Raises:
             EngineError: no good answer after all tries, or the server refuses the request.
@@ -140,7 +140,7 @@ class _TryAgain(Exception):
 
 
 def error_text(data: bytes) -> str:
-    """What an error answer says, in one line."""
+    """Return the message of an error response, in one line."""
     try:
         content: Any = json.loads(data)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The package vLLM: found or missed in one line, and started inside the trainer's process without disturbing it."""
+"""The package vLLM: checked for, and started inside the trainer's process without side effects on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEFAULTS = {
 
 
 def require_vllm(engine: str) -> None:
-    """Check whether vLLM is here and new enough, without importing it.
+    """Check whether vLLM is installed and new enough, without importing it.
 
     Raises:
         ModuleNotFoundError: it is not here.
@@ -76,7 +76,7 @@ def describe_model(policy: CausalLM, folder: Path) -> None:
 
 
 def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
-    """An ``LLM`` in this process, with weights that mean nothing yet.
+    """Start an ``LLM`` in this process, with dummy weights.
 
     Every rank of a run has its own and starts it together with the others.
 
@@ -109,7 +109,7 @@ def start(folder: Path, arguments: Mapping[str, Any]) -> Any:
 
 
 def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str]:
-    """Have a worker load weights in place; which of its own it was not given, which vLLM only notes in its log.
+    """Have a worker load weights in place; return those it was not given, which vLLM only logs.
 
     Args:
         worker: vLLM's.
@@ -133,7 +133,7 @@ def reload(worker: Any, weights: Iterator[tuple[str, torch.Tensor]]) -> list[str
 
 
 def repack_tied_heads(worker: Any) -> None:
-    """Have output matrices that are tied to the embedding follow it after a reload, on a CPU.
+    """Update output matrices tied to the embedding after a reload, on a CPU.
 
     There vLLM (0.32) computes logits from a packed copy, which its reload renews for layers with weights of their own
     only: a tied output matrix would silently stay what it was.
@@ -149,7 +149,7 @@ def repack_tied_heads(worker: Any) -> None:
 
 
 def _first_sentence(error: Exception) -> str:
-    """What a refusal says; validation puts a heading of two lines before it and a link behind."""
+    """Return the message of a refusal, without the two heading lines and the link that validation adds."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if "Value error" in line or "Assertion" in line), lines[0] if lines else "")
     text = re.sub(r"^(Value|Assertion) error,\s*", "", told)
@@ -158,7 +158,7 @@ def _first_sentence(error: Exception) -> str:
 
 @contextmanager
 def own_random_numbers(device: torch.device) -> Iterator[None]:
-    """Inside, drawing random numbers and seeding the process's generators leaves the trainer's as they were.
+    """Inside, drawing random numbers and seeding leave the trainer's generators unchanged.
 
     vLLM seeds them when it starts, and draws numbers even where each row has a generator of its own.
     """
@@ -192,7 +192,7 @@ def keeping_process_group(trainers: bool) -> Iterator[None]:
 
 @contextmanager
 def _own_threads() -> Iterator[None]:
-    """Put back the number of torch's threads, which vLLM changes and then has no longer changed."""
+    """Restore the number of torch's threads, which vLLM changes."""
     set_threads, threads = torch.set_num_threads, torch.get_num_threads()
     try:
         yield
@@ -203,7 +203,7 @@ def _own_threads() -> Iterator[None]:
 
 @contextmanager
 def _one_engine_per_rank() -> Iterator[bool]:
-    """Tell vLLM, where there are several ranks, which one this is; it reads that from the environment."""
+    """Set this rank in the environment, where vLLM reads it, if there are several."""
     if world_size() == 1:
         yield False
         return

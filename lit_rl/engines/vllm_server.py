@@ -30,7 +30,7 @@ _SECONDS_OF_A_STEP = 0.05
 
 
 class VLLMServer(Engine):
-    """vLLM servers that somebody else starts; ids go in, ids and log-probabilities come out.
+    """vLLM servers started by the user; ids go in, ids and log-probabilities come out.
 
     Before a session, if the policy has learned since the last one, every rank gathers the weights layer by layer and
     the first one writes them, adapters merged, into ``folder``. Only when that is done are the servers told to read
@@ -39,7 +39,7 @@ class VLLMServer(Engine):
     weights tell whether all of them arrived. How a server is started is in ``docs/engines.md``.
 
     A server that fails is no fault of the policy: the run ends with a message, saves itself where the callback
-    Checkpointing is used, and the same command goes on from there.
+    Checkpointing is used, and resumes when the command is run again.
 
     Args:
         url: address of the server, or several: rank r sends its requests to number r modulo their number.
@@ -134,7 +134,7 @@ class VLLMServer(Engine):
         self._holds = id(policy), policy.version
 
     def _on_first_rank(self, do: Any) -> None:
-        """Do something with each server on the first rank; a failure is one of all ranks."""
+        """Call a function with each server on the first rank; a failure there fails all ranks."""
         fault = ""
         if _is_first():
             try:
@@ -165,7 +165,7 @@ class VLLMServer(Engine):
         require_same_model(server, type(base).__name__, base.config.get_text_config(), 60.0)
 
     def _send(self, server: VLLMClient) -> None:
-        """Have a server read the folder, and ask it which weights it has now."""
+        """Have a server load the folder's weights, and ask which it has now."""
         seconds = self.weights_seconds
         server.post("/pause?mode=abort", {}, seconds)
         first = None if server.url in self._read_back else ReadBack(server, seconds)
@@ -217,7 +217,7 @@ def _agree(fault: str) -> None:
 
 
 class VLLMServerSession(Session):
-    """Requests at one server, a thread for each that is under way.
+    """Requests at one server, with a thread for each pending one.
 
     Args:
         engine: with time limits and the most requests at a time.

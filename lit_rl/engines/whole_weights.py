@@ -1,4 +1,4 @@
-"""Whole weights of a policy by the names that its checkpoint on a hub has: what an engine with a copy of them loads.
+"""Whole weights of a policy by the names in its hub checkpoint, as engines with a copy load them.
 
 Sharded weights are gathered one unit (a decoder layer) at a time, and low-rank adapters are added to their base on the
 way. The policy itself is not changed.
@@ -29,7 +29,7 @@ _OWN = f".modules_to_save.{POLICY}."
 
 
 def require_whole(policy: Policy, engine: str) -> CausalLM:
-    """The policy as one whose weights can be handed on whole.
+    """Check that a policy's weights can be handed on whole, and return it.
 
     Raises:
         ValueError: it is a toy, or its adapters cannot be added to their base from outside.
@@ -72,7 +72,7 @@ def whole_weights(policy: CausalLM, *, with_tied: bool = False) -> Iterator[Name
 
 
 def _units(policy: CausalLM) -> list[nn.Module]:
-    """What is gathered together, in the order in which the model reads it; the policy itself if it is not sharded."""
+    """Return the modules to gather, in the order in which the model reads them; the policy itself if not sharded."""
     module: Any = policy
     if not isinstance(module, FSDPModule):
         return [policy]
@@ -134,7 +134,7 @@ def _name(name: str) -> str:
 
 
 def _as_in_checkpoint(model: Any, weights: Iterable[Named]) -> Iterable[Named]:
-    """Undo what transformers renames and fuses when it loads a checkpoint, such as the experts of a mixture."""
+    """Undo transformers' renaming and fusing of weights, such as a mixture's experts, on loading a checkpoint."""
     try:
         from transformers.core_model_loading import revert_weight_conversion
     except ImportError:  # releases that convert nothing

@@ -1,4 +1,4 @@
-"""How a program is judged, as plain data.
+"""Checks: plain data that says how a program is judged.
 
 A check says what a correct program does; it never runs anything itself. Checks are small frozen
 dataclasses of plain data: they pickle, compare and cross process and machine borders.
@@ -219,13 +219,13 @@ class TokenTarget(Check):
 
 
 def _is_expected(expected: object) -> bool:
-    """Whether this is a text, or a tuple of texts."""
+    """Return whether a value is a text, or a tuple of texts."""
     accepted = expected if isinstance(expected, tuple) and expected else (expected,)
     return all(_is_text(text) for text in accepted)
 
 
 def _is_text(text: object) -> bool:
-    """Whether a program can read or print this: text that encodes as UTF-8, apart from escaped bytes."""
+    """Return whether a program can read or print a value: text that encodes as UTF-8, apart from escaped bytes."""
     if not isinstance(text, str):
         return False
     try:
@@ -236,7 +236,7 @@ def _is_text(text: object) -> bool:
 
 
 def _may_hold_large(test: str) -> bool:
-    """Whether a test may hold a literal value that cannot be carried; quick for the many that do not."""
+    """Return whether a test may hold a literal too large to be carried; quick for the many that do not."""
     if len(test) > _LONG_TEST or ("*" in test and _LARGE_FACTOR.search(test)):
         return True
     return sum(map(test.count, "[({")) >= _DEEP and _DEEP_LITERAL.search(test) is not None

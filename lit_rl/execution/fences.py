@@ -1,4 +1,4 @@
-"""Fenced blocks in a completion: where they open and close, and which lie in thoughts, not in the answer."""
+"""Fenced blocks in a completion: their fences, without those in thoughts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Fence:
     closes: bool = False
 
     def ended_by(self, other: Fence) -> bool:
-        """Whether another fence can be the end of the block that this one opens.
+        """Return whether another fence can be the end of the block that this one opens.
 
         A fence with a known tag ends it too: its author forgot to close the first block.
         """
@@ -146,7 +146,7 @@ def _fence_behind_text(line: str, first: int, behind: int) -> Fence | None:
     tag = info.lstrip("`").strip().lower()
     if tag in KNOWN_TAGS:
         return Fence(ticks, 0, tag, first + len(head), behind)
-    if tag or "#" in head:  # the mark stands in a comment
+    if tag or "#" in head:  # the mark is in a comment
         return None
     return Fence(ticks, 0, "", first + len(head), behind, opens=False, closes=True)
 

@@ -1,4 +1,4 @@
-"""The sandbox's interface: a check asks, an outcome says how a program ended, a runner judges.
+"""The sandbox's interface: checks, the outcomes of programs under them, and the runner that judges.
 
 Checks and outcomes travel between the trainer and its supervisors. Both are ours, so they are pickled.
 """
@@ -27,7 +27,7 @@ _LONGEST_LINE = 100
 
 
 class Verdict(StrEnum):
-    """How a program ended. All but the last are about the program; the last is a failure of ours.
+    """Ending of a program. All but the last are about the program; the last is a failure of our own.
 
     ``no_program`` means that nothing was run: there is no program, or the task only compares texts.
     """
@@ -79,7 +79,7 @@ class FailedCase:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one program ended under one check.
+    """Result of one program under one check.
 
     Args:
         verdict: the whole program's verdict; ``passed`` only if every case passed.
@@ -114,7 +114,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every test ran to its end and passed."""
+        """True if every test ran to its end and passed."""
         return self.verdict is Verdict.PASSED
 
 
@@ -134,7 +134,7 @@ class FaultyCheck(UsageError):
 
 
 class Check:
-    """How a program is judged, as plain data, and how the check wants to be treated.
+    """Plain data that says how a program is judged, and how the check wants to be treated.
 
     A kind of check is a frozen dataclass that inherits from this class, and a judge. ``judged_by`` names the
     judge as ``"package.module:function"``; the function is called in the process that judges, as
@@ -154,23 +154,23 @@ class Check:
         if cls.judged_by and "__main__" in (cls.__module__, cls.judged_by.partition(":")[0]):
             raise UsageError(
                 f"{cls.__name__} and its judge must be importable by the process that judges, got a definition in the "
-                "script that runs (__main__): move both to a module beside it"
+                "script that runs (__main__): move both to a module next to it"
             )
         return super().__new__(cls)
 
     @property
     def runs_program(self) -> bool:
-        """Whether judging it runs a program. Otherwise the completion is only read by reward terms."""
+        """True if judging it runs a program. Otherwise the completion is only read by reward terms."""
         return bool(self.judged_by)
 
     @property
     def language(self) -> str:
-        """What completions are written in."""
+        """Language of the completions."""
         return "python"
 
     @property
     def defines(self) -> str | None:
-        """The function or class under test, which tells the answer from the other blocks of a completion."""
+        """The function or class under test, which distinguishes the answer from a completion's other blocks."""
         return getattr(self, "entry_point", None)
 
     @property
@@ -251,11 +251,11 @@ class ProgramRunner(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds processes now; whoever started them closes them."""
+        """True if it holds processes now; whoever started them closes them."""
         return False
 
     def reopen(self) -> None:
-        """Let it judge again after ``close``; a runner that was not closed stays as it is."""
+        """Allow judging again after ``close``; a runner that was not closed is left unchanged."""
         return
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Finding the program in what a language model wrote, and its place there."""
+"""Finding the program in a completion, and its place there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VALUES = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a problem asks for.
+    """Program that a problem asks for.
 
     Args:
         language: what its programs are written in; for any but ``python``, ``c`` and ``cpp`` a block counts unless
@@ -183,7 +183,7 @@ def _end(text: str, fences: Sequence[Fence], opening: int, wanted: Wanted, reade
 
 
 def _paired(text: str, fences: Sequence[Fence]) -> list[_Block]:
-    """All blocks, blank ones too: a bare fence closes what the one before it opened, whatever is inside."""
+    """All blocks, blank ones too: a bare fence closes the block before it, whatever is inside."""
     found: list[_Block] = []
     opening: Fence | None = None
     for fence in fences:
@@ -213,7 +213,7 @@ def _choose(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _
 
 
 def _goes_on(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
-    """Whether a block is the body of the function that a prompt in completion form has begun."""
+    """Return whether a block is the body of the function that a prompt in completion form has begun."""
     if not wanted.prefix:
         return False
     if not block.fenced:
@@ -260,7 +260,7 @@ def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
 
 
 def _tagged(tag: str, language: str) -> bool | None:
-    """Whether a tag names the language; ``None`` for a tag that says nothing, such as a file's name."""
+    """Return whether a tag names the language; ``None`` if the tag is no language, such as a file's name."""
     if language not in _PARSED:
         return False if tag in PROSE_TAGS else None
     own = PYTHON_TAGS if language == "python" else C_TAGS
@@ -268,7 +268,7 @@ def _tagged(tag: str, language: str) -> bool | None:
 
 
 def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
-    """Whether a block without a tag is in the wanted language."""
+    """Return whether a block without a tag is in the wanted language."""
     if wanted.language not in _PARSED:
         return block.fenced
     if not reader.allows(block.end - block.start):
@@ -294,7 +294,7 @@ class SourceReader:
         self._trees: dict[str, ast.Module | None] = {}
 
     def allows(self, characters: int) -> bool:
-        """Whether this many more characters may be read; counts them as read."""
+        """Return whether this many more characters may be read, and count them as read."""
         self._left -= characters
         return self._left >= 0
 
@@ -305,26 +305,26 @@ class SourceReader:
         return self._trees[source]
 
     def is_python(self, source: str) -> bool:
-        """Whether a source without a tag is Python: it parses, and it is more than a value or a word."""
+        """Return whether a source without a tag is Python: it parses, and it is more than a value or a word."""
         tree = self.tree(source)
         return tree is not None and any(not _is_value(statement) for statement in tree.body)
 
     def defines(self, source: str, name: str) -> bool:
-        """Whether a Python source parses and defines a function or class, or ``Class.method``, at its top."""
+        """Return whether a Python source parses and defines a function or class, or ``Class.method``, at its top."""
         first = name.split(".")[0]
         tree = self.tree(source) if first in source else None
         return tree is not None and any(first in _top_names(statement) for statement in tree.body)
 
 
 def seems_to_define(source: str, name: str) -> bool:
-    """Whether a line looks like the definition of a name, in broken Python too."""
+    """Return whether a line looks like the definition of a name, in broken Python too."""
     first = re.escape(name.split(".")[0])
     line = rf"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+{first}\b|^{first}[ \t]*="
     return re.search(line, source, re.MULTILINE) is not None
 
 
 def defines_c(source: str, name: str) -> bool:
-    """Whether a C or C++ source seems to define a function of that name."""
+    """Return whether a C or C++ source seems to define a function of that name."""
     # Every repetition has a limit: the text is untrusted.
     function = rf"\b{re.escape(name)}[ \t\r\n]{{0,20}}\([^;{{}}()]{{0,200}}\)[^;{{}}()]{{0,100}}\{{"
     return re.search(function, source) is not None
@@ -340,7 +340,7 @@ def _parse(source: str) -> ast.Module | None:
 
 
 def _is_value(statement: ast.stmt) -> bool:
-    """Whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, to Python an annotation."""
+    """Return whether a statement is just a value: ``[1, 2]``, a word, or ``Output: 5``, to Python an annotation."""
     if isinstance(statement, ast.AnnAssign):
         return statement.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, _VALUES)

@@ -1,4 +1,4 @@
-"""Running untrusted programs beside a trainer: verdicts that can be trusted, in order, in time."""
+"""Sandbox that runs untrusted programs next to a trainer, with verdicts that can be trusted, in order, in time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GRACE_SECONDS = 30.0
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
-# How often a run may be lost, while known good programs pass beside it, before the program is the reason. Chance may
+# How often a run may be lost, while known good programs pass, before the program is taken as the reason. Chance may
 # lose a few runs of a good program in a row, where something kills processes at random.
 _MOST_STRIKES = 5
 # Seconds between tries while a known good program fails too; after the last, the machine is at fault.
@@ -184,7 +184,7 @@ class Sandbox(ProgramRunner):
         return self.start()
 
     def close(self) -> None:
-        """End all workers; what was not judged yet gets a ``SandboxError``."""
+        """End all workers; programs not judged yet get a ``SandboxError``."""
         with self._starting, self._changed:
             self._closed = True
             left = list(self._waiting)
@@ -201,11 +201,11 @@ class Sandbox(ProgramRunner):
 
     @property
     def is_running(self) -> bool:
-        """Whether its workers have started and were not closed."""
+        """True if its workers have started and were not closed."""
         return bool(self._threads) and not self._closed
 
     def reopen(self) -> None:
-        """Let workers start again, with the next program, after ``close``.
+        """Allow workers to start again after ``close``, with the next program.
 
         Raises:
             SandboxError: if a thread is still waiting for its worker to end.
@@ -251,7 +251,7 @@ class Sandbox(ProgramRunner):
             return []
 
     def _next_share(self) -> list[Waiting]:
-        """What a worker may run now; nothing while one program is to have the machine to itself."""
+        """Take the programs that a worker may run now; none while one program needs the machine to itself."""
         share = max(1, min(_CHUNK, len(self._waiting) // (2 * self._num_workers)))
         taken: list[Waiting] = []
         while self._waiting and len(taken) < share and not self._is_exclusive:
@@ -282,7 +282,7 @@ class Sandbox(ProgramRunner):
         self._drop(slot)
 
     def _judge_chunk(self, slot: int, items: list[Waiting]) -> None:
-        """Judge ``items``; what is lost is judged again, alone.
+        """Judge ``items``; programs whose run is lost are judged again, alone.
 
         Where the worker is lost with several, each first goes to a worker by itself, to show which is the reason.
         """
@@ -340,7 +340,7 @@ class Sandbox(ProgramRunner):
         item.resolve(Outcome(Verdict.OUTPUT_LIMIT if is_over_content else Verdict.EXCEPTION, stderr=message))
 
     def _outcomes(self, slot: int, items: Sequence[Waiting]) -> Iterator[tuple[Waiting, Outcome | str]]:
-        """Each program with its outcome, or with why its run was lost.
+        """Each program with its outcome, or with the reason its run was lost.
 
         Raises:
             OSError, EOFError, SandboxError: the worker is lost, or none can be started.
@@ -412,7 +412,7 @@ def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
 
 
 def _announce(line: str) -> None:
-    """Log at level INFO even where logging is not set up: the line says what protects this machine."""
+    """Log the isolation tier at level INFO even without logging set up: it says what protects this machine."""
     if not _log.hasHandlers():
         _log.addHandler(logging.StreamHandler())
     if _log.level == logging.NOTSET:

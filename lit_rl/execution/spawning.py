@@ -87,7 +87,7 @@ def _fixed_addresses() -> Iterator[None]:
 
 
 class ZygoteSettings(NamedTuple):
-    """How a zygote is set up.
+    """Settings of a zygote.
 
     Args:
         memory_bytes: most resident memory of one program.
@@ -121,7 +121,7 @@ class IsolationError(LitRLError, RuntimeError):
 
 
 class ZygoteProcess:
-    """A running zygote as the supervisor sees it.
+    """The supervisor's end of a running zygote.
 
     Args:
         settings: how it is set up.
@@ -160,7 +160,7 @@ class ZygoteProcess:
             raise IsolationError(reason or answer or "the zygote ended while starting")
 
     def group_is_full(self) -> bool:
-        """Whether programs have hit the limit of the control group since the last call."""
+        """Return whether programs have hit the control group's limit since the last call."""
         return self._group is not None and self._group.was_full()
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ def start_zygote(settings: ZygoteSettings) -> ZygoteProcess:
 
 
 def find_packages(names: Sequence[str]) -> dict[str, list[str]]:
-    """Folders and files of each named package, with the shared libraries that wheels put beside it.
+    """Folders and files of each named package, with the shared libraries that wheels put next to it.
 
     Only named packages become visible: those that they depend on must be named too.
 

@@ -1,4 +1,4 @@
-"""A worker of the sandbox as the trainer sees it, and the programs that wait for one."""
+"""The trainer's end of a worker of the sandbox, and the programs that wait for one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SandboxError(LitRLError, RuntimeError):
 class Waiting:
     """A submitted program, until its future is resolved.
 
-    ``strikes`` counts the times that its run was lost while a known good program passed beside it, ``faults`` those
+    ``strikes`` counts the times that its run was lost while a known good program passed meanwhile, ``faults`` those
     in which that one failed too. ``is_single`` gives it a worker to itself, ``is_alone`` the machine.
     """
 
@@ -48,12 +48,12 @@ class Waiting:
         self.budget_seconds = self.check.wall_budget_seconds
 
     def start(self) -> bool:
-        """Whether it is still wanted; from now on it cannot be cancelled."""
+        """Mark the program as started, so that it cannot be cancelled; False if it was cancelled before."""
         self.started = self.started or self.future.set_running_or_notify_cancel()
         return self.started
 
     def pack(self) -> bool:
-        """Whether the check can be sent to a worker; if not, this is resolved."""
+        """Pack the check for a worker; on failure, resolve this one and return False."""
         try:
             self.packed = pack(self.check)
         except Exception as error:  # whatever a check of the user's holds
@@ -62,18 +62,18 @@ class Waiting:
         return bool(self.packed)
 
     def resolve(self, outcome: Outcome) -> None:
-        """Give the outcome to whoever waits for it."""
+        """Set the outcome of the future."""
         with contextlib.suppress(Exception):  # cancelled by its owner meanwhile
             self.future.set_result(outcome)
 
     def refuse(self, message: str) -> None:
-        """Give an error instead: there is no outcome."""
+        """Set an error in place of an outcome."""
         with contextlib.suppress(Exception):
             self.future.set_exception(SandboxError(message))
 
 
 class Worker:
-    """One supervisor process, as the trainer sees it."""
+    """The trainer's end of one supervisor process."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection, theirs = socket.socketpair()
@@ -101,18 +101,18 @@ class Worker:
         return self._process.pid
 
     def send(self, tasks: Sequence[Task]) -> None:
-        """Have these judged."""
+        """Send programs to judge."""
         send_message(self._connection, tasks)
 
     def receive(self, seconds: float) -> list[Answer]:
-        """Answers so far; none if the worker only says that it is alive."""
+        """Answers so far; none in a message that only says the worker is alive."""
         self._connection.settimeout(seconds)
         answers: list[Answer] = receive_message(self._connection)
         return answers
 
     @property
     def failed_over_content(self) -> bool:
-        """Whether it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
+        """True if it ended, after ``close``, because of what a program had written: see ``own_limits.py``."""
         return self._process.returncode == -signal.SIGPROF
 
     def hang_up(self) -> None:

@@ -1,4 +1,4 @@
-"""How far the policy is from the reference, per token, and what that costs.
+"""KL estimates of the policy from the reference, per token, and the penalty made of them.
 
 Letters: N completions, T completion tokens. All estimates are in nats and are about tokens that the policy
 sampled.
@@ -14,7 +14,7 @@ from torch import Tensor
 from lit_rl.functional.masking import require_mask, require_no_grad, require_same_shape
 
 KLKind = Literal["k1", "k2", "k3"]
-"""Which estimate of the divergence; see :func:`kl_estimate`."""
+"""Estimator of the divergence; see :func:`kl_estimate`."""
 
 LOG_RATIO_LIMIT = 20.0
 """Log-ratios (nats) are clamped to +- this before anything else, so that exp stays finite in float32."""
@@ -82,7 +82,7 @@ def kl_penalised_rewards(
     coef: float | Tensor,
     kind: KLKind = "k1",
 ) -> Tensor:
-    """Token rewards: credit minus the cost of leaving the reference.
+    """Token rewards: credit minus the KL to the reference.
 
         token_reward_it = credit_it - coef * kl_it     where the mask holds, else 0
 

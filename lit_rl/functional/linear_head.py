@@ -49,7 +49,7 @@ class LinearHead:
 
     @property
     def learns(self) -> bool:
-        """Whether a gradient is wanted for the matrix or the bias."""
+        """True if the matrix or the bias needs a gradient."""
         return self.weight.requires_grad or (self.bias is not None and self.bias.requires_grad)
 
 
@@ -229,7 +229,7 @@ def _backward(ctx: Any, of_logprobs: Tensor | None, of_entropy: Tensor | None) -
 
 
 class _Upstream(NamedTuple):
-    """What the backward knows of a few tokens: their softmax, and the loss's gradients."""
+    """Inputs of the backward for a few tokens: their softmax, and the loss's gradients."""
 
     log_total: Tensor
     entropy: Tensor

@@ -1,4 +1,4 @@
-"""Masked statistics, the one owner of the loss's denominator, and groups of rows as the rows of a table.
+"""Masked statistics, the one owner of the loss's denominator, and groups of rows as table rows.
 
 Letters: N completions (rows), T completion tokens, padded on the right, B groups, G rows of the largest group. Masks
 are bool, True counts; a row's may have holes, where the environment spoke. Values where a mask is False never matter,
@@ -69,7 +69,7 @@ def statistics_dtype(x: Tensor) -> torch.dtype:
 
 
 AggregateMode = Literal["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"]
-"""How token losses become one number; see :func:`aggregate`."""
+"""Reduction of token losses to one number; see :func:`aggregate`."""
 
 SumOverRanks = Callable[[Tensor], Tensor]
 """Sums a small tensor over all ranks and returns the total, the same on each rank."""
@@ -403,7 +403,7 @@ def pick_up(table: Tensor, group_ids: Tensor) -> Tensor:
 
 
 def group_sizes(group_ids: Tensor) -> Tensor:
-    """How many rows the group of each row has.
+    """Count the rows of each row's group.
 
     Args:
         group_ids: [N] int64.

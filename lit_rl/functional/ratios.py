@@ -1,4 +1,4 @@
-"""How much likelier a token, or a whole completion, became under the policy, and what to monitor about that.
+"""Probability ratios of tokens and completions under the policy, and the metrics to monitor them.
 
 Letters: N completions, T completion tokens. ``logprobs`` [N, T] are nats of the sampled tokens under the
 policy being trained and carry the gradient; ``old_logprobs`` are the same tokens under the policy that
@@ -22,10 +22,10 @@ from lit_rl.functional.masking import (
 )
 
 RatioLevel = Literal["token", "sequence", "sequence_product"]
-"""What a ratio is about; see :func:`log_ratio`."""
+"""Unit that a ratio is computed for; see :func:`log_ratio`."""
 
 BeyondCap = Literal["truncate", "mask"]
-"""What happens to an importance weight above its cap; see :func:`importance_weights`."""
+"""Treatment of an importance weight above its cap; see :func:`importance_weights`."""
 
 
 def log_ratio(
@@ -83,7 +83,7 @@ def importance_weights(
     level: RatioLevel = "token",
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Weights p / q that make the sampler's tokens stand for the policy's; constants.
+    """Weights p / q that correct the sampler's tokens to the policy's distribution; constants.
 
         w = exp(log_ratio(logprobs, sampler_logprobs))
         truncate:  min(w, cap)

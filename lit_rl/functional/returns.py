@@ -1,4 +1,4 @@
-"""From rewards per token to returns per token, and what follows the token limit.
+"""Returns per token from rewards per token, and the treatment of truncated completions.
 
 Letters: N completions, T completion tokens. Entry [:, t] is about the state before completion token t and the
 action that token is. ``mask`` is bool; True for the policy's own tokens. Tokens that the mask leaves out, at the
@@ -16,11 +16,11 @@ from torch import Tensor
 from lit_rl.functional.masking import require_mask, require_no_grad, shape_of
 
 Truncation = Literal["bootstrap", "zero", "mask"]
-"""What follows the token limit; see :func:`treat_truncation`."""
+"""Treatment of completions cut at the token limit; see :func:`treat_truncation`."""
 
 
 def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor:
-    """Discounted sum of the rewards from each token on: what that token can still be credited with.
+    """Discounted sum of the rewards from each token on.
 
         G_t = r_t + gamma * G_{next t}
 
@@ -58,11 +58,11 @@ def reward_to_go(token_rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> 
 def treat_truncation(
     mask: Tensor, truncated: Tensor, tail_values: Tensor, *, treatment: Truncation
 ) -> tuple[Tensor, Tensor]:
-    """How to treat completions that were cut at the token limit.
+    """Apply a treatment to completions that were cut at the token limit.
 
-        bootstrap:  they would have gone on: V after the last token stands for the rest
+        bootstrap:  they would have continued: V after the last token replaces the rest
         zero:       the limit is part of the task: nothing follows
-        mask:       they say nothing: their tokens leave the loss
+        mask:       they are no evidence: their tokens leave the loss
 
     Args:
         mask: [N, T] bool.

@@ -153,7 +153,7 @@ def lora_config(lora: LoRA, model: Any) -> Any:
 
 
 def add_adapter(model: Any, name: str, seed: int, lora: LoRA | None = None, *, trained: bool = True) -> None:
-    """Add an adapter beside the policy's, which stays the one in use.
+    """Add an adapter next to the policy's, which stays active.
 
     Args:
         model: inside PEFT.
@@ -179,7 +179,7 @@ def add_reference_adapter(model: Any, seed: int) -> None:
 
 
 def has_adapter(model: Any, name: str = POLICY) -> bool:
-    """Whether a model has an adapter of this name."""
+    """Return whether a model has an adapter of this name."""
     return name in getattr(model, "peft_config", {})
 
 

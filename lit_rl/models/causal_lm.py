@@ -41,11 +41,11 @@ class CausalLM(Policy):
             inside.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
-        tokenizer: where the tokenizer comes from; by default, where the model comes from.
+        tokenizer: source of the tokenizer; by default that of the model.
         chat_template: for tokenizers without one: a Jinja template of chat messages.
         template_arguments: what the chat template takes besides messages, such as ``{enable_thinking: false}``.
         lora: train low-rank adapters instead of all weights.
-        dtype: of the weights, ``float32`` or ``bfloat16``; what learns below float32 has float32 masters beside it,
+        dtype: of the weights, ``float32`` or ``bfloat16``; trained weights below float32 also have float32 masters,
             see :mod:`lit_rl.training.precision`.
         attention: attention implementation of transformers; ``None`` lets it choose what the model's family has.
         init_seed: seed of the initial weights of a model from scratch and of new adapters; on the command line
@@ -146,7 +146,7 @@ class CausalLM(Policy):
         return sources | spec | {"lora": asdict(self.lora) if self.lora else None}
 
     def model_spec(self) -> ModelSpec:
-        """What the model is built from."""
+        """Return the specification that the model is built from."""
         return ModelSpec(
             source=self.source,
             config=self.config,

@@ -1,4 +1,4 @@
-"""What a completion is worth before each of its tokens: a trunk and one linear layer.
+"""Critic: the value of a completion before each of its tokens, by a trunk and one linear layer.
 
 Letters: N rows, T completion tokens, H hidden size.
 """
@@ -119,7 +119,7 @@ class SeparateCritic(Critic):
         tied = output is self.trunk.model.get_input_embeddings().weight
         if not tied:
             output.requires_grad_(False)
-        # Adapters are float32 on a bfloat16 trunk, and so is the head beside them; else it is of the trunk's own type,
+        # Adapters are float32 on a bfloat16 trunk, and so is the head; else it is of the trunk's own type,
         # since sharding takes one type at a time.
         dtype = torch.promote_types(output.dtype, torch.float32) if self.lora else output.dtype
         self.head = ValueHead(text_config(self.trunk.model).hidden_size, dtype).to(output.device)

@@ -34,7 +34,7 @@ _NO_LIMIT = 1 << 30
 
 
 class CachedDecoding(Decoding):
-    """Rows with their cache, attention mask and positions. Prompts stand behind left pads.
+    """Rows with their cache, attention mask and positions. Prompts are padded on the left.
 
     Args:
         model: a causal LM of transformers, in eval mode.
@@ -142,7 +142,7 @@ Part = tuple[slice, slice, Tensor | None]
 
 
 class Groups:
-    """Which rows read which prompt, and which columns of the buffers are theirs.
+    """Prompt and buffer columns of each row.
 
     Row i is one of B x G slots, those of a prompt side by side. Rows write into the same column at the same time, so
     those that joined late have none before their first.
@@ -154,7 +154,7 @@ class Groups:
         self.written = 0
 
     def join(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedLayer]) -> None:
-        """Add rows that go on from prompts that were read just now."""
+        """Add rows that continue the prompts just read."""
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
         bias = torch.zeros(prompt_mask.shape, device=copies.device).masked_fill(~prompt_mask, -torch.inf)

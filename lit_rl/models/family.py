@@ -29,7 +29,7 @@ class UnsupportedModelError(UsageError):
 
 @contextmanager
 def plain_refusals(model: str, attention: str | None) -> Iterator[None]:
-    """Say in one line what transformers says in a hundred when it refuses to build a model.
+    """Shorten transformers' error to one line when it refuses to build a model.
 
     Raises:
         UnsupportedModelError: the model is not a causal language model, or lacks the attention implementation.
@@ -70,7 +70,7 @@ def decoder_of(model: Any) -> nn.Module:
 
 
 def takes(module: nn.Module, name: str) -> bool:
-    """Whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
+    """Return whether a model has an argument of this name, or hands unknown ones to a decoder that has it.
 
     PEFT's own ``forward`` takes anything, so the question goes to the model inside.
     """
@@ -92,7 +92,7 @@ def most_positions(model: Any) -> int | None:
     """Tokens of prompt and completion that a model reads with the same positions throughout; ``None`` for any number.
 
     Long RoPE changes all of its frequencies once a sequence is longer than the model was first trained on. Keys that
-    are in the cache by then keep the old ones, and short rows change with a long one beside them, so rows end there.
+    are in the cache by then keep the old ones, and short rows change when batched with a long one, so rows end there.
     """
     config = text_config(model)
     limits = [getattr(config, "max_position_embeddings", None), getattr(config, "max_seq_len", None)]
@@ -107,7 +107,7 @@ def most_positions(model: Any) -> int | None:
 
 
 def counts_pads(model: Any) -> bool:
-    """Whether a model has causal masks for as many columns as positions, so that left pads use some of them up."""
+    """Return whether a model has causal masks only for its positions, so that left pads use some of them up."""
     return text_config(model).model_type in ("gpt_neo", "mpt")
 
 
@@ -163,7 +163,7 @@ def projection(model: Any) -> Projection:
 
 
 def is_plain(layer: Any) -> bool:
-    """Whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
+    """Return whether a layer is a linear layer of torch on plain tensors, and calling it does nothing else."""
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
     tensors = [layer.weight, layer.bias] if type(layer) is nn.Linear else []
     return (
@@ -196,7 +196,7 @@ def check_projection(model: Any) -> None:
 
 
 def relative_gap(ours: Tensor, theirs: Tensor) -> float:
-    """How far logits [M, V] lie from others, as a share of the others' spread over the vocabulary."""
+    """Return the distance of logits [M, V] from others, as a share of the others' spread over the vocabulary."""
     spread = theirs - theirs.mean(-1, keepdim=True)
     return float((ours - theirs).norm() / spread.norm().clamp(min=1e-20))
 

@@ -33,7 +33,7 @@ from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions
 
 _TYPE_CODES = {torch.int64: ("q", torch.int64), torch.float32: ("d", torch.float64), torch.bool: ("B", torch.bool)}
-"""How an array holds numbers of a dtype, and how a tensor reads them from there."""
+"""For each dtype: the array type that holds its numbers, and the dtype that a tensor reads them as."""
 
 
 def pad_left(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
@@ -84,7 +84,7 @@ def of_similar_length(lengths: Sequence[int], worth: int) -> list[list[int]]:
 
 
 def _divided(rows: list[int], lengths: list[int], worth: int) -> list[list[int]]:
-    """The same for rows in order of length: where most is saved, then each side again."""
+    """Divide rows in order of length where most padding is saved, then each side again."""
     saved = [size * (lengths[-1] - lengths[size - 1]) for size in range(1, len(rows))]
     most = max(saved, default=0)
     if most < max(worth, 1):
@@ -119,7 +119,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     k = torch.tensor(sequence, device=ids.device)[of_row]
     at = torch.tensor(column, device=ids.device)[of_row] + positions[mask]
     shape = (max(sequence) + 1, int(at.max()) + 1)
-    # Every empty column has position 0: rows of one token that nobody reads.
+    # Every empty column has position 0: rows of one token that are never read.
     packed_ids, packed_positions = ids.new_zeros(shape), positions.new_zeros(shape)
     packed_ids[k, at], packed_positions[k, at] = ids[mask], positions[mask]
     output = decoder(input_ids=packed_ids, position_ids=packed_positions, use_cache=False)
@@ -130,7 +130,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
 
 
 def first_fit(lengths: list[int], pack_tokens: int) -> tuple[list[int], list[int]]:
-    """Where each row goes: longest first, each into the first sequence that has room.
+    """Place each row, longest first, into the first sequence that has room.
 
     Args:
         lengths: tokens of N rows.
@@ -281,7 +281,7 @@ def _read(model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache
 
 
 def can_share_prompts(model: Any) -> bool:
-    """Whether a model computes the same from shared prompts, forward and backward; one log line if not.
+    """Return whether a model computes the same from shared prompts, forward and backward; one log line if not.
 
     Tried on a few tokens: three short forward passes and two backward passes, which keep no gradients.
 
@@ -296,7 +296,7 @@ def can_share_prompts(model: Any) -> bool:
         fits = False
     if not fits:
         rank_zero_info(
-            f"{text_config(model).model_type} cannot go on from the keys and values of a prompt in training: "
+            f"{text_config(model).model_type} cannot continue from the keys and values of a prompt in training: "
             "the prompt is computed once for each completion"
         )
     return fits

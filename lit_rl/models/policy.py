@@ -35,19 +35,19 @@ class Policy(nn.Module, ABC):
     """Optimizer steps that the weights have seen."""
 
     shares_prompts: bool = False
-    """Whether log-probabilities of rows with the same prompt are computed faster together."""
+    """True if log-probabilities of rows with the same prompt are computed faster together."""
 
     @abstractmethod
     def load(self) -> None:
         """Build or load weights (and tokenizer). Calling it again does nothing."""
 
     def arguments(self) -> dict[str, Any] | None:
-        """What the constructor takes to build a policy for these weights, as plain values; ``None`` if unknown."""
+        """Return constructor arguments that rebuild a policy for these weights, as plain data; ``None`` if unknown."""
         return None
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Policy(nn.Module, ABC):
         """
 
     def keeps(self, name: str) -> bool:
-        """Whether a frozen parameter must be in checkpoints because configuration cannot rebuild it."""
+        """Return whether a frozen parameter must be in checkpoints because the configuration cannot rebuild it."""
         return False
 
     def make_room(self, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model samples from the distribution that its training forward computes; checked once, after loading.
+"""Check that a model samples from its training forward's distribution; run once, after loading.
 
 Sampling reads a prompt once, after left pads, and continues from a cache; training reads whole rows without one.
 Families of models differ in how they treat pads, positions and caches, and where the two disagree, training silently
@@ -109,7 +109,7 @@ def probe_rows(model: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def can_share(model: Any) -> bool:
-    """Whether a model decodes the same with shared prompts; tried on a few tokens.
+    """Return whether a model decodes the same with shared prompts; tried on a few tokens.
 
     Args:
         model: a causal LM of transformers (inside PEFT or not), with real weights.

@@ -1,4 +1,4 @@
-"""The reference: what a policy is compared with, with log-probabilities like a policy, but it does not learn.
+"""The reference: a frozen model that scores tokens like a policy, for comparison with it.
 
 Letters: N rows, T completion tokens.
 """

@@ -1,4 +1,4 @@
-"""Sampling tokens: rows that go on side by side, each with random numbers of its own; rows that ended leave.
+"""Sampling tokens: rows continue side by side, each with random numbers of its own; rows that ended leave.
 
 A random stream is that of one (seed, purpose, rollout, problem, sample, turn). What a row samples then depends on
 nothing else: not on its place in the batch, on which rows finished before it, on the number of ranks, or on what was
@@ -28,7 +28,7 @@ class Decoding(ABC):
     """
 
     can_join: bool = False
-    """Whether :meth:`read` may be called again, between two tokens, to begin rows behind those that are there."""
+    """True if :meth:`read` may be called again between two tokens, to append new rows."""
 
     room: Sequence[int]
     """Tokens that each row of the last :meth:`read` may write before the policy's positions are full."""
@@ -67,7 +67,7 @@ class Decoding(ABC):
 
     @abstractmethod
     def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Why a row ends with its last token, if it does; token limits are the caller's.
+        """Return the reason a row ends with its last token, if it does; token limits are the caller's.
 
         Args:
             prompt: of the row.
@@ -115,7 +115,7 @@ class Uniforms:
         self.add(seeds)
 
     def add(self, seeds: Sequence[int]) -> None:
-        """Add rows behind those that are there."""
+        """Add rows behind the present ones."""
         self._generators += [torch.Generator().manual_seed(seed) for seed in seeds]
         self._block = torch.cat([self._block, self._block.new_empty(len(seeds), _BLOCK_TOKENS)])
 
@@ -232,7 +232,7 @@ class RunningBatch:
 
     @property
     def can_join(self) -> bool:
-        """Whether further requests can be sampled in the same batch."""
+        """True if further requests can be sampled in the same batch."""
         return self._decoding.can_join
 
     def join(self, requests: Sequence[Request]) -> None:
@@ -278,7 +278,7 @@ class RunningBatch:
         return logits
 
     def _reason(self, index: int) -> StopReason | None:
-        """Why the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
+        """Return the reason the row ends here, if it does. EOS as the last allowed token is EOS, not a cut."""
         request, ids = self._requests[index], self._ids[index]
         reason = self._decoding.ends(request.prompt_ids, ids, request.stop_strings)
         if reason is None and len(ids) >= min(request.max_tokens, self._room[index]):

@@ -79,7 +79,7 @@ def settle_progress(trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> None:
         return
     batches = loop["epoch_loop.batch_progress"]
     current, done = batches["current"], batches["total"]["processed"]
-    # A batch that was taken but not learned from, as at an exception, comes again.
+    # A batch that was taken but not learned from, as at an exception, is taken again.
     position = loaders[0]["position"] - (current["ready"] - current["processed"])
     epoch = loaders[0]["epoch"]
     per_epoch = batches_per_epoch(trainer)

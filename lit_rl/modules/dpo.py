@@ -205,7 +205,7 @@ def preference_loss(
         beta: reward units per nat, > 0; smaller lets the policy go further from the reference.
         kind: see above.
         target_margin: wanted margin in reward units, one number or [M], such as the difference of the
-            execution rewards; None: the default of the kind.
+            execution rewards; None: the kind's default.
 
     Returns:
         [M] loss per pair; average it over the pairs of the whole update.

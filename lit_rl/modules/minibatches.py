@@ -32,7 +32,7 @@ def minibatches(num_rows: int, num_minibatches: int, seed: int) -> tuple[Tensor,
 
 
 def denominator_over_ranks(mask: Tensor, mode: AggregateMode, max_tokens: int) -> Tensor:
-    """What the losses of a minibatch are divided by, however it is split over micro-batches and ranks.
+    """Return the divisor of a minibatch's losses, however it is split over micro-batches and ranks.
 
     Gradients are averaged over ranks afterwards, so each rank divides by its share of the total.
 
@@ -56,7 +56,7 @@ def split_rows(
 ) -> Iterator[Tensor]:
     """Split rows into as many pieces on every rank; a rank with fewer pieces than another ends with empty ones.
 
-    It must still take part in every forward and backward pass, or the others would wait for ever.
+    It must still take part in every forward and backward pass, or the others would wait forever.
 
     Args:
         completions: all rows.
@@ -107,7 +107,7 @@ def pieces_of(
 
 
 class _Row(NamedTuple):
-    """What a row reads: the name and tokens of its prompt, and the tokens after it."""
+    """Tokens of a row: the name and length of its prompt, and the number of tokens after it."""
 
     name: int
     prompt: int
@@ -154,7 +154,7 @@ def _divided(ordered: Sequence[int], known: Sequence[_Row], size: int | None, ma
 
 
 def idle(experience: Experience) -> Experience:
-    """One row that counts for nothing: what a rank without rows sends through the model."""
+    """One row without weight in the loss, for a rank without rows to send through the model."""
     row = experience.select([0]).trim()
     return replace(row, row_mask=torch.zeros_like(row.row_mask))
 
@@ -192,7 +192,7 @@ class LogprobReader:
             self.reference.refresh()
 
     def is_on_policy(self, completions: Completions, *, may_be_stale: bool) -> bool:
-        """Whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
+        """Return whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
 
         With a correction ratios begin at the present weights, whichever sampled. The same on all ranks, which ask
         together.

@@ -1,4 +1,4 @@
-"""The policy's loss per token: which surrogate, which ratio, and what keeps the policy near its reference.
+"""The policy's loss per token: surrogate, ratio, KL to the reference, and entropy.
 
 Letters: n rows of a micro-batch, T completion tokens.
 """
@@ -36,7 +36,7 @@ class Logprobs(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective:
-    """What the policy minimises.
+    """Loss that the policy minimises.
 
     Args:
         loss: what a token's log-probability and advantage cost: a class of :mod:`lit_rl.losses` or one of your own.
@@ -146,19 +146,19 @@ class Objective:
 
     @property
     def compares_with_sampler(self) -> str:
-        """Name of what reads the sampler's log-probabilities, empty if nothing does."""
+        """Name of the part that reads the sampler's log-probabilities, empty if none does."""
         if self.correction is not None:
             return type(self.correction).__name__
         return type(self.loss).__name__ if self.loss.reads_sampler_logprobs else ""
 
     @property
     def penalises_rewards(self) -> bool:
-        """Whether the KL to the reference is subtracted from the rewards."""
+        """True if the KL to the reference is subtracted from the rewards."""
         return self.kl_coef != 0 and self.kl_in == "reward"
 
     @property
     def pulls_on_every_token(self) -> bool:
-        """Whether rows without an advantage move weights too."""
+        """True if rows without an advantage move weights too."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token
 

@@ -1,4 +1,4 @@
-"""What every algorithm shares: a policy, its optimizer, its checkpoints, and evaluation by execution."""
+"""Base of every algorithm: a policy, its optimizer, its checkpoints, and evaluation by execution."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class PolicyModule(pl.LightningModule):
     """
 
     metric_prefix = ""
-    """What metrics of a loss on given texts begin with."""
+    """Prefix of the metrics of a loss on given texts."""
     sampling: Sampling | None = None
-    """How training samples, where it does."""
+    """Sampling settings of training; ``None`` if it does not sample."""
     samples_to_train = False
-    """Whether training runs programs too, not only validation."""
+    """True if training runs programs too, not only validation."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name the argument of version 0.4 where one of 0.3 is given."""
@@ -115,7 +115,7 @@ class PolicyModule(pl.LightningModule):
 
     @property
     def is_fitting(self) -> bool:
-        """Whether a trainer trains this module now, rather than measuring it or being absent."""
+        """True if a trainer trains this module now, rather than measuring it or being absent."""
         return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
 
     # -- life of a run -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class PolicyModule(pl.LightningModule):
     # -- updates -------------------------------------------------------------------------------------------
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """What learns, by name: each group has its own gradient norm and can have its own learning rate."""
+        """Return trained parameters by name: each group has its own gradient norm and can have its own rate."""
         return {"policy": [p for p in self.policy.parameters() if p.requires_grad]}
 
     def group_learning_rates(self) -> dict[str, float]:
@@ -313,7 +313,7 @@ class PolicyModule(pl.LightningModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """How validation samples, by name."""
+        """Sampling settings of validation, by name."""
         return self.evaluate.samplings()
 
     def test_step(  # type: ignore[override]

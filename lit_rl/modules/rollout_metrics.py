@@ -1,4 +1,4 @@
-"""Metrics of training beside those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
+"""Metrics of training in addition to those of :mod:`lit_rl.reports.summary`; docs/metrics.md explains each name.
 
 Letters: N rows of one rank, T completion tokens.
 """
@@ -133,7 +133,7 @@ def by_verdict(means: Means, rollout: Rollout) -> None:
 
 
 def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
-    """How far the policy of the last pass is from the old one, and that from what the sampler reported.
+    """Add ratios of the last pass's policy to the old one, and the old one's mismatch with the sampler.
 
     Args:
         means: added to.
@@ -152,7 +152,7 @@ def ratios_of(means: Means, experience: Experience, logprobs: Tensor) -> None:
 
 
 def time_split(seconds: Mapping[Phase, float], progress: Progress) -> Means:
-    """Where a rollout's time went, and what it took of memory; mean over ranks, memory the largest."""
+    """Return a rollout's seconds by phase and its peak memory; mean over ranks, for memory the largest."""
     means = Means()
     named = {"idle" if phase == "waiting" else phase: taken for phase, taken in seconds.items()}
     means.add({f"time/{name}_seconds": taken for name, taken in named.items()})

@@ -78,7 +78,7 @@ class RolloutModule(PolicyModule):
 
     samples_to_train = True
     kl_in: ClassVar[KLPlace] = "loss"
-    """Where the KL to the reference goes unless the objective says it."""
+    """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
     update: Update
     reference: Reference | None = None
@@ -138,7 +138,7 @@ class RolloutModule(PolicyModule):
 
     @abstractmethod
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
-        """From judged completions to what an update eats. Called without gradients, policy in eval mode."""
+        """Make experience for updates from judged completions. Called without gradients, policy in eval mode."""
 
     def minibatch_losses(self, micro: Experience, denominator: Tensor) -> Losses:
         """Losses of some rows of a minibatch, each with means per token to log.
@@ -311,11 +311,11 @@ class RolloutModule(PolicyModule):
         return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
 
     def denominator(self, minibatch: Experience) -> Tensor:
-        """What the losses of this update are divided by."""
+        """Return the divisor of this update's losses."""
         return self.count(minibatch.loss_mask)
 
     def count(self, mask: Tensor) -> Tensor:
-        """What losses of these tokens of a minibatch are divided by: counted over micro-batches and ranks."""
+        """Return the divisor for losses of these tokens, counted over micro-batches and ranks."""
         return denominator_over_ranks(mask, self.update.aggregate, self.sampling.max_tokens)
 
     def evidence(self) -> Evidence:
@@ -337,7 +337,7 @@ class RolloutModule(PolicyModule):
         return means
 
     def gap_of(self, completions: Completions) -> Means:
-        """Distance of sampler and policy where the update's forward passes, which tell it for free, did not."""
+        """Gap between sampler and policy, if the update's forward passes did not measure it."""
         if max_over_ranks(int("logprobs" in self.trace.found), self.device):
             return Means()
         if self.sampler.engine.shares_weights:  # nothing was trained, so the weights are still those that sampled
@@ -365,7 +365,7 @@ class RolloutModule(PolicyModule):
         return values
 
     def _forget_others(self, values: Collection[str]) -> None:
-        """Keep Lightning from writing again, until the epoch ends, what only earlier rollouts logged.
+        """Keep Lightning from repeating until the end of the epoch metrics that only earlier rollouts logged.
 
         Lightning has no public API for this. A run that was resumed in between would not know those values either.
         """
@@ -377,7 +377,7 @@ class RolloutModule(PolicyModule):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """How validation samples, by name; by default as long as training does."""
+        """Sampling settings of validation, by name; by default the token limit of training."""
         return self.evaluate.samplings(self.sampling.max_tokens)
 
     def setup(self, stage: str) -> None:

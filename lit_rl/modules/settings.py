@@ -1,4 +1,4 @@
-"""Arguments of the modules, in groups: how weights move, and how the policy is measured."""
+"""Arguments of the modules, in groups: optimization and evaluation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AdamWByDefault(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Optimization:
-    """How one optimizer step is made.
+    """Settings of one optimizer step.
 
     Args:
         optimizer: from parameters to an optimizer.
@@ -57,7 +57,7 @@ class Optimization:
 
 @dataclass(frozen=True)
 class Update(Optimization):
-    """How a rollout is learned from: ``epochs * minibatches`` optimizer steps.
+    """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
 
     Args:
         epochs: passes over the experience of one rollout.
@@ -93,7 +93,7 @@ class Update(Optimization):
 
 @dataclass(frozen=True)
 class CriticUpdate:
-    """How the critic learns.
+    """Settings of the critic's updates.
 
     Args:
         learning_rate: of the critic; ``None`` for the policy's.
@@ -119,7 +119,7 @@ class CriticUpdate:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """How the policy is measured.
+    """Settings of evaluation.
 
     Args:
         sampling: how validation samples, by name; metrics are ``val/<name>/...``. ``None`` for one greedy completion of
@@ -138,7 +138,7 @@ class Evaluate:
                 require_kind(Sampling, "Sampling(temperature=0.0)", None, **{f"sampling[{name!r}]": one})
 
     def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
-        """How validation samples; by default greedily, with this token limit."""
+        """Return the sampling settings of validation; by default greedy, with this token limit."""
         if self.sampling:
             return dict(self.sampling)
         greedy = Sampling(temperature=0.0)

@@ -1,4 +1,4 @@
-"""What a run needs, checked when it is set up: problems, a precision that works, a sandbox."""
+"""Checks at setup: problems, a precision that works, a sandbox."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def check_precision(precision: Any) -> None:
 
 
 def settle_precision(trainer: pl.Trainer) -> None:
-    """Let batches of problems pass a precision that would convert tensors.
+    """Keep a precision that converts tensors from touching batches of problems.
 
     Raises:
         ValueError: the precision scales losses, or would lose small gradients.
@@ -167,7 +167,7 @@ def unchanged(batch: Any) -> Any:
 
 
 def require_running_programs(problems: Sequence[Problem], name: str) -> None:
-    """Check whether problems have programs behind whose time sampling can hide.
+    """Check whether problems run programs, during which the next rollout can be sampled.
 
     Raises:
         ValueError: none of them does.

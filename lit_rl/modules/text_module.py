@@ -1,4 +1,4 @@
-"""What SFT and DPO share: updates on texts that are given, instead of sampled.
+"""Base of SFT and DPO: updates on given texts instead of sampled ones.
 
 One training step is one update. Validation measures the same loss on held-out texts, then runs what the policy writes
 itself, as every module does.
@@ -94,7 +94,7 @@ class TextModule(PolicyModule):
 
     @abstractmethod
     def share(self, completions: Completions) -> Tensor:
-        """What these rows add to the count that losses are divided by; shares add up over rows and ranks."""
+        """Return these rows' part of the losses' divisor; parts add up over rows and ranks."""
 
     @abstractmethod
     def loss(self, completions: Completions, denominator: Tensor) -> tuple[Tensor, Metrics]:

@@ -44,7 +44,7 @@ def evidence_of_experience(micro: Experience) -> Evidence:
 
 
 def norms(module: nn.Module) -> Evidence:
-    """Norms of weights and gradients of all that learns: the first place to look when something is not finite."""
+    """Norms of trained weights and gradients: the first place to look when something is not finite."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     return {
         "weight_norms": {name: _norm(p) for name, p in learning},
@@ -53,7 +53,7 @@ def norms(module: nn.Module) -> Evidence:
 
 
 def likely_cause(evidence: Mapping[str, Any]) -> str:
-    """Where between rewards and gradients the first non-finite number appears, and what helps."""
+    """Locate the first non-finite number between rewards and gradients, and say what helps."""
     inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
     bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
     if not all(map(math.isfinite, evidence["weight_norms"].values())):
@@ -87,7 +87,7 @@ def _norm(tensor: Tensor) -> float:
 
 
 class UpdateTrace:
-    """The current micro-batch and, over a rollout's updates, what its forward passes found of each token.
+    """The current micro-batch and, over a rollout's updates, per-token values of its forward passes.
 
     Attributes:
         micro: n rows that are being learned from.
@@ -115,7 +115,7 @@ class UpdateTrace:
         self._entropy = None if entropy is None else entropy.detach()
 
     def store(self, rows: Tensor, like: Tensor) -> None:
-        """Put what was found into the rollout's places.
+        """Store the per-token values at their places in the rollout.
 
         Args:
             rows: [n] numbers of these rows in the rollout; none for a row that counts for nothing.
@@ -127,7 +127,7 @@ class UpdateTrace:
                 kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
 
     def end(self) -> None:
-        """Drop the micro-batch: the update is over."""
+        """Drop the micro-batch after its update."""
         self.micro = self.logprobs = self._entropy = None
 
     def evidence(self) -> Evidence:

@@ -1,1 +1,1 @@
-"""What a run needs, on paper: memory, traffic, seconds. Pure functions of a few numbers; only the standard library."""
+"""Estimates of memory, traffic and seconds. Pure functions of a few numbers; only the standard library."""

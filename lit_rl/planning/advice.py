@@ -1,4 +1,4 @@
-"""What would make a run fit: the cheapest change of arguments first, then several together."""
+"""Changes that would make a run fit: the cheapest change of arguments first, then several together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lit_rl.planning.memory import Memory, sampling, updating
 from lit_rl.planning.seconds import Device
 
 CONTEXT_BYTES = 1.0e9
-"""What a driver, libraries and communication keep of a device; about what CUDA and NCCL take."""
+"""Device memory of driver, libraries and communication; about what CUDA and NCCL take."""
 FRAGMENTATION = 0.05
 """Share of the rest that an allocator cannot use; an assumption."""
 
@@ -28,7 +28,7 @@ def usable(device: Device) -> float:
 
 
 def fits(job: Job, device: Device) -> bool:
-    """Whether both moments fit in a device."""
+    """Return whether sampling and update both fit in a device."""
     return worst(job).total <= usable(device)
 
 

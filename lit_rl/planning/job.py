@@ -1,4 +1,4 @@
-"""The numbers that a plan is computed from."""
+"""Inputs of a plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Shape:
 
     @property
     def outside_parameters(self) -> int:
-        """Parameters beside the layers: embeddings, last norm, output matrix."""
+        """Parameters outside the layers: embeddings, last norm, output matrix."""
         return self.parameters - self.layers * self.layer_parameters
 
 
@@ -110,7 +110,7 @@ class Job:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether weights are spread over ranks."""
+        """True if weights are spread over ranks."""
         return self.num_shards > 1
 
     @property
@@ -120,7 +120,7 @@ class Job:
 
     @property
     def has_adapters(self) -> bool:
-        """Whether the base is frozen."""
+        """True if the base is frozen."""
         return self.adapter_parameters > 0
 
     @property

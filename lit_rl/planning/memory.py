@@ -50,11 +50,11 @@ class Memory:
 
 
 def resident(job: Job) -> Memory:
-    """What is there all the time, from the first optimizer step on."""
+    """Return the memory held at all times from the first optimizer step on."""
     trained = job.trained_parameters
     masters = FLOAT32 * trained if job.weight_bytes < FLOAT32 and not job.is_sharded and not job.has_adapters else 0
     adapters = job.has_adapters
-    # Adapters and what learns beside them are float32 on a narrower base.
+    # Adapters and other trained parts are float32 on a narrower base.
     trained_bytes = FLOAT32 if adapters else job.weight_bytes
     weights = job.frozen_parameters * job.weight_bytes + trained * trained_bytes
     moments = job.moments * trained * max(trained_bytes, FLOAT32)
@@ -67,11 +67,11 @@ def resident(job: Job) -> Memory:
 
 
 def updating(job: Job) -> Memory:
-    """The worst moment of an update: where a backward pass begins, or where all gradients are there."""
+    """The worst moment of an update: where a backward pass begins, or where all gradients exist."""
     base = resident(job)
     grads = gradients(job)
     peak_of_pass = activations(job) + logits(job)
-    # One micro-batch: gradients come as activations go. Several: those of the first are there in the second.
+    # One micro-batch: gradients come as activations go. Several: those of the first exist during the second.
     if job.num_microbatches > 1 or job.critic != "none":
         kept, shown = peak_of_pass, grads
     else:
@@ -115,13 +115,13 @@ def gradients(job: Job) -> float:
     """Bytes of the gradients of all that learns; masters have a second, float32 one."""
     wide = FLOAT32 if job.has_adapters else job.weight_bytes
     masters = FLOAT32 if wide < FLOAT32 and not job.is_sharded else 0
-    # Without sharding, several ranks sum gradients in buckets beside them.
+    # Without sharding, several ranks sum gradients in additional buckets.
     buckets = wide if job.num_ranks > 1 and not job.is_sharded else 0
     return job.trained_parameters * (wide + masters + buckets) / job.num_shards
 
 
 def gathered_in_pass(job: Job) -> float:
-    """Whole weights in a pass under fsdp2: what is outside the layers, the layer at work and the next one."""
+    """Gathered weights in a pass under fsdp2: outside the layers, the current layer and the next one."""
     if not job.is_sharded:
         return 0.0
     layer = job.shape.layer_parameters + job.adapter_parameters / job.shape.layers
@@ -129,10 +129,10 @@ def gathered_in_pass(job: Job) -> float:
 
 
 def before_spreading(job: Job) -> float:
-    """Bytes by which gradients that are not spread yet exceed what the beginning of a backward pass needs.
+    """Bytes that gradients need before they are sharded, beyond the need at the start of a backward pass.
 
-    The gradient of the output matrix is whole while all activations are there, but most logits are gone. At the end,
-    that of everything outside the layers is there twice: as computed, and as it is summed over ranks.
+    The gradient of the output matrix is whole while all activations exist, but most logits are gone. At the end,
+    that of everything outside the layers exists twice: as computed, and as it is summed over ranks.
     """
     if not job.is_sharded:
         return 0.0

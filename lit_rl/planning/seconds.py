@@ -65,7 +65,7 @@ class Traffic:
 
 
 def of_updates(job: Job) -> Traffic:
-    """What passes with and without gradients move."""
+    """Return the traffic of passes with and without gradients."""
     if job.num_ranks == 1:
         return Traffic()
     learns = job.trained_parameters
@@ -89,7 +89,7 @@ def of_updates(job: Job) -> Traffic:
 
 
 def of_weights(job: Job) -> Traffic:
-    """What brings whole weights to the engine, once a rollout."""
+    """Return the traffic that brings whole weights to the engine, once a rollout."""
     whole = job.shape.parameters * job.gathered_bytes
     if job.engine == "elsewhere":
         # Gathered on the way, then sent on by one rank.
@@ -98,7 +98,7 @@ def of_weights(job: Job) -> Traffic:
 
 
 def _among(ranks: int, job: Job, size: float) -> Traffic:
-    """A ring over some ranks: as slow as its slowest link, which is between nodes if it leaves one."""
+    """Traffic of a ring over some ranks, at its slowest link: between nodes if it leaves one."""
     moved = size * _ring(ranks)
     return Traffic(moved, 0.0) if ranks <= job.ranks_per_node else Traffic(0.0, moved)
 
@@ -109,7 +109,7 @@ def _ring(ranks: int) -> float:
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of a maker's figures that real runs reach; assumptions, not measurements of ours.
+    """Shares of a maker's figures that real runs reach; assumptions, not measurements.
 
     Args:
         arithmetic: of the operations per second, in large matrix products.
@@ -144,12 +144,12 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """Of a rollout, if nothing of it overlaps."""
+        """Seconds of a rollout if nothing overlaps."""
         return self.prefill + self.decode + self.weights + self.update
 
 
 def seconds(job: Job, device: Device, rates: Rates | None = None) -> Seconds:
-    """How long a rollout takes on each rank; an engine elsewhere is taken to be as fast as this rank would be."""
+    """Estimate the seconds of a rollout on each rank; an engine elsewhere is taken to be as fast as this rank."""
     rates = rates or Rates()
     flops = (device.flops if job.gathered_bytes < 4 else device.flops_float32) * rates.arithmetic
     bandwidth = device.memory_bandwidth * rates.memory

@@ -1,1 +1,1 @@
-"""Files that a run writes, and what reads them: diagnoses, tables, pages, recorded completions."""
+"""Files that a run writes, and their readers: diagnoses, tables, pages, recorded completions."""

@@ -57,12 +57,12 @@ class Run:
 
     @property
     def is_watched(self) -> bool:
-        """Whether its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
+        """True if its last start had :class:`lit_rl.callbacks.Diagnostics` on."""
         return bool(self.kind.get("diagnosed"))
 
     @property
     def measures(self) -> dict[str, str]:
-        """By what each sampling of validation is measured, pass@1 or, without programs, the mean reward.
+        """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
         By the sampling's name, with the task in front where there are several.
         """
@@ -128,7 +128,7 @@ def with_rollouts(run: Run, most: int) -> Run:
 
 
 def groups_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ by their seeds alone stand together; every other run stands for itself."""
+    """Group runs that differ only by their seeds; every other run is a group of its own."""
     kinds: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         rate = run.curves.get("optimizer/learning_rate", [(0, 0.0)])[0][1]

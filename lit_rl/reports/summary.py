@@ -28,7 +28,7 @@ def summary_names(problems: Sequence[Problem]) -> list[str]:
 
 
 def may_hold_program(problem: Problem) -> bool:
-    """Whether completions are texts; those of toy tasks are numbers."""
+    """Return whether completions are texts; those of toy tasks are numbers."""
     return problem.check.numbers is None
 
 
@@ -72,7 +72,7 @@ def count_passed(judgements: Sequence[Judgement]) -> Counts:
 
 
 def with_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Those whose check runs programs: the others pass nothing and fail nothing."""
+    """Judgements whose check runs programs: the others neither pass nor fail."""
     return [judgement for judgement in judgements if judgement.problem.check.runs_program]
 
 
@@ -83,7 +83,7 @@ def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | Non
 
 
 def error_of_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
-    """Standard error of that mean, as one over problems that were drawn at random; ``None`` for fewer than two."""
+    """Standard error of that mean, for randomly drawn problems; ``None`` for fewer than two."""
     estimates = _pass_at_k(counts, k)
     return stdev(estimates) / sqrt(len(estimates)) if len(estimates) > 1 else None
 

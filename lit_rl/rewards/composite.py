@@ -17,7 +17,7 @@ from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""What a mistake in a term's own code raises."""
+"""Exceptions that mistakes in a term's own code raise."""
 
 
 class Composite:
@@ -113,7 +113,7 @@ class Composite:
         )
 
     def _failure(self, scores: list[TermScore]) -> str | None:
-        """Why the row has no reward, or ``None`` if it has one."""
+        """Return why the row has no reward; ``None`` if it has one."""
         for term, score in zip(self.terms, scores, strict=True):
             if score.value is None and term.weight:
                 return f"{term.name}: {score.reason or 'no value'}"
@@ -135,7 +135,7 @@ class Composite:
 
 
 def _require_terms(terms: Any) -> None:
-    """Check what a reward is made of: a list of terms, each with a name of its own."""
+    """Check a reward's terms: a list, each with a name of its own."""
     if isinstance(terms, str) or not isinstance(terms, Sequence):
         raise ArgumentError("rewards", "a list of reward terms such as [TestsReward()]", shown(terms))
     if not terms:

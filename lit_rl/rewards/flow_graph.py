@@ -1,4 +1,4 @@
-"""Which value goes where in a program: its data-flow graph, for Python, C and C++, on tree-sitter's trees.
+"""Data-flow graph of a program in Python, C or C++, on tree-sitter's trees.
 
 A *definition* of a variable is a place that gives it a value: an assignment or declaration, a parameter, the
 target of a loop or of ``with``, what a pattern captures, ``x++``, ``cin >> x``, ``&x`` among arguments. An element,
@@ -52,7 +52,7 @@ def _root_of(node: Any) -> Any:
 
 
 def _reads_input(node: Any) -> bool:
-    """Whether a chain of ``>>`` begins with ``cin``."""
+    """Return whether a chain of ``>>`` begins with ``cin``."""
     while node.type == "binary_expression":
         node = node.child_by_field_name("left")
     return node.text in (b"cin", b"std::cin")
@@ -294,7 +294,7 @@ class _Walker:
         state.update(united)
 
     def _repeat(self, state: State, body: Callable[[State], object]) -> None:
-        """A body that runs not at all, once, or again with what it left behind."""
+        """A body that runs never, once, or repeatedly with its own definitions."""
         self._loops += 1
         for _ in range(2 if self._loops <= _NESTED_LOOPS else 1):
             before = self._copy(state)

@@ -173,7 +173,7 @@ def first_error(source: bytes, language: str, needed_by: str, *, prefix: bool = 
         source: the program.
         language: ``c`` or ``cpp``.
         needed_by: who asks, for the message about missing packages.
-        prefix: whether the source may go on; then errors that reach its end do not count.
+        prefix: whether the source may continue; then errors that reach its end do not count.
 
     Raises:
         TooCostly: see :func:`parse`.

@@ -1,4 +1,4 @@
-"""What a linter finds: style, likely faults and security."""
+"""Linter findings: style, likely faults and security."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LintReward(RewardTerm):
         select: rules or prefixes of rules to look for.
         ignore: rules or prefixes to leave out of them. By default asserts and line lengths.
         severities: cost of a finding by the longest prefix of its rule that is named here, at least 0;
-            added to the defaults. The empty prefix stands for all other rules.
+            added to the defaults. The empty prefix means all other rules.
         per_lines: divide costs by the program's length: a finding then costs its severity in a program of
             up to this many lines that are not blank, and less in a longer one. ``None`` for no division.
         timeout_seconds: limit for one batch; beyond it the batch has no values.
@@ -107,7 +107,7 @@ class LintReward(RewardTerm):
         return [score or self._score(text, judgement, findings, failed) for score, (text, judgement) in pairs]
 
     def _lint(self, sources: list[str], findings: dict[str, list[Finding]], failed: dict[str, str]) -> None:
-        """Findings of each source, in order of their places; sources on which ruff fails, with what it said.
+        """Findings of each source, in order of their places; sources on which ruff fails, with its message.
 
         One run reads them all. Where it ends badly the sources are read by halves, so that one of them does not take
         the others' values with it; unless ruff does not work at all.
@@ -198,7 +198,7 @@ class LintReward(RewardTerm):
 
 
 def _is_text(source: str) -> bool:
-    """Whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
+    """Return whether a source can be written to a file: a lone surrogate cannot, and no interpreter reads it."""
     return source.encode("utf-8", "replace") == source.encode("utf-8", "surrogatepass")
 
 
@@ -207,14 +207,14 @@ def _is_syntax(finding: Finding) -> bool:
 
 
 def _span(finding: Finding, places: Places, value: float = 0.0) -> Span | None:
-    """Where ruff found it; its rows and columns count from 1, in characters."""
+    """Return the span of ruff's finding; its rows and columns count from 1, in characters."""
     start, end = finding["location"], finding["end_location"]
     first = places.offset(start["row"], start["column"] - 1)
     return places.span(first, places.offset(end["row"], end["column"] - 1), value)
 
 
 def _fault(source: str, finding: Finding, places: Places) -> Span | None:
-    """Where a source is broken: at the first token that Python's grammar rejects, else where ruff says."""
+    """Return the span where a source is broken: the first token that Python's grammar rejects, else ruff's."""
     place = first_rejected(source)
     if place is None:
         return _span(finding, places, -1.0)

@@ -39,7 +39,7 @@ class LLMJudgeReward(RewardTerm):
     """A grader's score, 0 to 1.
 
     The answer is parsed strictly: ``pattern`` must match it exactly once and give a number from 0 to
-    ``max_score``. Any other answer, or none, is a failure of ours, not a 0: the row gets no value. A
+    ``max_score``. Any other answer, or none, is our failure, not a 0: the row gets no value. A
     completion without a program is 0 and the grader is not asked. Scores are cached by the content of the whole
     prompt and the grader's identity, in memory and, if wanted, in a file that later runs read.
 
@@ -53,7 +53,7 @@ class LLMJudgeReward(RewardTerm):
         template: the prompt, with ``{prompt}``, ``{reference}``, ``{program}`` and ``{completion}`` where the
             task's prompt, its reference, the program and the whole completion go. Write its other braces twice.
         pattern: regular expression with one group, the score.
-        max_score: the score that stands for 1.
+        max_score: the score that counts as 1.
         cache_file: JSON lines of scores, read at the start and added to; ``None`` for memory only.
 
     Raises:
@@ -86,7 +86,7 @@ class LLMJudgeReward(RewardTerm):
         self._scores = _read_cache(self._file)
 
     def setup(self) -> None:
-        """Get the grader ready, and a folder for the cache."""
+        """Prepare the grader, and a folder for the cache."""
         self.grader.setup()
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)

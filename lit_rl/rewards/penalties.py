@@ -25,7 +25,7 @@ class FormatReward(RewardTerm):
     Args:
         weight: factor in the reward.
         name: name in logs.
-        fence: whether the program must stand in a fenced block; with False any program will do.
+        fence: whether the program must be in a fenced block; with False any program will do.
     """
 
     default_name = "format"

@@ -1,4 +1,4 @@
-"""From places in a program to tokens of the completion: who gets how much of its reward.
+"""Credit: from places in a program to the completion's tokens, and the reward of each.
 
 Parsers and linters read the whole program, prefix included; credit belongs to what the policy wrote. A token that
 overlaps a span is flagged; the span's value is split evenly over its flagged tokens. What has no place is spread evenly
@@ -107,7 +107,7 @@ class Places:
 
 
 def blame_line(text: str, judgement: Judgement, value: float, full: float) -> TermScore:
-    """The value of a program that failed, with what it lost taken from the line where it failed.
+    """Score of a failed program, with the loss charged to the line where it failed.
 
     The line gets ``value - full``, so that the other tokens earn what they would in a program without fault:
     between a program that fails at a line and one that passes, only that line differs. No place where the
@@ -157,12 +157,12 @@ class Parts(NamedTuple):
     rest: float
 
     def scaled(self, factor: float) -> Parts:
-        """All of it times a factor."""
+        """These parts times a factor."""
         return Parts(self.flagged * factor, self.decided * factor, self.rest * factor)
 
 
 class _Place(NamedTuple):
-    """What earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
+    """Place that earned a part of a reward: bytes ``start`` to ``end`` of the last turn, or the columns of a turn."""
 
     start: int
     end: int
@@ -209,7 +209,7 @@ class TokenPlaces:
         return self._tokens[int(first) : int(after)]
 
     def parts(self, scores: Sequence[tuple[float, TermScore]]) -> Parts:
-        """What of a sum of terms has places, on their tokens and on those that decided them, and what has none."""
+        """Split a sum of terms into parts at their tokens, parts at the tokens that decided them, and the rest."""
         rest = [weight * (score.value or 0.0) for weight, score in scores]
         flagged, decided = torch.zeros(2, self._length, dtype=torch.float64)
         places = self._places(scores)
@@ -221,7 +221,7 @@ class TokenPlaces:
         return Parts(flagged, decided, 0.0 if covered else left)
 
     def spread(self, parts: Parts) -> Tensor:
-        """[T] what has places on their tokens, and the rest evenly over the program."""
+        """[T] credit: parts with places on their tokens, and the rest evenly over the program."""
         count = len(self.evenly)
         each = torch.tensor([parts.rest / max(count, 1)], dtype=torch.float64)
         return parts.flagged.index_add(0, self.evenly, each.expand(count))
@@ -237,7 +237,7 @@ class TokenPlaces:
         return places
 
     def _put(self, places: Sequence[_Place], flagged: Tensor, decided: Tensor) -> list[bool]:
-        """Add what places earned to their tokens; False for a place that has none."""
+        """Add the amounts of places to their tokens; False for a place that has none."""
         starts, ends = integers(place.start for place in places), integers(place.end for place in places)
         is_turn = torch.tensor([place.is_turn for place in places])
         amounts = torch.tensor([place.amount for place in places], dtype=torch.float64)
@@ -262,7 +262,7 @@ class TokenPlaces:
         return torch.searchsorted(self._ends, starts, right=True), torch.searchsorted(self._starts, ends)
 
     def _deciding(self, last: Tensor, undecided: Tensor) -> Tensor:
-        """[S] the tokens that decided places which end with these: the next ones, since a place may go on."""
+        """[S] the tokens that decided places which end with these: the next ones, since a place may continue."""
         following = torch.searchsorted(self._everywhere, last, right=True).clamp(max=len(self._everywhere) - 1)
         return self._everywhere[torch.where(undecided, len(self._everywhere) - 1, following)]
 
@@ -280,7 +280,7 @@ def _ranges(first: Tensor, counts: Tensor) -> Tensor:
 
 
 Credit = Literal["spans", "tokens", "terminal"]
-"""Where rewards are put; see :func:`place_rewards`."""
+"""Placement of rewards; see :func:`place_rewards`."""
 
 
 def place_rewards(rewards: RewardOutput, mask: Tensor, credit: Credit) -> Tensor:

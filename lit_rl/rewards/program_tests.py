@@ -1,4 +1,4 @@
-"""Whether the program passed its tests: the main reward."""
+"""Reward for passing the program's tests: the main reward."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Lexeme:
 
 
 def is_blank(source: str) -> bool:
-    """Whether a source has no lexical token besides comments and line ends."""
+    """Return whether a source has no lexical token besides comments and line ends."""
     return _SOMETHING.search(source.replace("\r", "\n")) is None
 
 
@@ -77,7 +77,7 @@ def first_rejected(source: str, *, prefix: bool = False) -> tuple[int, int] | No
 
     Args:
         source: the program.
-        prefix: whether the source may go on. Then its end is not an error, and a last token that could still
+        prefix: whether the source may continue. Then its end is not an error, and a last token that could still
             become another one (``i`` of ``if``, an open string) is viable.
     """
     if not prefix and _parses(source):
@@ -110,7 +110,7 @@ def _viable(source: str, lexeme: Lexeme) -> bool:
 
 
 def _error(source: str, flags: int) -> Exception | None:
-    """What the parser says; nesting beyond its limits (memory, recursion) is an error of the source too."""
+    """Return the parser's error; nesting beyond its limits (memory, recursion) is an error of the source too."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in the policy's text: they would fill a log
@@ -121,7 +121,7 @@ def _error(source: str, flags: int) -> Exception | None:
 
 
 def _may_grow(source: str, last: Lexeme) -> bool:
-    """Whether more text could make another token of the last one."""
+    """Return whether more text could make another token of the last one."""
     text = source[last.start : last.end]
     if last.end < len(source) or text in _CLOSED:
         return False

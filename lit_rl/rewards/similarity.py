@@ -1,4 +1,4 @@
-"""Rewards for being like the problem's reference program: in its text (BLEU), and in how data flows through it."""
+"""Rewards for similarity to the problem's reference program: in text (BLEU) and in data flow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_reference(term: str, problem: Problem) -> str:
 
 
 def has_reference(judgement: Judgement) -> bool:
-    """Whether there is something to compare with: always in training, not for every problem of a validation task."""
+    """Return whether a problem has a reference to compare with: always in training, not always in validation."""
     return reference_of(judgement.problem) is not None
 
 
@@ -110,7 +110,7 @@ class BleuReward(RewardTerm):
 
 
 def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]]:
-    """The program and what it is compared with, both without what was given."""
+    """The program and its reference, both without the given prefix."""
     program, reference = program_and_reference(judgement, "BleuReward")
     # The given prefix is on both sides: counting it would make any completion look like the reference.
     given = judgement.problem.program_prefix

@@ -109,7 +109,7 @@ class SyntaxFlagger:
         self._blocks: list[tuple[int, int]] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Look at what each row has so far.
+        """Check the text of each row so far.
 
         Args:
             input_ids: [N, P + t] prompt and the t tokens sampled so far.

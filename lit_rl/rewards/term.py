@@ -1,4 +1,4 @@
-"""Reward terms: one value per completion and, where it can be said, the places that earned it.
+"""Reward terms: one value per completion and, where known, the places that earned it.
 
 Letters: N completions, T completion tokens (padded on the right).
 """
@@ -39,11 +39,11 @@ class Span:
 
 @dataclass(frozen=True)
 class TermScore:
-    """What one term says about one completion.
+    """Score of one completion by one term.
 
     Args:
         value: the term's reward; ``None`` when the term itself failed (a grader that did not answer): such a
-            row leaves baseline and loss, because a failure of ours is not a fault of the program.
+            row leaves baseline and loss, because our own failure is not the program's fault.
         spans: places in the last turn that earned a part of ``value``. What neither they nor the turns cover is
             spread evenly over the last turn.
         turn_values: parts of ``value`` that whole turns earned, the first turn's first; turns left out at the end
@@ -84,7 +84,7 @@ class RewardTerm(ABC):
         """Scores of all N completions, in their order; called once per batch."""
 
     def check_problem(self, problem: Problem) -> None:
-        """Check whether the task has what this term reads; called before the first rollout.
+        """Check whether the task has the inputs of this term; called before the first rollout.
 
         Raises:
             ValueError: if not; the message says what is missing.

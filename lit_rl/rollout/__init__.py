@@ -1,4 +1,4 @@
-"""Problems in, judged rows out: where engine, environment and sandbox meet."""
+"""Rollouts: from problems to judged rows, by engine, environment and sandbox."""
 
 from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows
 from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, require_environment

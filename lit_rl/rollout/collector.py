@@ -62,7 +62,7 @@ def pad_conversations(conversations: Sequence[Conversation], pad_id: int, device
 
 
 StoredRow = Mapping[str, Any]
-"""What was sampled for a row, as plain data: no verdicts, which its programs give again."""
+"""Sampled data of a row, as plain data, without verdicts: resuming runs its programs again."""
 
 
 class PendingRollout:
@@ -125,7 +125,7 @@ class PendingRollout:
 
 
 def stored(row: Conversation) -> StoredRow:
-    """What was sampled for a row, as plain data."""
+    """Return the sampled data of a row as plain data."""
     return {
         "task_id": row.problem.task_id,
         "sample": row.sample,
@@ -187,7 +187,7 @@ def write_rows(
     environment: Environment | None = None,
     progress: Progress | None = None,
 ) -> PendingRollout:
-    """Sample rows for the problems and start their programs; ``.finish()`` of what it returns waits for the verdicts.
+    """Sample rows for the problems and start their programs; ``.finish()`` of the result waits for the verdicts.
 
     Args:
         policy: what writes.

@@ -18,7 +18,7 @@ from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
 
 _LIMITS = ("max_turns", "max_message_tokens", "max_row_tokens")
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
-"""What a mistake in an environment's own code raises."""
+"""Exceptions that mistakes in an environment's own code raise."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Environment(ABC):
             )
 
     def check(self, problem: Problem) -> Check | None:
-        """What a program is judged under before :meth:`answer`; ``None`` to answer without running it.
+        """Return the check to judge a program by before :meth:`answer`; ``None`` to answer without running it.
 
         Never the problem's hidden ``check``: what the policy is shown must not come from the tests that reward it.
         """
@@ -85,7 +85,7 @@ class Environment(ABC):
         return
 
     def refusal(self, problem: Problem) -> str:
-        """Why this problem cannot be played and so gets one turn; empty if it can."""
+        """Return why this problem cannot be played and so gets one turn; empty if it can."""
         try:
             self.check_problem(problem)
         except ValueError as error:
@@ -93,7 +93,7 @@ class Environment(ABC):
         return ""
 
     def leaves_room(self, num_tokens: int) -> bool:
-        """Whether a prompt of this many tokens leaves room for at least one more token in the row."""
+        """Return whether a prompt of this many tokens leaves room for at least one more token in the row."""
         return self.max_row_tokens is None or num_tokens < self.max_row_tokens
 
     @abstractmethod
@@ -125,7 +125,7 @@ def require_environment(environment: Environment) -> None:
 
 
 def check_before_answer(environment: Environment, problem: Problem) -> Check | None:
-    """What a program is judged under before the environment answers.
+    """Return the check that judges a program before the environment answers.
 
     Raises:
         ValueError: :meth:`Environment.check` returns something else than a check, or the problem's hidden tests.
@@ -165,7 +165,7 @@ def next_message(environment: Environment, problem: Problem, attempts: Sequence[
 
 
 def _asked(check: Check | None) -> dict[str, Any]:
-    """What a check asks of a program, and not for how long it waits."""
+    """Return a check's fields without its timeout: what it asks of a program."""
     return {} if check is None else {"kind": type(check), **vars(check), "timeout_seconds": None}
 
 
@@ -218,7 +218,7 @@ class Conversation:
         return (*self.prompt_ids, *self.ids[:column])
 
     def add_turn(self, ids: Sequence[int], logprobs: Sequence[float], turn: Turn, version: int) -> None:
-        """Append what the policy said."""
+        """Append a turn of the policy."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\1" * len(ids))
         self.logprobs += array("d", logprobs)
@@ -226,14 +226,14 @@ class Conversation:
         self.versions.append(version)
 
     def add_message(self, ids: Sequence[int]) -> None:
-        """Append what the environment said; the policy did not choose it, so it has no log-probabilities."""
+        """Append a message of the environment; not sampled by the policy, it has no log-probabilities."""
         self.ids += array("q", ids)
         self.chosen.extend(b"\0" * len(ids))
         self.logprobs += array("d", [0.0]) * len(ids)
 
     @property
     def is_answerable(self) -> bool:
-        """Whether every outcome that the environment may use is known."""
+        """True if every outcome that the environment may use is known."""
         return all(outcome is None or outcome.done() for outcome in self.shown)
 
     def attempts(self) -> list[Attempt]:

@@ -1,4 +1,4 @@
-"""A rollout as modules and callbacks get it: its programs judged, and all that was made of it."""
+"""Rollouts for modules and callbacks: judged programs, rewards, experience and metrics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Rollout:
 
 
 class FinishedRollout(NamedTuple):
-    """A training rollout of one rank and everything that was made of it.
+    """A training rollout of one rank with its rewards, experience and metrics.
 
     Attributes:
         rollout: N rows of turns and their judgements.
@@ -73,7 +73,7 @@ class FinishedRollout(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What a validation batch produced.
+    """Result of a validation batch.
 
     Args:
         rollouts: by the name of the sampling.
@@ -204,7 +204,7 @@ def _done(outcome: Outcome) -> Future[Outcome]:
 
 
 class TrainedModule(Protocol):
-    """The face of a :class:`lit_rl.modules.PolicyModule` towards callbacks, reports and diagnoses."""
+    """Interface of a :class:`lit_rl.modules.PolicyModule` for callbacks, reports and diagnoses."""
 
     policy: Policy
     rewards: Composite | None
@@ -221,10 +221,10 @@ class TrainedModule(Protocol):
 
     @property
     def validation_sampling(self) -> dict[str, Sampling]:
-        """How validation samples, by name."""
+        """Sampling settings of validation, by name."""
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """What learns, by name."""
+        """Return the trained parameters, by name."""
 
 
 class RolloutWatcher(Protocol):

@@ -1,4 +1,4 @@
-"""The repair environment: after a failed program the policy reads what happened and tries again."""
+"""The repair environment: after a failed program the policy reads its result and tries again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STOPPED = {
 
 
 def describe_attempt(attempt: Attempt, language: str) -> str:
-    """What happened to an attempt, in plain sentences.
+    """Describe the result of an attempt, in plain sentences.
 
     Args:
         attempt: with its outcome.
@@ -153,7 +153,7 @@ _COMMENTS = {"c": "// ", "cpp": "// "}
 
 
 class Repair(Environment):
-    """Says what happened to a program under the problem's public check, until it passes or turns are used up.
+    """Reports a program's result under the problem's public check, until it passes or turns are used up.
 
     The last program is judged under ``Problem.check``, which nothing here reads. A conversation ends early if the
     public check passed, or if the sandbox failed: there would be nothing true to say.
@@ -219,7 +219,7 @@ class Repair(Environment):
             )
 
     def answer(self, problem: Problem, attempts: Sequence[Attempt]) -> str | None:
-        """The template with what happened to the last program."""
+        """The template filled with the result of the last program."""
         last = attempts[-1]
         verdict = Verdict.NO_PROGRAM if last.outcome is None else last.outcome.verdict
         over = verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
@@ -256,7 +256,7 @@ def _require_placeholders(template: str) -> None:
 
 
 def _fault_of(check: Check) -> str:
-    """Why no program can fail a check; empty if one can."""
+    """Return why no program can fail a check; empty if one can."""
     if not check.runs_program:
         return f"{type(check).__name__} runs no program"
     if isinstance(check, AssertTests):

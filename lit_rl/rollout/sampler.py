@@ -1,4 +1,4 @@
-"""Where rollouts come from: sampled now or one rollout ahead, judged, and compared with the policy.
+"""Collection of rollouts: sampled now or one rollout ahead, judged, and compared with the policy.
 
     staleness 0   | sample k | wait for verdicts k | update k | sample k+1 | ...
     staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
@@ -48,7 +48,7 @@ def one_sided_groups(rollout: Rollout) -> list[int]:
 
 
 def report_solved(loader: Any, rollout: Rollout) -> None:
-    """Tell a loader that prefers some problems how each of this rollout was solved; every rank calls it."""
+    """Report this rollout's pass counts to a loader that prefers some problems; every rank calls it."""
     prefer = getattr(loader, "prefer", None)
     if prefer is None:
         return
@@ -85,7 +85,7 @@ class FreshProblems:
         self._rank = rank
 
     def take(self, count: int) -> list[Problem]:
-        """The next problems, fewer when they run out; every rank calls it as often as the others.
+        """The next problems, fewer when they run out; all ranks call it equally often.
 
         Args:
             count: how many this rank wants.
@@ -162,7 +162,7 @@ _TRAIN = "train"
 
 @dataclass(frozen=True)
 class Collect:
-    """How rollouts come about.
+    """Settings for collecting rollouts.
 
     Args:
         engine: samples; by default the trainer's own process.
@@ -227,7 +227,7 @@ class Sampler:
         self.progress = Progress()
         self.gap = Means()
         self.pending: PendingRollout | None = None
-        """Sampled for the rollout that comes next."""
+        """Sampled ahead for the next rollout."""
         self._stored: dict[str, Any] | None = None  # the same as a checkpoint holds it, of all ranks
         self._silence: dict[str, Future[Outcome]] = {}
         self._stays_open = False
@@ -258,7 +258,7 @@ class Sampler:
         self.engine.close()
 
     def has_room(self, problem: Problem) -> bool:
-        """Whether a problem's prompt leaves room to write in, by the policy's positions and the environment's limit."""
+        """Return whether a problem's prompt leaves room to write, by the policy's and the environment's limits."""
         codec, unlimited = self.policy.codec, self.environment.max_row_tokens is None
         return codec.fits(problem) and (unlimited or self.environment.leaves_room(len(codec.encode(problem))))
 
@@ -373,7 +373,7 @@ class Sampler:
         self.pending = None
         self._stored = checkpoint.get(_KEY) if resumes and self.settings.staleness else None
 
-    # -- beside rollouts -----------------------------------------------------------------------------------
+    # -- besides rollouts ----------------------------------------------------------------------------------
 
     def compare(self, completions: Completions, sampling: Sampling) -> None:
         """Compare the sampler's log-probabilities of a few rows with the policy's; all ranks call together.
@@ -392,9 +392,9 @@ class Sampler:
             self._warned_of_gap |= judge(check, self.policy, self.gap, some, sampling, warn=warn)
 
     def judge_silence(self, problems: Sequence[Problem]) -> dict[str, Outcome]:
-        """Judge the empty program under checks with stages, once per problem: the score of writing nothing.
+        """Judge the empty program under checks with stages, once per problem: the score of an empty answer.
 
-        Failures of ours are left out, and judged again when the problem comes again.
+        Infrastructure failures are left out, and judged again when the problem is sampled again.
         """
         staged = [problem for problem in problems if problem.check.stages]
         for problem in staged:

@@ -1,4 +1,4 @@
-"""How far the sampler is from the trainer: measured on every rollout, and looked into where it is too far.
+"""Gap between sampler and trainer: measured on every rollout, and examined where it is too large.
 
 Letters: N rows, T completion tokens, n rows that are compared.
 """
@@ -145,7 +145,7 @@ def judge(
 
 
 def likely_cause_of_gap(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
-    """What explains a gap: other temperature, a filter, or other weights."""
+    """Name the likely cause of a gap: another temperature, a filter, or other weights."""
     mask = some.completion_mask
     if sampling.temperature not in (0, 1) and world_size() == 1 and len(some):
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""How far a run is, in steps of training; and what it does inside one of them, and for how long."""
+"""Progress of a run in training steps, its phase within a step, and the seconds of each phase."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has reached its limit."""
+        """True if the run has reached its limit."""
         return self.limit is not None and self.count >= self.limit
 
     @property
@@ -135,7 +135,7 @@ class Progress:
         return seconds
 
     def add_turn(self, tokens: int, outcome: Future[Any]) -> None:
-        """Count a finished turn, and its verdict as soon as it is there."""
+        """Count a finished turn, and its verdict as soon as it is known."""
         self.turns += 1
         self.tokens += tokens
         self._judged.watch(outcome, self._clock)

@@ -1,7 +1,7 @@
 """Many ranks: sums, maxima and gathers over them, and weights that FSDP2 spreads over them.
 
 In a run of one process sums and gathers return what they get. Of sharded weights each decoder layer is a unit; what a
-part (policy, critic) has beside its layers is one more, and so is a frozen reference. A unit is gathered when its
+part (policy, critic) has outside its layers is one more, and so is a frozen reference. A unit is gathered when its
 forward runs. The output matrix must not be a unit of its own: it is applied chunk by chunk, and ranks have different
 numbers of chunks. For sampling a model is whole again, and in eval mode.
 """
@@ -54,7 +54,7 @@ def max_over_ranks(value: int, device: torch.device) -> int:
 class Means:
     """Means over micro-batches, updates and ranks: sums and counts are kept, divided once at the end.
 
-    Extremes of the same things can be kept beside them.
+    Extremes of the same quantities can be kept too.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ _phases: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Name what happens inside. After an exception the name stays, so that a message can use it."""
+    """Name the phase of the code inside. After an exception the name stays, so that a message can use it."""
     depth = len(_phases)
     _phases.append(name)
     yield
@@ -178,7 +178,7 @@ def shard(
     missing = _anyone(any(t.is_meta for t in part.parameters()), mesh)
     filled: dict[int, tuple[Tensor, Tensor]] = {}
     reference = getattr(part, REFERENCE_NAME, None)
-    # A frozen reference is a unit beside the policy it belongs to: they are never needed at the same time.
+    # A frozen reference is a unit apart from its policy: they are never needed at the same time.
     for root in [part] if reference is None else [reference, part]:
         layers = layers_of(root)
         for unit in [*layers, root]:
@@ -212,7 +212,7 @@ def layers_of(part: nn.Module) -> list[nn.Module]:
 
 
 def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tensor]]) -> None:
-    """Give the tensors of a unit the values that rank 0 has.
+    """Copy rank 0's values into the tensors of a unit.
 
     This includes buffers, even those no checkpoint holds (rotary frequencies), and tied parameters stay tied. (Building
     on the meta device and calling ``reset_parameters`` gets both silently wrong.)
@@ -259,7 +259,7 @@ def _modules_outside_units(root: nn.Module) -> Iterator[nn.Module]:
 
 
 def _anyone(flag: bool, mesh: DeviceMesh) -> bool:
-    """Whether the flag is set on any rank."""
+    """Return whether the flag is set on any rank."""
     count = torch.tensor(int(flag), device=mesh.device_type)
     dist.all_reduce(count, op=dist.ReduceOp.MAX)
     return bool(count)
@@ -293,7 +293,7 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def gathered(part: nn.Module) -> Iterator[None]:
-    """Inside, the weights that a part has beside its layers are whole; all ranks enter together."""
+    """Inside, the weights that a part has outside its layers are whole; all ranks enter together."""
     if isinstance(part, FSDPModule):
         part.unshard()
     try:

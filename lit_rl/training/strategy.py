@@ -101,7 +101,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     @contextmanager
     def model_sharded_context(self) -> Iterator[None]:
-        """Where the model is built: for real, or without memory on ranks that get it from rank 0."""
+        """Build the model inside: for real, or without memory on ranks that get it from rank 0."""
         without_memory = self.load_on_rank_zero and self.global_rank != 0
         with torch.device("meta") if without_memory else nullcontext():
             yield
@@ -139,7 +139,7 @@ class FSDP2Strategy(ModelParallelStrategy):
     # -- checkpoints ---------------------------------------------------------------------------------------
 
     def optimizer_state(self, optimizer: Optimizer) -> dict[str, Any]:
-        """State of the optimizer, without what torch invents for parameters that never took a step.
+        """State of the optimizer, without the entries that torch adds for parameters that never took a step.
 
         To have something to save, torch lets a fresh optimizer take a step of length zero: Adam then counts from one,
         and training is changed by saving.
@@ -162,7 +162,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         path = Path(self.broadcast(str(checkpoint_path)))
         if not (path / META_FILE).is_file():
             raise UsageError(
-                f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: go on with the strategy "
+                f"{path} is no folder of shards, which the strategy fsdp2 saves and reads: resume with the strategy "
                 "that made it, or start from an export of it (lit-rl export)"
             )
         saved = _require_shards(path)
@@ -178,7 +178,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         return rest
 
     def _load_optimizer(self, name: str, optimizer: Optimizer, saved: Mapping[str, Any], path: Path) -> None:
-        """Moments of the parameters that have some; the others stay as fresh as they were."""
+        """Load moments of the parameters that have them; the others stay at their initial values."""
         state: dict[str, Any] = get_optimizer_state_dict(self.model, optimizer)  # type: ignore[arg-type]
         known = {n for n in state["state"] if any(key.startswith(f"{name}.state.{n}.") for key in saved)}
         part = {"state": {n: state["state"][n] for n in known}, "param_groups": state["param_groups"]}
@@ -193,14 +193,14 @@ class FSDP2Strategy(ModelParallelStrategy):
     # -- waiting -------------------------------------------------------------------------------------------
 
     def on_exception(self, exception: BaseException) -> None:
-        """Say where this rank was; the others may be waiting for it, or it for them."""
+        """Print the rank and phase of an exception; other ranks may be waiting for this one."""
         if where():
             print(f"{where()}: {type(exception).__name__}: {str(exception).partition(chr(10))[0]}", flush=True)
         super().on_exception(exception)
 
 
 def _share(parameter: torch.Tensor) -> torch.Tensor:
-    """What this rank holds of a parameter."""
+    """Return this rank's shard of a parameter."""
     local: Any = getattr(parameter, "to_local", lambda: parameter)
     share: torch.Tensor = local()
     return share
@@ -227,7 +227,7 @@ def _require_shards(path: Path) -> dict[str, tuple[int, ...]]:
 def _read(state: dict[str, Any], path: Path) -> None:
     try:
         load(state, checkpoint_id=path)
-    except CheckpointException as error:  # a BaseException, which nobody would catch
+    except CheckpointException as error:  # a BaseException, which no caller catches
         cause = next(iter(error.failures.values()))[0]
         raise UsageError(f"checkpoint {path} could not be read: {str(cause).partition(chr(10))[0]}") from error
 
@@ -251,7 +251,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def allow_unused_parameters(strategy: Any) -> None:
-    """Let DDP work with losses that touch a part of the parameters each: policy and critic take turns."""
+    """Let DDP work with losses that each use a part of the parameters: policy and critic take turns."""
     if isinstance(strategy, DDPStrategy):
         strategy._ddp_kwargs.setdefault("find_unused_parameters", True)
 

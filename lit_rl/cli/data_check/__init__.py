@@ -1,1 +1,1 @@
-"""Whether a task can be learned from: references that run, tests and prompts that ask for the same, stop strings."""
+"""Check that a task can be learned from: references that run, tests and prompts that agree, stop strings."""

@@ -1,4 +1,4 @@
-"""What is wrong with a problem, in words that are the same for all problems with that fault."""
+"""Faults of a problem, in words that are the same for all problems with that fault."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN_NAME = "the tests use "
 
 @dataclass(frozen=True)
 class Cause:
-    """Why problems cannot be learned from.
+    """Reason why problems cannot be learned from.
 
     Args:
         kind: what is wrong, the same for all problems of a group.
@@ -53,7 +53,7 @@ _BY_VERDICT: Mapping[Verdict, Cause] = {
 
 
 def causes_of(checked: Checked) -> list[Cause]:
-    """What is wrong with a problem; nothing for one whose reference passes."""
+    """Return the faults of a problem; empty if its reference passes."""
     found = []
     apart = names_apart(checked.problem)
     if apart:
@@ -92,7 +92,7 @@ def causes_of(checked: Checked) -> list[Cause]:
 
 
 def _cause(outcome: Outcome, checked: Checked) -> Cause:
-    """Why a reference did not pass a check."""
+    """Return the reason a reference did not pass a check."""
     missing = _MISSING_MODULE.search(outcome.exception_message)
     if missing:
         return Cause(

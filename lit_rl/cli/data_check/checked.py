@@ -1,4 +1,4 @@
-"""Running the references of problems, and what follows from how they ended."""
+"""Running the references of problems, and conclusions from their outcomes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Checked:
 
     @property
     def ran(self) -> bool:
-        """Whether there is a reference that ran."""
+        """True if the problem has a reference and it ran."""
         return self.outcome is not None
 
     @property
     def passed(self) -> bool:
-        """Whether the reference ran and passes all checks that the problem has."""
+        """True if the reference ran and passes all checks that the problem has."""
         passed = self.outcome is not None and self.outcome.passed
         return passed and (self.public is None or self.public.passed)
 

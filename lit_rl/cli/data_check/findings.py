@@ -1,4 +1,4 @@
-"""What checking a task found, as a verdict, groups of faults, and plain rows."""
+"""Result of checking a task, as a verdict, groups of faults, and plain rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What is wrong with how many problems, and where they are."""
+        """Fault, number of problems that have it, and their splits."""
         details = Counter(cause.detail for cause in self.causes if cause.detail)
         first = self.causes[0]
         what = first.kind
@@ -47,10 +47,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Findings:
-    """What checking a task found.
+    """Result of checking a task.
 
     Args:
-        splits: name of each split and the problems in it, checked; a problem of two splits stands in both.
+        splits: name of each split and the problems in it, checked; a problem of two splits is in both.
     """
 
     splits: Mapping[str, Sequence[Checked]]
@@ -81,7 +81,7 @@ class Findings:
 
     @property
     def fine(self) -> bool:
-        """Whether there are problems and none has a fault."""
+        """True if there are problems and none has a fault."""
         return bool(self.checked) and not self.groups
 
     def report(self, num_examples: int = 3) -> str:
@@ -97,7 +97,7 @@ class Findings:
 
     @property
     def advice(self) -> str:
-        """What to do first, in one line."""
+        """First thing to do, in one line."""
         if not self.checked:
             return "see that load_problems returns problems for train or validation, and that its paths are right"
         if self.groups:

@@ -13,7 +13,7 @@ _DEFINITION = re.compile(r"^\s*(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)
 
 
 def names_apart(problem: Problem) -> tuple[str, str, str] | None:
-    """What tests call and what the problem asks for, where these differ.
+    """Return the names that the tests and the problem use for the function, if they differ.
 
     Returns:
         the name in the tests, ``the prompt asks for`` or ``the reference defines``, and the name there; ``None`` where

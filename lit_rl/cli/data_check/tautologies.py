@@ -1,4 +1,4 @@
-"""Asserts of tests that hold for every program which answers at all."""
+"""Asserts of tests that hold for every program that answers at all."""
 
 from __future__ import annotations
 

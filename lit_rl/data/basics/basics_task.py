@@ -71,7 +71,7 @@ SOLVED = (
 """Examples for few-shot prompts, (beginning, body) of a function; no family has them."""
 
 ANSWER_STOPS = ("\n```\n\n",)
-"""What comes after the block is not needed; an opening fence is not followed by an empty line."""
+"""End of the code block, after which nothing is needed; no empty line follows an opening fence."""
 
 
 class Basics(TaskDataModule):
@@ -98,7 +98,7 @@ class Basics(TaskDataModule):
             learnt from feedback alone.
         second_turn_share: share of training problems whose prompt is a failed first turn and its feedback, for
             imitation: see :mod:`lit_rl.data.basics.problems`. Their demonstration repeats the failed program in a share
-            ``bug_share`` of them, as if nobody had read the feedback.
+            ``bug_share`` of them, as if the feedback had not been read.
         form: ``completion`` for base models, ``instruct`` for chat models.
         few_shot: in instruct form, solved examples before the question, 0 to 3; they are of no family.
         **options: as for every task, see :class:`TaskDataModule`.

@@ -61,7 +61,7 @@ def _divide(
     distinct = [index for index in range(len(cases)) if arguments.index(arguments[index]) == index]
     found = None
     if told is not None:
-        # The shortest call first: feedback has to fit beside prompt and program.
+        # The shortest call first: feedback has to fit together with prompt and program.
         distinct.sort(key=lambda index: (answers[index] != told, len(arguments[index]) * (answers[index] == told)))
     for public in combinations(distinct, num_public):
         if told is not None and answers[public[0]] != told:
@@ -85,14 +85,14 @@ def examples_text(function: str, cases: Sequence[Case]) -> str:
 
 
 def function_of(source: str) -> Callable[..., Any]:
-    """The function ``f`` of a program of ours."""
+    """The function ``f`` of one of our own programs."""
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     return namespace["f"]  # type: ignore[no-any-return]
 
 
 def answer_of(function: Callable[..., Any], arguments: Arguments) -> tuple[Any, str]:
-    """What a function of ours returns, and the name of the exception where it raises one."""
+    """Return a function's result, and the name of its exception if it raises one."""
     try:
         return function(*arguments), ""
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:

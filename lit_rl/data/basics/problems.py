@@ -41,7 +41,7 @@ PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
 # policy that wrote the wrong body, so imitation shows a policy what a second turn looks like.
 REPAIR_TEMPLATE = "\n# {case}\n{program_prefix}"
 END_OF_TURN = "<|endoftext|>"
-"""What ends a completion in the task's own tokenizer."""
+"""EOS token of the task's own tokenizer."""
 
 
 def _always(slots: Slots) -> bool:
@@ -154,7 +154,7 @@ class Trees:
         self._known: dict[tuple[tuple[str, Any], ...], str] = {}
 
     def of(self, drawn: Draw) -> str:
-        """What :func:`normalised` says of a draw's reference program."""
+        """Return :func:`normalised` of a draw's reference program."""
         numbers = {slot: value for slot, value in drawn.slots.items() if type(value) is int and value >= 0}
         marks = {slot: _MARK + place for place, slot in enumerate(numbers)}
         shape = tuple((slot, value) for slot, value in drawn.slots.items() if slot not in numbers)
@@ -169,7 +169,7 @@ class Trees:
 
 @dataclass(frozen=True)
 class Rendering:
-    """How draws become problems.
+    """Settings by which draws become problems.
 
     Args:
         bug_share: share of problems whose demonstration carries the family's bug.

@@ -173,7 +173,7 @@ def contest_check(
 
 
 def needs_checker(statement: str) -> bool:
-    """Whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
+    """Return whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
 
     >>> needs_checker("If there are multiple solutions, print any of them.")
     True
@@ -229,9 +229,9 @@ _LABEL = re.compile(r"[\W_]*(?:(?:sample|examples?|standard)[\W_]*)?{word}s?[\W_
 
 
 def shown_tests(statement: str, tests: Sequence[ContestTest], parameters: Sequence[str] = ()) -> list[ContestTest]:
-    """The tests whose input and output stand in the statement as an example.
+    """The tests whose input and output are in the statement as an example.
 
-    A test of a whole program is shown if its input stands in the statement line by line below a line that says
+    A test of a whole program is shown if its input is in the statement line by line below a line that says
     ``Input`` (or ``Sample Input`` and the like), and below it a line that says ``Output``, followed by the expected
     output. A test of a function is shown if the statement has that call with that value, see
     :func:`~lit_rl.data.shown_examples.shown_examples`.
@@ -276,10 +276,10 @@ def _lists(value: object) -> object:
 
 
 def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
-    """Whether lines of a statement hold input and output of a test, each below its label."""
+    """Return whether lines of a statement show the input and output of a test, each below its label."""
     for expected in test.expected if isinstance(test.expected, tuple) else (test.expected,):
         given, printed = _block(str(test.given)), _block(str(expected))
-        if not given or not printed:  # an empty block stands anywhere
+        if not given or not printed:  # an empty block is found anywhere
             continue
         wanted = (*given, None, *printed)
         if any(_follows(lines, start + 1, wanted) for start, line in enumerate(lines) if _says(line, "input")):
@@ -288,7 +288,7 @@ def _is_shown_run(lines: Sequence[str], test: ContestTest) -> bool:
 
 
 def _follows(lines: Sequence[str], start: int, wanted: Sequence[str | None]) -> bool:
-    """Whether the lines from ``start`` on, empty ones left out, begin with those wanted."""
+    """Return whether the lines from ``start`` on begin with those wanted, ignoring empty ones."""
     found = [line for line in lines[start:] if line not in ("", "```")][: len(wanted)]
     if len(found) < len(wanted):
         return False

@@ -56,14 +56,14 @@ from string import *
 from typing import *
 from builtins import *
 """
-"""What judges such as LeetCode's import before a program; the last line restores ``pow`` and ``abs``."""
+"""Imports that judges such as LeetCode's put before a program; the last line restores ``pow`` and ``abs``."""
 
 
 CHECKER_FIELDS = ("checker", "generated_checker")
 
 
 class _Left(Enum):
-    """Why a row does not become a problem."""
+    """Reason a row does not become a problem."""
 
     EMPTY = "neither statement nor tests"
     CHECKER = "a program would have to judge its output"
@@ -82,7 +82,7 @@ class DeepCoder(TaskDataModule):
     have to judge the output: no such program is run. Problems on stdin whose statements ask for a dialogue or for any
     of several answers stay, and are counted when loaded.
 
-    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output stand in
+    ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
 
     The output of whole programs is compared as ``compare`` says, or as the row's own fields ``compare`` and

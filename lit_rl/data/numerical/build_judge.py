@@ -138,7 +138,7 @@ def _compare(folder: Path, reference: Output, check: BuildAndRun) -> tuple[float
 
 
 def _score(compare: Callable[[], float]) -> float:
-    """The score of a comparison; 0 where what the completion wrote cannot be read or compared, for any reason."""
+    """The score of a comparison; 0 if the completion's output cannot be read or compared, for any reason."""
     try:
         return compare()
     except MemoryError:
@@ -157,7 +157,7 @@ def _outcome(verdict: Verdict, scores: Mapping[str, float], log: str, check: Bui
 
 
 def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ...]:
-    """What the unchanged tree writes; computed once per worker, whatever lines are masked."""
+    """Return the output of the unchanged tree; computed once per worker, whatever lines are masked."""
     key = _what_is_built(check)
     if key not in _references:
         _references[key] = _run_reference(check, temporary_folder)
@@ -165,7 +165,7 @@ def _reference_of(check: BuildAndRun, temporary_folder: str) -> tuple[Output, ..
 
 
 def _what_is_built(check: BuildAndRun) -> tuple[Any, ...]:
-    """The part of a check that decides what is built and written: all but limits and weights."""
+    """The part of a check that determines build and output: all but limits and weights."""
     built = (check.tree, check.build, check.run, check.outputs, check.variable, check.success_text)
     return (*built, check.readable, check.environment)
 
@@ -190,13 +190,13 @@ def _run_reference(check: BuildAndRun, temporary_folder: str) -> tuple[Output, .
 
 
 def _masked_tree(check: BuildAndRun, temporary_folder: str) -> Path:
-    """A copy of the tree without the masked lines, built as far as that goes; kept until this worker ends."""
+    """A copy of the tree without the masked lines, built as far as possible; kept until this worker ends."""
     key = (*_what_is_built(check), check.file, check.first_line, check.last_line)
     if key not in _masked:
         folder = _copy(Path(check.tree), temporary_folder)
         try:
             fill_lines(folder / check.file, check.first_line, check.last_line, "")
-            _build(folder, check, {"MAKEFLAGS": "k"})  # make goes on after the file that may not compile
+            _build(folder, check, {"MAKEFLAGS": "k"})  # make continues after the file that may not compile
         except BaseException:
             _remove(folder)  # the lines may still be there
             raise
@@ -244,7 +244,7 @@ def _originals(tree: str) -> list[str]:
 
 
 def _is_built(report: BoxReport, check: BuildAndRun) -> bool:
-    """Whether exit status and last line of the log both say so: either alone can be wrong."""
+    """Return whether exit status and last line of the log both report success: either alone can be wrong."""
     lines = report.log.rstrip().splitlines()
     return report.status == 0 and bool(lines) and check.success_text in lines[-1]
 
@@ -336,7 +336,7 @@ def text_bleu(text: str, reference: str) -> float:
 
 
 def _count_matches(words: Sequence[str], expected: Sequence[str], order: int) -> int:
-    """Count n-grams that both have. Only those of the reference are kept: the text may be long on purpose."""
+    """Count shared n-grams. Only those of the reference are kept: the text may be long on purpose."""
     left = Counter(zip(*(expected[i:] for i in range(order)), strict=False))
     matched = 0
     for ngram in zip(*(itertools.islice(words, i, None) for i in range(order)), strict=False):

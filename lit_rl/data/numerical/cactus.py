@@ -29,7 +29,7 @@ _LONGEST_FILE = 4 << 20
 
 @dataclass(frozen=True)
 class ThornSource:
-    """One source file of a thorn, with what its writer had before them.
+    """One source file of a thorn, with its declarations and neighbours.
 
     Args:
         thorn_name: arrangement and thorn, such as ``CactusBase/Boundary``.

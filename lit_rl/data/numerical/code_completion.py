@@ -1,4 +1,4 @@
-"""Missing lines of a file in a source tree: the policy writes them, the tree is built and run with them.
+"""Missing lines of a file in a source tree: the policy writes them, and the tree is built and run.
 
 Ships with a small finite-volume program (``finite_volume/``: a blast wave in a box, five plotfiles) that is built
 in seconds and has six masked places. Any other tree works that is built and run by a command and writes
@@ -164,7 +164,7 @@ def split_lines(path: Path, place: Place) -> tuple[list[str], list[str], list[st
 def completion_prompt(
     file: str, before: Sequence[str], num_missing: int, after: Sequence[str], form: Form
 ) -> str | tuple[Message, ...]:
-    """The request for missing lines, with what stands before and after them."""
+    """The request for missing lines, with the lines before and after them."""
     language = _LANGUAGES.get(Path(file).suffix, "cpp")
     lines = "1 line" if num_missing == 1 else f"{num_missing} lines"
     request = (

@@ -80,7 +80,7 @@ class _Files:
         return content.decode("ascii", "replace")
 
     def head(self, path: str, offset: int) -> bytes:
-        """The text before an array; the number of boxes limits how often it is read."""
+        """The text before an array; there are at most as many reads as boxes."""
         return self._read(path, offset, _LONGEST_FAB_HEADER)
 
     def data(self, path: str, offset: int, num_bytes: int) -> bytes:
@@ -180,7 +180,7 @@ def _box(groups: Sequence[str]) -> Box:
 
 
 def similarity(found: Variable, reference: Variable) -> float:
-    """How close a variable is to its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
+    """Compare a variable with its reference: ``max(0, 1 - |found - reference| / |reference|)``, L2 norms.
 
     Returns:
         0 to 1; 0 if shapes differ or a value is not finite. Only zeros match a reference of zeros.

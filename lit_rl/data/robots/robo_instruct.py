@@ -106,7 +106,7 @@ def usable_rows(rows: Iterator[Row], *, use_revision: bool = True) -> list[tuple
     """``(row number, instruction, program)`` of the rows that can be used; programs are made runnable.
 
     Raises:
-        RowError: an instruction or program that is there but is not text.
+        RowError: an instruction or program that is present but not text.
         ValueError: no row can be used.
     """
     used: list[tuple[int, str, str]] = []

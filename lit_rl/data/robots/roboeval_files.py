@@ -2,7 +2,7 @@
 
 A task file is a Python module of worlds, built by chained calls, and of checks, functions over a trace. It is
 never imported or run: its syntax tree is read by the few rules below, with the trace as an unknown, so that a
-check function becomes the formula it stands for (see :mod:`lit_rl.data.robots.trace_checks`). Anything outside
+check function becomes its formula (see :mod:`lit_rl.data.robots.trace_checks`). Anything outside
 the rules is an error that names file and line, not a guess.
 """
 
@@ -179,7 +179,7 @@ class _Reader:
         return scope
 
     def check_of(self, function: _Function) -> Any:
-        """The formula a check function stands for."""
+        """The formula of a check function."""
         return _json(self.call(function, [_Term("trace")], {}))
 
     # --- statements ---------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class _Reader:
             case ast.Expr(value=ast.Constant()):
                 pass
             case _:
-                raise self.error(node, f"a statement of the kind {type(node).__name__}")
+                raise self.error(node, f"a statement of type {type(node).__name__}")
 
     def read_visits(self, node: ast.While, scope: dict[str, Any]) -> None:
         """The one loop that task files have: the same act looked for at each later visit of a place.
@@ -275,7 +275,7 @@ class _Reader:
             case ast.Call():
                 return self.read_call(node, scope)
             case _:
-                raise self.error(node, f"an expression of the kind {type(node).__name__}")
+                raise self.error(node, f"an expression of type {type(node).__name__}")
 
     def look_up(self, node: ast.expr, name: str, scope: dict[str, Any]) -> Any:
         if name in scope:

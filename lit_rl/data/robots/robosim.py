@@ -29,7 +29,7 @@ PATIENCE = 15
 
 
 class EntityType(StrEnum):
-    """What a name stands for."""
+    """Kind of thing that a name refers to."""
 
     OBJECT = "object"
     PERSON = "person"
@@ -47,7 +47,7 @@ _ACCEPTS = {
 
 
 class InventedWorld:
-    """The robot in a world that is made up as it goes; the same eight functions as a given world.
+    """The robot in a world invented during the run; the same eight functions as a given world.
 
     Args:
         seed: seed of the world; the same seed and program give the same run.
@@ -73,7 +73,7 @@ class InventedWorld:
         return list(ROOMS)
 
     def is_in_room(self, entity: str) -> bool:
-        """Whether it is here: as decided before, else by a fair coin."""
+        """Return whether a thing or person is in the room: as decided before, else by a fair coin."""
         name = _stripped("CheckEntity", "entity", entity)
         self._record("CheckEntity", name)
         self._use(name, EntityType.OBJECT_OR_PERSON)
@@ -88,7 +88,7 @@ class InventedWorld:
         return self.present[here]
 
     def go_to(self, location: str) -> None:
-        """Go there, wherever that is."""
+        """Go to a place, known or not."""
         name = _stripped("GoTo", "location", location)
         self.location = name
         self._use(name, EntityType.LOCATION)
@@ -112,7 +112,7 @@ class InventedWorld:
         return self.rng.choice(options)
 
     def say(self, message: str) -> None:
-        """Say it out loud."""
+        """Say a message."""
         require_text("Say", message=message)
         self._record("Say", message)
 
@@ -129,7 +129,7 @@ class InventedWorld:
         self._record("Pick", name)
 
     def place(self, obj: str) -> None:
-        """Put down what is held; it is then here."""
+        """Put down the held thing; it is then here."""
         name = _stripped("Place", "obj", obj)
         if self.holding != name:
             raise RobotError(f"RobotPlaceError: not holding {name!r} but {self.holding!r}")

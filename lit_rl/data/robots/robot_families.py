@@ -55,7 +55,7 @@ Formula = list[Any]
 
 @dataclass(frozen=True)
 class Names:
-    """What a task may be about. Tasks that share a world have different names."""
+    """Names for a task's rooms, things and people. Tasks that share a world have different names."""
 
     rooms: Sequence[str] = ROOMS
     things: Sequence[str] = THINGS
@@ -378,6 +378,6 @@ def _avoids(room: str) -> Formula:
 
 
 def _reports(words: Sequence[str]) -> Formula:
-    """Something with these words is said at the start after the robot has been elsewhere."""
+    """Formula: the robot says something with these words at the start after it has been elsewhere."""
     left = ["GoTo", contains_all_and_none([], [START])]
     return ["act_at_any_visit", ["after_first", "trace", left], START, ["Say", contains_all(words)]]

@@ -34,7 +34,7 @@ RobotVerdict = Literal["success", "completion_error", "robot_execution_error", "
 ENTRY_POINT = "task_program"
 
 MAX_CALLS = 10_000
-"""A program that calls the robot more often than this is taken to wait for ever."""
+"""A program that calls the robot more often than this is taken to wait forever."""
 
 _CHECK_SECONDS = 5.0  # in which a check must be evaluated on a trace, whatever texts the program put there
 _PREAMBLE = "import sys, time\n"
@@ -44,7 +44,7 @@ _NO_PROGRAM = Outcome(Verdict.NO_PROGRAM, robot_verdict="python_error", scores={
 
 
 class RobotHost:
-    """What a program's calls reach: the eight functions of a world, and nothing else of it.
+    """Host that answers a program's calls with the eight functions of a world, and nothing else of it.
 
     Args:
         world: the world; its trace is read afterwards.
@@ -114,7 +114,7 @@ def judge_robot_worlds(client: ZygoteClient, program: str, check: RobotWorlds) -
 
 
 def _require_sound(check: RobotWorlds) -> None:
-    """Build each world and read each formula once before the program runs: no program has a say in that."""
+    """Build each world and read each formula once before the program runs, so that no program can affect this."""
     for test in check.tests:
         try:
             ServiceRobot(test.state)
@@ -124,7 +124,7 @@ def _require_sound(check: RobotWorlds) -> None:
 
 
 def judge_invented_worlds(client: ZygoteClient, program: str, check: InventedWorlds) -> Outcome:
-    """Run the program in worlds that are made up as it goes; the first contradiction fails it, even if it is caught.
+    """Run the program in worlds invented during the run; the first contradiction fails it, even if caught.
 
     One time-out is forgiven, since a loop may wait for something that chance withholds; the second one fails it.
     """
@@ -168,7 +168,7 @@ def _run(
 
 
 def _ended_by(refused: RobotError, run: HostedRun) -> HostedRun:
-    """The run as the world saw it: the refused call ended it, whatever the program made of that."""
+    """The run, ended by the refused call, whatever the program did afterwards."""
     message = message_of(refused)
     line = run.outcome.line if run.message == message else None
     outcome = replace(run.outcome, exception_type=type(refused).__name__, line=line)

@@ -1,4 +1,4 @@
-"""From what a model wrote to the robot program that runs: pure functions on text.
+"""Preparation of a completion as a robot program: pure functions on text.
 
 Source:
     post-processing of RoboEval and Robo-Instruct: Hu et al. 2024, https://arxiv.org/abs/2311.11183, and

@@ -131,7 +131,7 @@ def _score(text: str, judgement: Judgement) -> TermScore:
 
 
 def _is_done(number: int, check: RobotWorlds, outcome: Outcome) -> bool:
-    """Whether the errand's part of the condition holds in every world that was started."""
+    """Return whether the errand's part of the condition holds in every world that was started."""
     # A world's condition is ["and", ...] with a formula for each errand, in their order.
     pairs = list(zip(check.tests, outcome.traces, strict=False))
     return bool(pairs) and all(_holds(test.check[1 + number], trace) for test, trace in pairs)
@@ -150,7 +150,7 @@ def _lines(source: str, names: Sequence[Sequence[str]]) -> list[tuple[int, int] 
     lines = re.split(r"\r\n|\r|\n", source.rstrip())
     naming = [[i for i, line in enumerate(lines) if pattern.search(line)] for pattern in patterns]
     starts = sorted({i for of_one in naming for i in of_one} | {len(lines)})
-    # A line without any name goes on with what the one before it is about.
+    # A line without any name is about the same thing as the one before it.
     return [(of_one[0] + 1, min(i for i in starts if i > of_one[-1])) if of_one else None for of_one in naming]
 
 

@@ -168,7 +168,7 @@ def run_errands(rng: random.Random, number: int) -> RobotTask:
 
 
 def one_program(programs: Sequence[str]) -> str:
-    r"""A program that does what these do, one after the other; where the robot started is asked for once, at the top.
+    r"""One program that runs these one after the other; the start location is queried once, at the top.
 
     Example:
         >>> one_program(["def task_program():\n    go_to(start)\n", 'def task_program():\n    say("hi")\n'])
@@ -263,7 +263,7 @@ class RobotTasks(TaskDataModule):
 
 
 def _fields(task: RobotTask) -> dict[str, Any]:
-    """Of a task of several errands: what each is, and the names that only it is about."""
+    """Fields of a task of several errands: each errand, and the names that only it uses."""
     errands = [
         {
             "instruction": errand.task.instruction,

@@ -1,6 +1,6 @@
 """A service robot in a given world: eight functions, a trace, and the errors they raise.
 
-The world is told in plain data: rooms, things in rooms, people in rooms with their answers. Stored names are
+The world is plain data: rooms, things in rooms, people in rooms with their answers. Stored names are
 regular expressions, searched (ignoring case) in the text the program passed, never the other way round: a
 stored ``bin`` is found by ``"mail bin"``, a stored ``.*`` by anything.
 """
@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 4096
 """Longest text a call takes. No order or message is longer, and matching time grows with the length."""
 
 MAX_TRACE_BYTES = 1_000_000
-"""A trace stops growing here, or a program that waits for ever would fill the memory."""
+"""A trace stops growing here, or a program that waits forever would fill the memory."""
 
 Event = list[Any]
 """``[kind, value1, value2]``; ``value2`` is the list of options of an Ask, else ``None``."""
@@ -46,7 +46,7 @@ class RobotArgumentError(RobotError, TypeError):
 
 
 class Placed(str):
-    """The label of a thing that a program placed: the program's text, which stands for itself.
+    """The label of a thing that a program placed: the program's text, taken literally.
 
     As a pattern it could take the simulator any time.
     """
@@ -104,7 +104,7 @@ class ServiceRobot:
         return list(self.locations)
 
     def is_in_room(self, entity: str) -> bool:
-        """Whether a thing or person of that name is in the robot's room."""
+        """Return whether a thing or person of that name is in the robot's room."""
         require_text("CheckEntity", entity=entity)
         self._record("CheckEntity", entity)
         names = [*self.objects.get(self.location, ()), *(name for name, _ in self._agents_here())]
@@ -142,7 +142,7 @@ class ServiceRobot:
         raise RobotError(f"RobotAskError: nobody at {self.location!r} called {person!r} answers with an option")
 
     def say(self, message: str) -> None:
-        """Say it out loud, wherever the robot is."""
+        """Say a message, wherever the robot is."""
         require_text("Say", message=message)
         self._record("Say", message)
 
@@ -160,7 +160,7 @@ class ServiceRobot:
         self._record("Pick", obj)
 
     def place(self, obj: str) -> None:
-        """Put down what is held; it then has the label the program used."""
+        """Put down the held thing; it then has the label that the program used."""
         require_text("Place", obj=obj)
         if obj != self.holding:
             raise RobotError(f"RobotPlaceError: not holding {obj!r}")
@@ -173,7 +173,7 @@ class ServiceRobot:
 
     def _record(self, kind: str, value1: str, value2: list[Any] | None = None) -> None:
         self._trace_bytes += event_bytes(kind, value1, value2)
-        # Past the limit the run goes on, so that it ends as it would have, but nothing more is kept.
+        # Past the limit the run continues, so that it ends as it would have, but nothing more is kept.
         if self._trace_bytes <= MAX_TRACE_BYTES:
             self.trace.append([kind, value1.strip(), None if value2 is None else list(value2)])
 
@@ -197,7 +197,7 @@ def check_state(state: dict[str, Any]) -> None:
 
 
 def matches(stored: str, text: object, call: str) -> bool:
-    """Whether the stored regular expression, or the text of a thing placed, is found in what the program passed.
+    """Return whether the program's text matches the stored regular expression, or contains the text of a placed thing.
 
     Raises:
         RobotError: ``stored`` is not a regular expression.
@@ -236,7 +236,7 @@ def require_options(options: object) -> None:
 
 
 def event_bytes(kind: str, value1: str, value2: Iterable[object] | None) -> int:
-    """What an event counts against the trace's limit: its text and a little for the frame."""
+    """Return the bytes that an event counts against the trace's limit: its text and a little for the frame."""
     return len(kind) + len(value1) + sum(len(str(option)) + 4 for option in value2 or ()) + 20
 
 

@@ -1,4 +1,4 @@
-"""What must be true of a robot's trace: a small temporal logic over events, as JSON lists.
+"""Conditions on a robot's trace: a small temporal logic over events, as JSON lists.
 
 Events    ``[kind, pattern]`` or ``["Ask", pattern, pattern_of_an_option]``
 Traces    ``"trace"``, ``["after_first", T, E]``, ``["before_first", T, E]``, ``["after_last", T, E]``,
@@ -38,7 +38,7 @@ class CheckError(ValueError):
 
 
 def holds(check: Any, trace: _Trace) -> bool:
-    """Whether the check is true of the trace.
+    """Return whether the check is true of the trace.
 
     Args:
         check: a formula.
@@ -124,12 +124,12 @@ def cut(operator: str, trace: _Trace, event: Any) -> _Trace:
 
 
 def exists(trace: _Trace, event: Any) -> bool:
-    """Whether some element of the trace matches the event pattern."""
+    """Return whether some element of the trace matches the event pattern."""
     return any(event_matches(event, element) for element in trace)
 
 
 def act_at_first(trace: _Trace, place: str, event: Any) -> bool:
-    """Whether the event happens between the first GoTo(place) and the next GoTo elsewhere.
+    """Return whether the event happens between the first GoTo(place) and the next GoTo elsewhere.
 
     Elsewhere is a GoTo whose text does not contain ``place`` as a word.
     """
@@ -161,7 +161,7 @@ def _departure(place: str) -> list[str]:
 
 
 def event_matches(event: Any, element: Sequence[Any]) -> bool:
-    """Whether one element of a trace matches an event pattern."""
+    """Return whether one element of a trace matches an event pattern."""
     if not isinstance(event, (list, tuple)) or len(event) not in (2, 3) or event[0] not in KINDS:
         raise CheckError(f"an event is [kind, pattern] or ['Ask', pattern, option_pattern], got {event!r}")
     kind, value1, value2 = element

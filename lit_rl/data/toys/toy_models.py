@@ -45,7 +45,7 @@ class NumberCodec(Codec):
         return numbers_of(problem)
 
     def fits(self, problem: Problem) -> bool:
-        """Whether the problem is one of numbers that the policy reads."""
+        """Return whether the problem is one of numbers that the policy reads."""
         numbers = problem.check.numbers
         return numbers is not None and self._reads(numbers)
 
@@ -69,7 +69,7 @@ class NumberCodec(Codec):
         """The text itself.
 
         Raises:
-            ValueError: it has more numbers: nothing could stand for those left out.
+            ValueError: it has more numbers: nothing could represent those left out.
         """
         count = len(read_numbers(text))
         if count > max_tokens:
@@ -102,7 +102,7 @@ def read_numbers(text: str) -> Numbers:
 
 
 class ToyPolicy(Policy):
-    """What toy policies share: prompts are the numbers of the check, completions are numbers.
+    """Base of toy policies: prompts are the numbers of the check, completions are numbers.
 
     A subclass builds :attr:`weights` in :meth:`build` and implements :meth:`logits` and :meth:`is_complete`.
 
@@ -130,11 +130,11 @@ class ToyPolicy(Policy):
 
     @abstractmethod
     def is_complete(self, prompt: Sequence[int], ids: Sequence[int]) -> bool:
-        """Whether a completion has ended."""
+        """Return whether a completion has ended."""
 
     @abstractmethod
     def reads(self, numbers: Numbers) -> bool:
-        """Whether these numbers are a prompt that the policy was made for."""
+        """Return whether these numbers are a prompt that the policy was made for."""
 
     def load(self) -> None:
         """Build the weights."""
@@ -208,7 +208,7 @@ class NumberDecoding(Decoding):
         self._prompt_ids, self._ids = self._prompt_ids[rows], self._ids[rows]
 
     def ends(self, prompt: Sequence[int], ids: Sequence[int], stop_strings: Sequence[str]) -> StopReason | None:
-        """Where the policy says that a completion is complete."""
+        """Return EOS once the policy calls the completion complete."""
         return StopReason.EOS if self._policy.is_complete(prompt, ids) else None
 
     def _next_logits(self) -> Tensor:
@@ -259,7 +259,7 @@ class SortingPolicy(ToyPolicy):
         return weights
 
     def reads(self, numbers: Numbers) -> bool:
-        """Whether there are as many numbers as the policy takes, all of which it knows."""
+        """Return whether there are as many numbers as the policy takes, all of which it knows."""
         return len(numbers) == self.length and max(numbers) < self.vocabulary_size
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
@@ -294,7 +294,7 @@ class CorridorPolicy(ToyPolicy):
         return _table(self.num_cells, 2)
 
     def reads(self, numbers: Numbers) -> bool:
-        """Whether the corridor is not longer than the table."""
+        """Return whether the corridor is not longer than the table."""
         return numbers[0] <= self.num_cells
 
     def logits(self, prompt_ids: Tensor, completion_ids: Tensor, weights: Any = None) -> Tensor:
@@ -328,12 +328,12 @@ class CorridorCritic(Critic):
         self.weights = _table(num_cells, 1)
 
     def load(self, policy: Policy) -> None:
-        """The table is there already."""
+        """Nothing to do: the table exists already."""
 
     def forward(self, completions: Completions) -> tuple[Tensor, Tensor]:
         """Values [N, T] before each action, 0 outside the mask, and [N] after the last; see :class:`Critic`."""
         mask = completions.completion_mask
-        # One more column, so that the distance after the last action is there too.
+        # One more column, so that the distance after the last action is included.
         actions = torch.cat([completions.completion_ids, torch.zeros_like(completions.completion_ids[:, :1])], 1)
         before = distances(completions.prompt_ids, actions)
         values = self.weights(before)[..., 0] * (before > 0)

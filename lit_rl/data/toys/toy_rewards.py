@@ -18,7 +18,7 @@ _SORTING: Mapping[str, Callable[[Sequence[int], Sequence[int]], int]] = {
 
 
 class SortingReward(RewardTerm):
-    """How well the answer sorts the prompt's numbers.
+    """Reward for sorting the prompt's numbers.
 
     Args:
         weight: factor in the reward.

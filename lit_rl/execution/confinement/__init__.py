@@ -1,1 +1,1 @@
-"""What a process gives up before untrusted code runs in it: namespaces, files, system calls, resources."""
+"""Confinement of a process before untrusted code runs in it: namespaces, files, system calls, resources."""

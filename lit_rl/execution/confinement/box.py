@@ -40,7 +40,7 @@ NOT_CONFINED = 201
 _OPEN_FILES = 1024
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 TOOLCHAIN = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc/alternatives", "/etc/ld.so.cache")
-"""What a build may read and execute: programs, libraries and headers, but no user's files."""
+"""Paths that a build may read and execute: programs, libraries and headers, but no user's files."""
 
 LOG_BYTES = 1 << 16
 _POLL_SECONDS = 0.02
@@ -144,7 +144,7 @@ class BoxError(RuntimeError):
 
 @dataclass(frozen=True)
 class BoxLimits:
-    """What one command may use.
+    """Limits of one command.
 
     Args:
         seconds: wall seconds, then everything is killed.
@@ -165,7 +165,7 @@ class BoxLimits:
 
 @dataclass(frozen=True)
 class BoxReport:
-    """How a command ended.
+    """Result of a command.
 
     Args:
         status: its exit status; ``None`` if a limit ended it.
@@ -238,7 +238,7 @@ def run_boxed(
 
 
 def _watch(process: subprocess.Popen[bytes], log: int, folder: str, limits: BoxLimits) -> BoxReport:
-    """Wait for the box; end it when its folder is full, or when nobody waits for the result any more."""
+    """Wait for the box; end it when its folder is full, or when the result is no longer awaited."""
     started = time.monotonic()
     measure_at = started + _MEASURE_SECONDS
     parent = os.getppid()

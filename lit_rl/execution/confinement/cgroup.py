@@ -54,7 +54,7 @@ class ControlGroup:
             raise
 
     def was_full(self) -> bool:
-        """Whether the memory limit of this group itself was hit since the last call."""
+        """Return whether the memory limit of this group itself was hit since the last call."""
         before, self._num_full = self._num_full, self._count_full()
         return self._num_full > before
 
@@ -94,7 +94,7 @@ def _remove_left() -> None:
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether a process runs; a zombie has an empty command line."""
+    """Return whether a process runs; a zombie has an empty command line."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except OSError:
@@ -131,4 +131,4 @@ def _own_path(controller: str) -> str:
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
             return path.strip("/")
-    raise OSError(f"no control group of the kind {controller or 'version 2'!r}")
+    raise OSError(f"no control group {controller or 'of version 2'}")

@@ -53,7 +53,7 @@ def let_signals_through() -> None:
 
 
 def has_no_memory(pid: int) -> bool:
-    """Whether a process has given its memory back, as one does early on its way out, before its files are closed.
+    """Return whether a process has given its memory back, as one does on its way out, before its files are closed.
 
     Where the kernel does not say so, False. A first thread that ended before the others has none either.
     """

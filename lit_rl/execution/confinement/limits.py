@@ -1,4 +1,4 @@
-"""Resource limits of programs, compilers and builds, and remedies for when this process has reached one of its own."""
+"""Resource limits of programs, compilers and builds, and advice for limits that this process has reached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def lower(limits: Iterable[tuple[int, int]]) -> None:
 
 
 def tasks_are_counted_alone(namespaces: bool) -> bool:
-    """Whether the kernel will count the tasks of a confined process apart from its trainer's.
+    """Return whether the kernel will count the tasks of a confined process apart from its trainer's.
 
     It does so for another user, which this process becomes if it is root, and, since Linux 5.14, in a user
     namespace of its own. Older kernels count a user's tasks together across namespaces.
@@ -114,12 +114,12 @@ def _number_in(path: str, pattern: str, otherwise: int) -> int:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether an error says that the machine, or this user's share of it, is used up."""
+    """Return whether an error means that the machine, or this user's share of it, is used up."""
     return isinstance(error, OSError) and error.errno in (*_FILES, errno.EAGAIN)
 
 
 def remedy(error: OSError) -> str:
-    """One line for an error: what is used up, how much there is, what to do; other errors as they are."""
+    """One line for an error: the resource used up, its limit, and what to do; other errors as they are."""
     if not is_shortage(error) or "ulimit" in str(error):
         return (error.strerror if "ulimit" in str(error) else None) or str(error)
     if error.errno in _FILES:

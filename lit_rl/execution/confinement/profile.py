@@ -1,4 +1,4 @@
-"""Confining a process before untrusted code runs in it: the one way for programs, compilers and builds.
+"""Confinement of a process before untrusted code runs in it, the same for programs, compilers and builds.
 
 A zygote does so in tiers, each of which adds to the one below: 0 is a system-call filter, file rules and resource
 limits; 1 adds namespaces; 2 adds a control group (made by the supervisor, see ``cgroup``). A tier is tried by entering
@@ -24,7 +24,7 @@ _HAS_FILTERS = kernel.MACHINE in NUMBERS  # of system calls
 
 
 class Profile(NamedTuple):
-    """What a process, and everything that it starts, may still do.
+    """Permissions of a process and of everything that it starts.
 
     Args:
         folder: where it works.
@@ -52,13 +52,13 @@ class Profile(NamedTuple):
 
 
 def nobody() -> int:
-    """User id for untrusted code: one that nobody owns if this process is root, else its own."""
+    """User id for untrusted code: one without an owner if this process is root, else its own."""
     # This range is the one that systemd hands out for a service's lifetime.
     return _FIRST_USER + os.getpid() % _NUM_USERS if os.geteuid() == 0 else os.geteuid()
 
 
 def confine(profile: Profile) -> None:
-    """Give up for good what the profile does not name; children and what they execute inherit it.
+    """Give up for good every right that the profile does not name; children and executed programs inherit this.
 
     Enter namespaces before: that takes privileges which are given up here.
 
@@ -111,7 +111,7 @@ def _set_file_rules(profile: Profile) -> int:
 
 
 class Confined(NamedTuple):
-    """What each child of a confined zygote must still do.
+    """Confinement left for each child of a confined zygote to apply.
 
     Args:
         filters: install for Python and for compiled programs; ``None`` only where weak isolation was asked for.

@@ -1,4 +1,4 @@
-"""System-call filters: what a program, a compiler or a build needs, and nothing else.
+"""System-call filters that allow what a program, a compiler or a build needs, and nothing else.
 
 Unlisted calls fail with an error and do not end the program: an honest one may have a fallback. A zygote installs
 the first filter once; each of its children stacks a second one on it, which takes away what only the zygote needs:
@@ -81,7 +81,7 @@ def always(action: int) -> Block:
 def only_if(
     argument: int, values: Sequence[int], then: Block | None = None, otherwise: int = REFUSE, mask: int | None = None
 ) -> Block:
-    """Go on with ``then``, or allow, if the low half of an argument (after ``mask``, if given) is one of ``values``."""
+    """Continue with ``then``, or allow, if the low half of an argument (after ``mask``, if given) is in ``values``."""
     code = [_load(argument), *([] if mask is None else [(_AND, 0, 0, mask)])]
     code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
     return [*code, *always(otherwise), *(then or always(ALLOW))]
@@ -93,7 +93,7 @@ def unless(argument: int, values: Sequence[int], action: int = REFUSE, mask: int
 
 
 def if_any_bit(argument: int, bits: int, then: int, otherwise: Block) -> Block:
-    """Decide by whether the low half of an argument has any of these bits."""
+    """Decide on whether the low half of an argument has any of these bits."""
     return [_load(argument), (_JUMP_SET, 0, 1, bits), *always(then), *otherwise]
 
 
@@ -160,7 +160,7 @@ _BUFFER_LENGTHS = (7, 8)  # what a buffer holds counts as memory of no process: 
 
 
 def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
-    """Filter of a zygote: the lists of ``system_calls``, and what a zygote does besides.
+    """Filter of a zygote: the lists of ``system_calls``, and the calls that a zygote needs besides.
 
     Args:
         processes: allow new processes and execution, for a compiler; file rules say of what.
@@ -178,7 +178,7 @@ def zygote_filter(processes: bool = False, truncation: bool = True) -> Filter:
 
 
 def program_filter(exec_descriptor: int | None = None, processes: bool = False) -> Filter:
-    """Filter that takes from a program what only its zygote may do.
+    """Filter that denies a program the calls that only its zygote may make.
 
     Args:
         exec_descriptor: allow ``execveat`` of this descriptor and no other way to execute; for programs that
@@ -207,7 +207,7 @@ def program_filter(exec_descriptor: int | None = None, processes: bool = False) 
 
 
 def build_filter(alone: bool, truncation: bool = True) -> Filter:
-    """Filter of a build: what a shell, make, compilers and their output need.
+    """Filter of a build: the calls that a shell, make, compilers and their output need.
 
     Args:
         alone: no process outside can be named or signalled. If one can, signals are refused altogether: a filter
@@ -254,7 +254,7 @@ def _limits_of_ours(argument: int) -> Block:
 
 
 def _actions_of_all(also: Iterable[str], truncation: bool) -> dict[str, int]:
-    """What to do with each call that has a number, by its name; ``also`` is allowed besides the usual ones."""
+    """Return the action for each numbered call, by name; ``also`` is allowed besides the usual ones."""
     actions = dict.fromkeys(NUMBERS[MACHINE], REFUSE) | dict.fromkeys(UNSUPPORTED, NOT_SUPPORTED)
     actions |= dict.fromkeys((*ALLOWED, *FAKED, *also), ALLOW)
     return actions if truncation else actions | {"truncate": REFUSE}

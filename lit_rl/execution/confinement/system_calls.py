@@ -1,4 +1,4 @@
-"""Which system calls a program may make, by name, and their numbers on two machines.
+"""System calls that a program may make, by name, and their numbers on two machines.
 
 Numbers are the kernel's stable interface (``asm/unistd_64.h``, ``asm-generic/unistd.h``).
 """
@@ -157,5 +157,5 @@ _AARCH64 = _table(
 
 # What is in none of the lists above is refused as "not permitted": new processes, the network, other processes, signals
 # that the kernel sends later (timers may send any, SIGKILL too), namespaces, memory that is counted nowhere, and parts
-# of the kernel that no program of ours needs. Calls that have no number here fail as unknown.
+# of the kernel that none of our programs needs. Calls that have no number here fail as unknown.
 NUMBERS = {"x86_64": _X86_64, "aarch64": _AARCH64}

@@ -19,7 +19,7 @@ LIBRARY_FOLDERS = (
     "/usr/local/lib",
     "/usr/local/lib64",
 )
-# There, beside much that programs must not see, such as Python packages: the parts of programs to be linked, too.
+# Shown of these folders, which also hold Python packages and more that programs must not see: libraries, objects.
 _LIBRARY_FILES = re.compile(r".*\.(so(\..*)?|[ao])")
 _HEADERS = ("/usr/include", "/usr/local/include", "/usr/libexec/gcc", "/usr/local/libexec/gcc")
 _FILES = ("/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo")
@@ -49,7 +49,7 @@ def _is_for_all(entry: os.DirEntry[str]) -> bool:
 
 
 def header_folders() -> list[str]:
-    """Headers, and parts of compilers: what compilers read besides the files that programs read, too."""
+    """Headers, and parts of compilers: read by compilers besides the files that programs read, too."""
     return [path for path in _HEADERS if os.path.isdir(path)]
 
 
@@ -70,7 +70,7 @@ def import_folders(packages: Iterable[str]) -> list[str]:
 
 
 def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
-    """Paths that show what the given ones show, but for what is hidden.
+    """Paths that show the given ones without the hidden ones.
 
     A file rule cannot exclude a part of a folder, so folders above what is hidden are replaced by their entries.
     """
@@ -88,5 +88,5 @@ def without(paths: Iterable[str], hidden: Iterable[str]) -> list[str]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it; both without links."""
+    """Return whether a path is a folder or lies in it; both without links."""
     return os.path.commonpath((path, folder)) == folder

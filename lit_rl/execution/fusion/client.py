@@ -109,7 +109,7 @@ class SandboxFusionClient(ProgramRunner):
         return ThreadPoolExecutor(self._concurrency, thread_name_prefix="sandbox-fusion")
 
     def _guarded(self, judge: Callable[[], Outcome]) -> Outcome:
-        """Judge; if the server fails, find out with a known good program whether the server or the program is at fault.
+        """Judge; if the server fails, blame the program only if a known good one passes.
 
         Raises:
             SandboxError: if the server fails on the known good program too.
@@ -139,7 +139,7 @@ class SandboxFusionClient(ProgramRunner):
             )
 
     def _run(self, code: str, language: str, stdin: str, seconds: float) -> RemoteRun:
-        """Run code on the server; retry while the server is what fails.
+        """Run code on the server; retry while the server fails.
 
         Raises:
             ServerFailure: if it fails each time.

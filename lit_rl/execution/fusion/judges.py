@@ -182,7 +182,7 @@ def _shim() -> str:
 
 
 def _shim_input(program: str, calls: Sequence[Call], in_place: bool) -> str:
-    """What the shim reads from its stdin."""
+    """Return the shim's standard input."""
     trees: list[Any] = [
         [call.name, plain.to_tree(list(call.args), _refuse), plain.to_tree(dict(call.kwargs), _refuse)]
         for call in calls
@@ -195,14 +195,14 @@ def _refuse(value: Any) -> list[Any]:
 
 
 def _verdict_of_error(run: Run, program: str, error: Description) -> Verdict:
-    """The verdict on a program that says it ended with this exception: its own word, for a server measures nothing."""
+    """The verdict on a program that reports this exception: a server measures nothing to confirm it."""
     if error.get("stage") == "compile":
         return Verdict.SYNTAX_ERROR if _is_no_python(run, program) else Verdict.EXCEPTION
     return Verdict.OUT_OF_MEMORY if "MemoryError" in error["types"] else Verdict.EXCEPTION
 
 
 def _is_no_python(run: Run, program: str) -> bool:
-    """Whether a source does not compile, in a run that does nothing else."""
+    """Return whether a source does not compile, in a run that does nothing else."""
     return run(_COMPILE_ONLY, "python", program, _COMPILE_SECONDS).verdict is Verdict.EXCEPTION
 
 

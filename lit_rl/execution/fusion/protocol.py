@@ -1,4 +1,4 @@
-"""Requests to a Sandbox Fusion server and what its answers mean."""
+"""Requests to a Sandbox Fusion server, and the reading of its answers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def post(url: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def read_run(answer: dict[str, Any]) -> RemoteRun:
-    """What the server's answer to ``run_code`` says.
+    """Read the server's answer to ``run_code``.
 
     Raises:
         ServerFailure: if it reports a failure of the server or is malformed.

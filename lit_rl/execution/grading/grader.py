@@ -93,7 +93,7 @@ def _take_stdout() -> Channel:
 
 
 class _Progress:
-    """Runs tests and knows where they are: ``line`` is that of the definition that is being run."""
+    """Runs tests and tracks their position: ``line`` is that of the running definition."""
 
     line: int | None = None
 
@@ -110,7 +110,7 @@ class _Progress:
 
 
 def _run_test(kind: str, name: str, namespace: dict[str, Any]) -> None:
-    """Run what the tests define but do not call.
+    """Run test functions and classes that the tests define but do not call.
 
     Args:
         kind: ``unittest`` or ``class`` for a class, ``function`` for a function.
@@ -229,7 +229,7 @@ def result_of_tests(job: dict[str, Any], code: CodeType, program: TestsSide, cou
 def _of_error(
     error: BaseException, program: TestsSide, names: tuple[str, ...], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """What ended the tests: the program's own exception, an assert that failed, or an error that a value caused.
+    """Describe what ended the tests: the program's exception, a failed assert, or an error that a value caused.
 
     Args:
         error: the exception.

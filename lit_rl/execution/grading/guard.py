@@ -1,6 +1,6 @@
 """Keeps code that a program wrote from running in the grader, whichever function of the tests would run it.
 
-``eval(f(1)) == 24`` and ``pickle.loads(f(x)) == x`` would let a program run code beside the tests, where it could write
+``eval(f(1)) == 24`` and ``pickle.loads(f(x)) == x`` would run a program's code next to the tests, where it could write
 a pass. Python announces each code object before it runs (``sys.addaudithook``), so one hook covers ``eval``, ``exec``,
 ``timeit``, ``doctest`` and whatever else takes source code.
 """
@@ -46,7 +46,7 @@ def guard(
 
     Args:
         tests: the compiled tests.
-        texts: source code that stands in the tests, for them to run.
+        texts: source code within the tests, for them to run.
         may_come_from_program: whether anything of the program has reached the tests.
         note: called before something is refused, because the tests may catch the error.
     """
@@ -86,12 +86,12 @@ _WATCHED = frozenset(("code.__new__", "exec", "function.__new__", "import", "mar
 
 
 def _lies_in(folder: str, path: str | None) -> bool:
-    """Whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
+    """Return whether a file lies in the work folder, where a program may have put it; ``<string>`` is no file."""
     return path is not None and not path.startswith("<") and os.path.abspath(path).startswith(folder)
 
 
 def _is_arithmetic(code: CodeType) -> bool:
-    """Whether code uses constants and operators alone: it names nothing, and so can call nothing."""
+    """Return whether code uses constants and operators alone, and so can call nothing."""
     return not (code.co_names or code.co_freevars or any(isinstance(value, CodeType) for value in code.co_consts))
 
 

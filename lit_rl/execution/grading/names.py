@@ -1,4 +1,4 @@
-"""The names that tests find: stand-ins for the program's, or for names that no program provides; modules of ours."""
+"""The names that tests find: stand-ins for the program's, or for names that no program provides; our modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTING = ("antigravity", "this", "idlelib", "turtledemo", "__main__", "test")
 
 
 def namespace_of(job: dict[str, Any], kinds: dict[str, Any], program: TestsSide) -> dict[str, Any]:
-    """What test code finds in its globals.
+    """Return the globals of test code.
 
     Args:
         job: the grader's.
@@ -110,7 +110,7 @@ _FURTHER = "getattribute setattr delattr mro_entries instancecheck subclasscheck
 _USES = sorted(OPERATIONS | {f"__{name}__" for name in (*_FURTHER.split(), "complex", "divmod", "rdivmod", "hash")})
 
 Unprovided = type("Unprovided", (), dict.fromkeys(_USES, _end))
-"""Class of what stands for a name of the program: whatever the tests do with an instance ends the rehearsal."""
+"""Class of placeholders for the program's names: whatever the tests do with an instance ends the rehearsal."""
 
 
 def require_import(module: str, names: Iterable[str]) -> None:

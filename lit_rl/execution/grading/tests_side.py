@@ -1,4 +1,4 @@
-"""The tests' end of the connection: what they may believe of the program, and what it may do to their objects."""
+"""The tests' end of the connection: which answers to trust, and what the program may do to their objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProgramEnded(BaseException):
 
 
 class TestsSide(Link):
-    """Requests to the program's process, and answers to what it asks of the tests' objects.
+    """Requests to the program's process, and answers to its requests to the tests' objects.
 
     Objects of the program are compared by identity; with ``allow_objects`` as their classes say. Their operators
     work, with one exception: once an operator has brought a plain value of the tests to an object, no plain value is
@@ -77,7 +77,7 @@ class TestsSide(Link):
         self.errors: list[tuple[BaseException, Any]] = []
 
     def hello(self, wanted: frozenset[str]) -> dict[str, Any]:
-        """What the wanted names are in the program, once it ran.
+        """Return the kinds of the wanted names in the program, once it has run.
 
         Raises:
             ProgramEnded: if it did not.
@@ -113,7 +113,7 @@ class TestsSide(Link):
         return result
 
     def disbelieve(self) -> None:
-        """Have the tests fail, whatever they make of it."""
+        """Have the tests fail, whatever they do with the answer."""
         self.is_disbelieved = True
 
     def receive(self) -> list[Any]:
@@ -139,14 +139,14 @@ class TestsSide(Link):
         return value
 
     def exception(self, description: Any) -> BaseException:
-        """The program's exception, recorded as such."""
+        """The program's exception, recorded as the program's own."""
         error = super().exception(description)
         self.last_error = description
         self.errors.append((error, description))
         return error
 
     def end(self, message: list[Any]) -> ProgramEnded:
-        """Count the program as ended from now on, which may have said why; the exception to raise."""
+        """Mark the program as ended; return the exception to raise, with the program's reason if it gave one."""
         if len(message) > 1 and isinstance(message[1], dict):
             self.last_error = message[1]
             # Until its process has ended, whose exit status is the evidence: an honest one ends at once.
@@ -195,7 +195,7 @@ class TestsSide(Link):
         self.derived.add(kind)
 
     def operate(self, standin: Any, operation: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator on an object of the program, believed as far as the class docstring says."""
+        """Apply an operator to an object of the program; the class docstring says which answers are trusted."""
         if operation == "__contains__" and not self._is_named(standin) and not self._allow_objects:
             return any(item is args[0] or item == args[0] for item in standin)
         if operation == "__exit__":

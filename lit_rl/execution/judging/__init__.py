@@ -1,1 +1,1 @@
-"""The supervisor's process: holds tests and expected values, has programs run, compares what came out."""
+"""The supervisor's process: holds tests and expected values, has programs run, compares results."""

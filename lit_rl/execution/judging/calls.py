@@ -97,7 +97,7 @@ def _packed(call: Call) -> Any:
 
 
 def _marshals(value: Any) -> bool:
-    """Whether marshal preserves a value: it turns an array into bytes, and loses the order of a set."""
+    """Return whether marshal preserves a value: it turns an array into bytes, and loses the order of a set."""
     kind = type(value)
     if kind is dict:
         return _marshals(list(value)) and _marshals(list(value.values()))
@@ -131,7 +131,7 @@ def _outcome(
 
 
 class Answers:
-    """Values by position of the call, and why the others are missing. Each is read when it is compared.
+    """Values by position of the call, and reasons for missing ones. Each is read when it is compared.
 
     Args:
         content: what the program's process wrote: one line for its start, one per call; an object is an exception.
@@ -150,7 +150,7 @@ class Answers:
         self.start_error = description_of(self._lines[0]) if self._lines else None
 
     def value(self, index: int, expected: Any = None) -> Any:
-        """What a call returned, to be compared with what is expected.
+        """Return the value of a call, for comparison with the expected one.
 
         Raises:
             NotPlain: if it cannot be carried, or is no value.
@@ -162,14 +162,14 @@ class Answers:
             raise
 
     def compares_large(self, plan: AssertPlan) -> bool:
-        """Whether an assert compares long answers with each other: that can be slow, so a grader does it."""
+        """Return whether an assert compares long answers with each other: a grader does these, as they can be slow."""
         compared = (assertion.calls for assertion in plan.assertions if len(assertion.calls) > 1)
         return any(
             len(self._lines.get(index + 1, b"")) > plain.DIGITS_BESIDE_OTHERS for calls in compared for index in calls
         )
 
     def error(self, index: int) -> Description | None:
-        """Why a call gave no value: its exception, one that ended the program before, or a value not carried."""
+        """Return why a call gave no value: its exception, an earlier ending of the program, or a value not carried."""
         refused = self._refused.get(index)
         return self._exception(index) or (None if refused is None else not_carried(refused))
 
@@ -178,7 +178,7 @@ class Answers:
         return self.start_error or (None if line is None else description_of(line))
 
     def text(self, index: int) -> str:
-        """What a call returned, for a reader; empty if it returned nothing."""
+        """Return the value of a call as text; empty if it returned nothing."""
         line = self._lines.get(index + 1)
         if line is None or line.startswith(b"{"):
             return ""
@@ -196,7 +196,7 @@ class Answers:
         return next((index for index, verdict in enumerate(cases) if verdict is not Verdict.PASSED), None)
 
     def missing(self, index: int) -> Verdict | None:
-        """Why the value of a call is missing, or ``None`` if it is there."""
+        """Return the verdict that explains a missing value; ``None`` if the value was returned."""
         if self._ended in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             return self._ended
         if self.start_error:
@@ -210,7 +210,7 @@ class Answers:
 
     @cached_property
     def _verdict_of_start(self) -> Verdict | None:
-        """The verdict on a program that ended before the first call, found out once for all calls."""
+        """The verdict on a program that ended before the first call, determined once for all calls."""
         return self._judge_error(self.start_error) if self.start_error else None
 
     def of_plan(self, plan: AssertPlan) -> list[Verdict]:
@@ -223,7 +223,7 @@ class Answers:
         return [next(bad, None) or _holds(holds, one) for bad, one in zip(missing, plan.assertions, strict=True)]
 
     def failed_over_an_object(self, plan: AssertPlan, cases: Sequence[Verdict]) -> bool:
-        """Whether the first assert that failed compared what is not plain data."""
+        """Return whether the first failed assert compared something other than plain data."""
         for assertion, verdict in zip(plan.assertions, cases, strict=True):
             if verdict is Verdict.WRONG_ANSWER:
                 try:
@@ -256,7 +256,7 @@ class Answers:
 
 
 def _may_hold_large(expected: Any) -> bool:
-    """Whether an expected value takes as many bytes as an int that is slow to compare with some types."""
+    """Return whether an expected value is as long as an int that some types compare with slowly."""
     try:
         return len(marshal.dumps(expected)) > plain.DIGITS_BESIDE_OTHERS // 2
     except ValueError:  # not of a type that marshal knows
@@ -264,7 +264,7 @@ def _may_hold_large(expected: Any) -> bool:
 
 
 def _holds_object(value: Any) -> bool:
-    """Whether a value is an object of the program's, or holds one at any depth."""
+    """Return whether a value is an object of the program's, or holds one at any depth."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | set | frozenset):
@@ -278,7 +278,7 @@ def calls_of_asserts(plan: AssertPlan) -> list[tuple[int, ...]]:
 
 
 def matches(value: Any, expected: Any, check: CallTests) -> bool:
-    """Whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
+    """Return whether a value is the expected one: same kind of container, numbers equal or within tolerance."""
     if hasattr(value, "shape") and isinstance(expected, list | tuple):  # numpy's array where lists are expected
         value = value.tolist()
     if isinstance(expected, float) and isinstance(value, int | float) and not isinstance(value, bool):
@@ -314,7 +314,7 @@ def _holds(comparison: Callable[..., bool], *arguments: Any) -> Verdict:
 def failed_call(
     answers: Answers, cases: Sequence[Verdict], calls: Sequence[Call], check: CallTests
 ) -> FailedCase | None:
-    """The first case whose call did not give what it should.
+    """The first case whose call did not return the expected value.
 
     Args:
         answers: of the program.

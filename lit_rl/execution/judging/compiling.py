@@ -1,4 +1,4 @@
-"""C and C++ programs: compiled under confinement, cached by content, run without any library of the node.
+"""C and C++ programs: compiled under confinement, cached by content, run without the node's libraries.
 
 The compiler runs in a second zygote, the only one that may make processes, and may execute nothing but the
 toolchain. Besides headers and its own parts it reads what programs read and no other file, so that no secret can be
@@ -46,7 +46,7 @@ _KNOWN_GOOD: dict[Language, str] = {
 
 
 class CompilerFailed(RuntimeError):
-    """The compiler failed for a reason of ours, which says nothing about the source."""
+    """The compiler failed for a reason of our own, which says nothing about the source."""
 
 
 class Compiler:
@@ -63,7 +63,7 @@ class Compiler:
         self._trainer = (trainer, trainer_process)
         self._zygote: ZygoteProcess | None = None
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
-        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are there
+        self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
     def compile(self, source: str, language: Language) -> Compiled:
         """The compiled program, from the cache if its source was compiled before.
@@ -105,7 +105,7 @@ class Compiler:
         return second
 
     def _works(self, language: Language) -> bool:
-        """Whether a known good program compiles."""
+        """Return whether a known good program compiles."""
         return self._attempt(_KNOWN_GOOD[language], language).verdict is None
 
     def _attempt(self, source: str, language: Language) -> Compiled:

@@ -58,7 +58,7 @@ def judge_graded(client: ZygoteClient, program: str, check: AssertTests) -> Outc
 
 
 def require_rehearsed(client: ZygoteClient, check: AssertTests, prepared: PreparedTests) -> None:
-    """Run tests once without a program, up to the first use of one; each worker remembers what came of it.
+    """Run tests once without a program, up to the first use of one; each worker caches the result.
 
     What fails there fails for every program, so it is the tests' fault. It counts if it fails in the same way again;
     what a shortage of time, memory or disk explains is not remembered.
@@ -138,7 +138,7 @@ def result_of(content: bytes, status: int, secret: str) -> _Result:
 def _outcome(
     client: ZygoteClient, program: str, check: AssertTests, served: Child, report: JobReport, result: _Result
 ) -> Outcome:
-    """The outcome of a limit that was reached, else of what the grader reported."""
+    """The outcome of a limit that was reached, else of the grader's report."""
     ended, status = how_it_ended(client, served, report, 1), report.children[1].status
     num_passed = int(result["num_passed"]) if result else 0
     error, added = None, ""
@@ -195,7 +195,7 @@ def _statement_at(test: str, entry_point: str | None, line: int) -> tuple[str, b
 
 
 def _asks_once(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether the last answer of the program is what the statement compares."""
+    """Return whether the statement compares the program's last answer and asks for no other."""
     if isinstance(statement, ast.Assert):
         parts = [statement.test]
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -54,7 +54,7 @@ class Host(Protocol):
 
 
 class HostedRun(NamedTuple):
-    """How a program that ran with a host ended.
+    """Result of a program that ran with a host.
 
     Args:
         verdict: ``passed`` if the entry point returned; ``timed_out`` at a time limit or too many calls.
@@ -138,7 +138,7 @@ class _Session:
                 self._end(is_limit=False)  # the channel was ready: only an urgent byte cannot be read
 
     def _step(self) -> bool:
-        """Do what the channel is ready for, at the program's expense; return whether there was anything."""
+        """Read or write what the channel is ready for, on the program's time; return whether there was anything."""
         began = time.thread_time()
         try:
             with cpu_limit(self._seconds_left):
@@ -172,7 +172,7 @@ class _Session:
         return True
 
     def _end(self, cause: int = STOPPED, is_limit: bool = True) -> None:
-        """End the program at a limit, or because it sent what no honest one does: it might run to its wall limit."""
+        """End the program at a limit, or after a message that no honest one sends: it might run to its wall limit."""
         self._is_over, self._listening = self._is_over or is_limit, False
         self._client.stop(cause)
 
@@ -203,7 +203,7 @@ class _Session:
             return json.dumps(["error", {"types": types, "message": message_of(error)}])
 
     def result(self, client: ZygoteClient, child: Child, report: JobReport) -> HostedRun:
-        """How the run ended: a program that ended without its last message did not return."""
+        """Return the result of the run; a program that ended without its last message did not return."""
         verdict = how_it_ended(client, child, report)
         if self._is_over and verdict not in (Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
             verdict = Verdict.TIMED_OUT

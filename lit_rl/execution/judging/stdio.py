@@ -1,4 +1,4 @@
-"""Whole programs: what they print is compared by the supervisor, all of it."""
+"""Whole programs, whose entire output the supervisor compares."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:
-    """Whether a program printed what was expected, or one of several accepted outputs.
+    """Return whether a program printed what was expected, or one of several accepted outputs.
 
     Both texts are walked side by side and the walk ends at the first difference, so that time and memory follow
     the expected output, whatever the program printed. Numbers are compared as digits and exponents: no integer,
@@ -132,7 +132,7 @@ def _same_line(printed: bytes, expected: bytes) -> bool:
 
 
 def _all_match(one: Iterator[bytes], other: Iterator[bytes], match: Callable[[bytes, bytes], bool]) -> bool:
-    """Whether both have the same number of parts and each pair matches."""
+    """Return whether both have the same number of parts and each pair matches."""
     pairs = zip_longest(one, other)
     return all(a is not None and b is not None and match(a, b) for a, b in pairs)
 
@@ -174,7 +174,7 @@ def _equal_numbers(printed: bytes, expected: bytes) -> bool:
 
 
 def _near(printed: bytes, expected: bytes, tolerance: float) -> bool:
-    """Whether two tokens are equal, or numbers within the tolerance; integers are never near one another.
+    """Return whether two tokens are equal, or numbers within the tolerance; integers are never near one another.
 
     The tolerance is absolute or relative where the expected number is written with a fraction or an exponent,
     and absolute where it is an integer: 123456700.0 is not near enough to 123456789.

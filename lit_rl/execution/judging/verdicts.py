@@ -1,4 +1,4 @@
-"""How the end of a process becomes a verdict and an outcome."""
+"""Verdict and outcome of a process, from how it ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARSE_SECONDS = 10.0
 
 
 def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: int = 0) -> Verdict | None:
-    """The verdict that the end of a child alone decides, or ``None`` if it ended as it should."""
+    """The verdict that follows from the end of a child alone, or ``None`` if it ended normally."""
     spent = report.children[index]
     limit = client.settings.output_bytes
     if spent.peak_bytes > client.settings.memory_bytes or report.cause == GROUP_IS_FULL:
@@ -34,14 +34,14 @@ def how_it_ended(client: ZygoteClient, child: Child, report: JobReport, index: i
 
 
 def ended_early(status: int) -> Description:
-    """A description for a process that ended without saying why: its signal, or a plain exit."""
+    """A description for a process that ended without a message: its signal, or a plain exit."""
     number = status & 0x7F
     name = signal.Signals(number).name if number in signal.Signals._value2member_map_ else "SystemExit"
     return {"stage": "run", "types": [name], "message": "", "line": None}
 
 
 def description_of(line: bytes) -> Description | None:
-    """An exception's description if the line is one. It is the program's own word: shown, never believed."""
+    """An exception's description if the line is one. The program wrote it: it is shown, never trusted."""
     try:
         return read_description(line) if line.startswith(b"{") else None
     except NotPlain:
@@ -74,7 +74,7 @@ def verdict_of_error(client: ZygoteClient, program: str, error: Description, sta
 def outcome_of(
     verdict: Verdict, cases: list[Verdict], child: Child, report: JobReport, error: Description | None
 ) -> Outcome:
-    """An outcome with what the child printed and used."""
+    """An outcome with the child's output and resource use."""
     cpu_seconds = sum(spent.cpu_seconds for spent in report.children)
     stdout, stderr = read_tail(child.stdout), read_tail(child.stderr)
     outcome = Outcome(verdict, tuple(cases), {}, stdout, stderr, None, None, cpu_seconds, report.wall_seconds)

@@ -1,1 +1,1 @@
-"""What runs in a program's own process, beside it: blind to tests and expected values."""
+"""Code that runs in a program's own process: blind to tests and expected values."""

@@ -1,8 +1,8 @@
-"""The program's process: the program, and around it as little as possible.
+"""The program's process, with as little as possible around the program.
 
 Everything here shares an address space with the program and is not trusted. What it reports are the
 values that the program's functions return; whether they are right is decided elsewhere, by processes that
-the program cannot reach. Nothing of a test but the arguments of its calls ever comes here.
+the program cannot reach. Of a test, only the arguments of its calls ever arrive here.
 
 At the end of a whole program a real shutdown would cost more than most programs do: it takes apart all modules that
 were loaded before the fork. Here only what a program can notice is done: its threads end, its exit functions run, its
@@ -83,7 +83,7 @@ def _join_threads() -> None:
 
 
 def _release() -> None:
-    """Let go of the program's globals: nothing else holds most of them, and a cycle through them is collected."""
+    """Release the program's globals: most have no other reference, and a cycle through them is collected."""
     _modules.pop("__main__", None)
     _collect()
 
@@ -145,7 +145,7 @@ def _stdio(job: dict[str, Any]) -> int:
 
 
 def _calls(job: dict[str, Any]) -> int:
-    """Calls with plain arguments; one line per call with what came back."""
+    """Make calls with plain arguments; write one line per call with its result."""
     try:
         namespace = execute(job, "program")
     except BaseException as error:
@@ -174,7 +174,7 @@ def status_of(error: BaseException) -> int:
 
 
 def _parse(job: dict[str, Any]) -> int:
-    """Compile the source and run none of it: what this process says of it, no program can have made it say."""
+    """Compile the source and run none of it, so that no program can affect this process's report."""
     try:
         compile(job["source"], FILE_NAME, "exec", 0, True)
     except BaseException:
@@ -251,7 +251,7 @@ MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "compiled": _compiled,
     "compile": _compile,
 }
-"""What a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
+"""Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 
 
 def execute(job: dict[str, Any], name: str, bound: Namespace | None = None) -> Namespace:

@@ -1,4 +1,4 @@
-"""Changes to an interpreter that runs programs: what they expect of it, and the same random numbers in every run.
+"""Changes to an interpreter that runs programs: builtins they expect, and the same random numbers each run.
 
 A zygote runs without site, so names and settings that programs expect are added.
 """
@@ -47,7 +47,7 @@ def _bounded(stack_size: Any) -> Any:
 
 
 def _multiprocessing() -> ModuleType:
-    """What ``multiprocessing`` needs of its C module to run pools of threads."""
+    """Make the part of ``multiprocessing``'s C module that pools of threads need."""
     module = ModuleType("_multiprocessing")
     vars(module).update(SemLock=_Semaphore, sem_unlink=lambda name: None, flags={})
     return module
@@ -117,7 +117,7 @@ _draw = _streams.getrandbits
 
 
 def fix_random(seed: int) -> None:
-    """Make all that asks for no seed depend on ``seed``: ``random``, ``Random()``, and numpy if it is loaded.
+    """Seed every generator that is not seeded itself: ``random``, ``Random()``, and numpy if it is loaded.
 
     What asks the kernel by name (``os.urandom``, ``secrets``, ``uuid4``, ``SystemRandom``) still gets true randomness.
     """

@@ -32,7 +32,7 @@ class Server(Link):
         self._in_place = in_place
 
     def tree(self, value: Any) -> Any:
-        """A value as it crosses; in place of one that cannot be carried, the reason."""
+        """A value in its form between processes; for one that cannot be carried, the reason."""
         try:
             return super().tree(value)
         except plain.NotCarried as error:
@@ -47,7 +47,7 @@ class Server(Link):
             raise ChannelClosed("the program has sent its last message") from None
 
     def names(self, wanted: list[str]) -> dict[str, Any]:
-        """What the tests use: modules by name, functions by kind, everything else as a value."""
+        """Describe the names that the tests use: modules by name, functions by kind, everything else as a value."""
         return {name: self._kind(self._namespace[name]) for name in wanted if name in self._namespace}
 
     def _kind(self, value: Any) -> list[Any]:
@@ -59,7 +59,7 @@ class Server(Link):
         return ["value", self.tree(value)]
 
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do anything the tests ask for: only the program runs here anyway."""
+        """Do anything that the tests request: only the program runs here anyway."""
         if operation == "call":
             return child.find(self._namespace, target)(*args, **kwargs)
         if operation == "derive":
@@ -67,7 +67,7 @@ class Server(Link):
         return held.operate_on(target, operation, args, kwargs)
 
     def done(self, result: Any, values: tuple[Any, ...]) -> list[Any]:
-        """The answer; with arguments, so that a test of an in-place function sees what became of them."""
+        """The answer, with the arguments, so that a test of an in-place function sees their changes."""
         answer = super().done(result, values)
         return [*answer, [self.tree(value) for value in values]] if self._in_place else answer
 

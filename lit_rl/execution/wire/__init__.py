@@ -1,1 +1,1 @@
-"""What crosses the borders between processes: frames, descriptors, values as plain data."""
+"""Data that crosses the borders between processes: frames, descriptors, values as plain data."""

@@ -13,7 +13,7 @@ LONGEST_CALL = 1 << 20
 """Bytes of a call of a function that lives in the supervisor."""
 
 MOST_UNITS = 2_000_000
-"""What one text may need in memory once it is read, in units of about 64 bytes."""
+"""Most memory that one text may need once it is read, in units of about 64 bytes."""
 
 # The characters that stand for memory: a list takes as much as three numbers, an object as six.
 _COSTS = ((",", 1), ("[", 3), ("{", 6))
@@ -26,7 +26,7 @@ NOT_CARRIED = "NotCarried"
 
 
 class NotPlain(ValueError):
-    """What arrived is not what an honest program's process would write: the program's fault."""
+    """Data that no honest program's process would write: the program's fault."""
 
 
 class NotCarried(NotPlain):

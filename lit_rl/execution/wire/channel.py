@@ -11,7 +11,7 @@ LONGEST_LINE = 64 << 20
 
 
 class ChannelClosed(Exception):
-    """The other end is gone, or wrote what no honest one would."""
+    """The other end is gone, or wrote a message that no honest one would."""
 
 
 class LineTooLong(ChannelClosed):
@@ -43,7 +43,7 @@ class Channel:
         self.flush()
 
     def flush(self) -> None:
-        """Write on at a line that is unsent; same errors as ``send``."""
+        """Continue to write an unsent line; same errors as ``send``."""
         try:
             while self.unsent:
                 self.unsent = self.unsent[os.write(self.descriptor, self.unsent) :]
@@ -65,7 +65,7 @@ class Channel:
             self.fill()
 
     def fill(self) -> bool:
-        """Read what has come into the buffer; return whether anything had. Same errors as ``receive``."""
+        """Read available bytes into the buffer; return whether there were any. Same errors as ``receive``."""
         try:
             chunk = os.read(self.descriptor, 1 << 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Exceptions as plain data: what is told of one in another process, and one made of what was told."""
+"""Exceptions as plain data: described for another process, and made from such a description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets and dicts built of what another process sent: in linear time, and so that they iterate in the same order."""
+"""Sets and dicts of items that another process sent: built in linear time, with the same iteration order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Callable[[Iterable[Any]], Collection[Any]]
 
 
 def recipe(values: Collection[Any], kind: Kind) -> tuple[bool, list[Any]]:
-    """How to build a set that iterates as this one does: see ``build``.
+    """Return a recipe for a set that iterates in the order of this one: see ``build``.
 
     Which of two items comes first can depend on which one was added first, because a slot that is taken makes the
     second one go elsewhere. It also depends on how often the table grew: a copy is made in one step. If no way is
@@ -54,7 +54,7 @@ def build(kind: Kind, at_once: bool, items: Sequence[Any]) -> Collection[Any]:
 
 
 def _first_fault(kind: Kind, at_once: bool, order: Sequence[Any], wanted: list[Any]) -> tuple[Any, Any] | None:
-    """An item that comes out too early and the one that should come in its place; whichever is added last may mend it.
+    """An item that is too early in the order and the one due in its place; adding either one last may repair it.
 
     ``None`` if the set built from ``order`` iterates as wanted.
     """

@@ -1,4 +1,4 @@
-"""Objects that stay in the process that made them, and what the other process is told about them.
+"""Objects that stay in the process that made them, and their descriptions for the other process.
 
 An object that is not plain data crosses as a number. With it goes, once, the number of its class; with a class go
 its name, its bases and which operations its objects know, so that the other side can make a stand-in that
@@ -23,7 +23,7 @@ ORDER = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "
 _OTHERS = """len iter next reversed contains getitem setitem delitem call bool str repr format abs neg pos invert
 int float complex index round trunc floor ceil enter exit await"""
 OPERATIONS = ARITHMETIC | ORDER | frozenset(f"__{name}__" for name in _OTHERS.split())
-"""What one side may ask of an object of the other by an operator or a builtin function."""
+"""Operators and builtin functions that one side may apply to an object of the other."""
 
 # Exceptions of these modules tell those who catch them more than a failure: they never cross as the same type.
 _STEERING_MODULES = ("unittest", "_pytest", "pytest", "concurrent.futures.process")
@@ -31,11 +31,11 @@ _OURS = ("__main__", "program", "tests")
 
 
 class StopOfProgram(RuntimeError):
-    """Stands for a ``StopIteration`` that left the program: the real one would quietly end a loop of the tests."""
+    """Replaces a ``StopIteration`` that left the program: the real one would silently end a loop of the tests."""
 
 
 class Held:
-    """Numbers of objects of this process, and what the other has still to be told about them.
+    """Numbers of objects of this process, and descriptions of them still to be sent to the other.
 
     Args:
         side: ``PROGRAM`` or ``TESTS``.
@@ -49,7 +49,7 @@ class Held:
         self._given: set[int] = set()
 
     def is_mine(self, number: int) -> bool:
-        """Whether a number is of an object of this process."""
+        """Return whether a number is of an object of this process."""
         return number & 1 == self._side
 
     def hold(self, value: Any) -> list[Any]:
@@ -59,7 +59,7 @@ class Held:
         return ["o", number, _text(type(value).__name__)]
 
     def was_given(self, value: Any) -> bool:
-        """Whether an object itself has crossed; a class may be known there only as that of an object."""
+        """Return whether an object itself was sent; a class may be known to the other side only as an object's."""
         return self._numbers.get(id(value)) in self._given
 
     def number_of(self, value: Any, *, told: bool = False) -> int:
@@ -83,7 +83,7 @@ class Held:
         return self._objects[number >> 1]
 
     def take_news(self) -> list[list[Any]]:
-        """What the other side does not know yet; classes come before their objects."""
+        """Return and clear the news for the other side; classes come before their objects."""
         news, self._news = self._news, []
         return news
 
@@ -105,12 +105,12 @@ def _methods(kind: type) -> list[str]:
 
 
 def is_plain_method(name: str) -> bool:
-    """Whether a stand-in's class gets a method of this name: no operator, which only ``OPERATIONS`` may be."""
+    """Return whether a stand-in's class gets this method: no operator, which only ``OPERATIONS`` may be."""
     return name == "__init__" or not name.startswith("__")
 
 
 def _known_as(kind: type) -> str:
-    """Where both sides find an exception class, as ``module:name``; ``-`` for others, empty for classes of one side."""
+    """Return an exception's ``module:name`` if both sides can import it, else empty; ``-`` if it is no exception."""
     if not issubclass(kind, BaseException):
         return "-"
     module = str(getattr(kind, "__module__", ""))
@@ -122,7 +122,7 @@ def _is_standard(module: str) -> bool:
 
 
 def steers(kind: type) -> bool:
-    """Whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
+    """Return whether an exception ends a loop, a generator, a task or a test silently instead of failing it."""
     tasks: Any = sys.modules.get("asyncio.exceptions")
     ending = (StopIteration, StopAsyncIteration, GeneratorExit, *((tasks.CancelledError,) if tasks else ()))
     return issubclass(kind, ending) or str(kind.__module__).startswith(_STEERING_MODULES)

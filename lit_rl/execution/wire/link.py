@@ -30,7 +30,7 @@ encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), check_cir
 
 
 class BadMessage(Exception):
-    """The other end wrote what no honest one would."""
+    """The other end wrote a message that no honest one would."""
 
 
 class CannotCross(TypeError, AttributeError):
@@ -60,10 +60,10 @@ class Link(ABC):
 
     @abstractmethod
     def perform(self, operation: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Do what the other side asks for."""
+        """Perform a request of the other side."""
 
     def must_leave(self, error: BaseException) -> bool:
-        """Whether an exception ends this side's loop instead of being an answer."""
+        """Return whether an exception ends this side's loop instead of being an answer."""
         return isinstance(error, ChannelClosed | BadMessage)
 
     def derive(self, kind: Any, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Link(ABC):
             self.answer(message)
 
     def tree(self, value: Any) -> Any:
-        """A value as it crosses. Iterators stay: the other side may want three items of an endless one."""
+        """A value in its form between processes. Iterators stay: the other side may want few of endless items."""
         if isinstance(value, Iterator):
             return self.hold(value)
         return plain.to_tree(value, self.hold)
@@ -145,7 +145,7 @@ class Link(ABC):
             self.last_error = not_carried(error)
 
     def value(self, tree: Any) -> Any:
-        """What a tree stands for, with stand-ins for objects of the other side."""
+        """Decode a tree, with stand-ins for objects of the other side."""
         try:
             return plain.from_tree(tree, self.revive)
         except (ChannelClosed, BadMessage):
@@ -165,7 +165,7 @@ class Link(ABC):
         raise self.exception(message[1])
 
     def answer(self, message: list[Any]) -> None:
-        """Do what a message asks for, and send the result."""
+        """Perform the request of a message, and send the result."""
         try:
             self.send(self._done(message))
         except CannotCross as error:
@@ -271,7 +271,7 @@ class Link(ABC):
     # --- exceptions --------------------------------------------------------------------------------------
 
     def described(self, error: BaseException, depth: int = 0) -> dict[str, Any]:
-        """An exception as it crosses: with its number, its class and its arguments."""
+        """An exception in its form between processes: its number, its class and its arguments."""
         description = describe(error)
         try:
             text = str(error)[:_LONGEST_TEXT]
@@ -289,7 +289,7 @@ class Link(ABC):
         return description
 
     def exception(self, description: Any) -> BaseException:
-        """The exception that was described; one of ours comes back as itself.
+        """The exception that was described; one of this side's comes back as itself.
 
         Raises:
             BadMessage: if it is not a description.

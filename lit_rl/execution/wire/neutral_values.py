@@ -85,11 +85,11 @@ class Array:
         return [part.tolist() if isinstance(part, Array) else part for part in map(self.__getitem__, range(len(self)))]
 
     def all(self) -> bool:
-        """Whether every item is true."""
+        """Return whether every item is true."""
         return all(self._items)
 
     def any(self) -> bool:
-        """Whether some item is true."""
+        """Return whether some item is true."""
         return any(self._items)
 
     def __len__(self) -> int:

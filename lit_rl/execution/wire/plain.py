@@ -1,4 +1,4 @@
-"""Values as plain data: the only form in which anything crosses a border of the sandbox.
+"""Values as plain data, the only form in which anything crosses a border of the sandbox.
 
 A value becomes a JSON tree in which every list starts with a tag. Decoding checks exact shapes, calls no code
 of the sender, and cannot be made slow: bytes, depth, items and digits are bounded, and a set or dict whose keys
@@ -119,7 +119,7 @@ def _digits_of(value: int) -> str:
 
 
 def _all_simple(items: Sequence[Any]) -> bool:
-    """Whether all items are written as they are: a short cut for long flat sequences."""
+    """Return whether all items are written as they are: a short cut for long flat sequences."""
     kinds = set(map(type, items))
     if kinds <= _SIMPLE:
         return True
@@ -170,7 +170,7 @@ _ENCODERS: tuple[tuple[Any, Callable[[Any, Hold, int], Any]], ...] = (
 
 
 def from_tree(tree: Any, revive: Revive | None = None, *, beside_large: bool = False) -> Any:
-    """The value that a JSON tree stands for.
+    """The value that a JSON tree encodes.
 
     Args:
         tree: what ``to_tree`` made.
@@ -221,7 +221,7 @@ def _value(tree: Any, revive: Revive, depth: int) -> Any:
 
 
 def _values(tree: list[Any], revive: Revive, depth: int) -> list[Any]:
-    """What follows the tag; items that are written as they are need no decoding."""
+    """Decode the items after the tag; items that are written as they are need no decoding."""
     items = tree[1:]
     kinds = set(map(type, items))
     if list in kinds or dict in kinds:
@@ -240,7 +240,7 @@ def _large_int(digits: str) -> int:
 
 
 def _with_large_ints(tree: Any, depth: int) -> Any:
-    """A tree in which ints stand for themselves, if nothing in it is slow to compare with them."""
+    """A tree with its large ints decoded; refused if anything in it is slow to compare with them."""
     if type(tree) is not list or not depth:
         return tree
     if tree[:1] == ["i"]:
@@ -297,5 +297,5 @@ _CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {
 
 
 def forget(value: Any) -> list[Any]:
-    """What crosses of an object that stays where it is and is not used: its type's name."""
+    """Encode an object that is neither sent nor used: as its type's name."""
     return ["o", 0, str(type(value).__name__)]

@@ -1,4 +1,4 @@
-"""Text of a program, made fit for a log, a table or a terminal."""
+"""Text of a program, made safe for a log, a table or a terminal."""
 
 from __future__ import annotations
 

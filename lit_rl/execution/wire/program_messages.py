@@ -1,4 +1,4 @@
-"""Reading what a program's process wrote, as one of a few messages.
+"""Reading a program's output as one of a few messages.
 
 Every function takes a line as it arrived and returns one kind of value, or raises ``NotPlain``, which is the
 program's fault whatever the line was. Nothing else parses what a program wrote.
@@ -132,7 +132,7 @@ def _line(number: Any) -> int | None:
 
 
 def whole_lines(content: bytes, most: int) -> Mapping[int, bytes]:
-    """The whole lines that a program wrote, by their position; no more of them are read than can mean something.
+    """The whole lines that a program wrote, by position; lines beyond the last meaningful one are not read.
 
     Args:
         content: what was written; a last line without its end does not count.

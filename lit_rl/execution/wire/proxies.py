@@ -1,4 +1,4 @@
-"""Stand-ins for objects of the other process: what is done to one is a request there, its result comes back.
+"""Stand-ins for objects of the other process: each operation on one is a request there.
 
 A stand-in's class is made from what the other side said about the object's class: same name, mirrored bases, and
 exactly those operators that class has. No code of the other process runs here.
@@ -19,7 +19,7 @@ _READABLE = frozenset(
 
 
 class Connection(Protocol):
-    """What a stand-in needs of its end of the connection, a :class:`lit_rl.execution.wire.link.Link`."""
+    """Connection that a stand-in uses, a :class:`lit_rl.execution.wire.link.Link`."""
 
     def request(
         self, operation: str, target: int | str, args: tuple[Any, ...] = ..., kwargs: Mapping[str, Any] = ...

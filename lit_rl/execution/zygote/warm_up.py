@@ -1,4 +1,4 @@
-"""What an interpreter does for the first time, done before the first fork.
+"""Run before the first fork what an interpreter does only once.
 
 The parser's tables, the types of syntax trees and many caches fill memory the first time round, and code that ran a
 few times is rewritten into a faster form. Done here it is done once; done there, every program pays for it with its

@@ -42,7 +42,7 @@ def empty_folder(path: str, seconds: float = 60.0) -> None:
 
 def _empty(here: int, deadline: float) -> None:
     """Empty the folder open as ``here``, depth first, and close it."""
-    above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and what waits beside it
+    above: list[tuple[str, list[str]]] = []  # the way down: each folder's name, and its siblings still to visit
     try:
         folders = _remove_files(here)
         while True:
@@ -85,7 +85,7 @@ def _remove_files(folder: int) -> list[str]:
 
 
 def folder_is_full(path: str, most_bytes: int, most_files: int = _MOST_FILES) -> bool:
-    """Whether all files beneath take more than ``most_bytes``, or they and the folders are more than ``most_files``.
+    """Return whether the files beneath take more than ``most_bytes``, or number more than ``most_files`` with folders.
 
     The program may be running. What is gone or closed when we come is counted at the next look; folders that are
     moved each time we are in them hide something, and count as full.
@@ -105,7 +105,7 @@ class _Moved(Exception):
 
 
 def _is_over(here: int, left: list[int]) -> bool:
-    """Whether the folder open as ``here`` holds more files or bytes than are ``left``; closes it."""
+    """Return whether the folder open as ``here`` exceeds the files and bytes in ``left``; closes it."""
     above: list[tuple[int, list[str]]] = []  # the way down: each folder's number, and what waits in it
     try:
         folders = _measure(here, left)

@@ -194,7 +194,7 @@ class Zygote:
         how many this one made. It gets another file system, with another zygote.
         """
         _tell(self.control, report + LAST)
-        with contextlib.suppress(OSError):  # an order that nobody reads would reset the connection, and lose the report
+        with contextlib.suppress(OSError):  # an unread order would reset the connection, and lose the report
             while self.control.recv(STOP.size):
                 pass
 
@@ -291,7 +291,7 @@ class Zygote:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child ended by itself or was killed by another, or is just about to be through with it.
+    """Return whether a child has ended, by itself or killed by another, or is about to end.
 
     A child's files are closed a moment before it can be waited for. Whoever hears of that, such as its grader, may
     end first, and this process would take the child for alive and its own signal for the reason of its end.

@@ -24,7 +24,7 @@ Spans = Sequence[ByteSpan]
 
 
 class Written(Protocol):
-    """What an engine or a data set wrote in one row."""
+    """One row that an engine or a data set wrote."""
 
     @property
     def ids(self) -> Sequence[int]:
@@ -36,7 +36,7 @@ class Written(Protocol):
 
     @property
     def reason(self) -> StopReason:
-        """Why the row ended."""
+        """Reason the row ended."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Codec(ABC):
 
     @abstractmethod
     def extend(self, problem: Problem, ids: Sequence[int], reason: StopReason, message: str) -> tuple[int, ...]:
-        """Ids that bring a message after the policy's turn and let the policy speak again.
+        """Ids that append a message after the policy's turn and open its next turn.
 
         Earlier ids stay as they were sampled. What is returned goes right after them.
 
@@ -121,7 +121,7 @@ class Codec(ABC):
         """
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        """Whether what the policy wrote holds a stop string; asked after each token, so only the end matters."""
+        """Return whether the policy's text holds a stop string; called after each token, so only the end matters."""
         return False
 
     def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
@@ -129,7 +129,7 @@ class Codec(ABC):
         return False
 
     def fits(self, problem: Problem) -> bool:
-        """Whether the prompt leaves at least one position to write in."""
+        """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
 
     def prompts(self, problems: Sequence[Problem], device: torch.device | str = "cpu") -> PromptBatch:

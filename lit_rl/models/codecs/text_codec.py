@@ -48,12 +48,12 @@ class TurnFrame:
     after: str
 
     def around(self, message: str) -> str:
-        """All that follows the policy's words, up to its next turn."""
+        """The text from the end of the policy's turn to the beginning of its next one."""
         return self.end_token + self.before + message + self.after
 
 
 def find_frame(tokenizer: Any, roles: Sequence[str], arguments: Mapping[str, Any] | None = None) -> TurnFrame:
-    """What the tokenizer's chat template writes around a message, verified on three turns of the policy.
+    """Return the text that the chat template writes around a message, verified on two turns of the policy.
 
     A template that drops the thinking of earlier turns will do: the conversation keeps it, as it was sampled.
 
@@ -135,9 +135,9 @@ def special_tokens(tokenizer: Any) -> set[str]:
 
 
 def defused(message: str, special: Collection[str]) -> str:
-    """The message with a space in each special token that it spells out, so that it is read as text.
+    """The message with a space inside each special token it spells out, so that it is encoded as text.
 
-    What a program prints stands in the message about it: without this it could end its own turn, or open one in the
+    A program's output becomes part of a message: without this it could end its own turn, or open one in the
     name of another.
     """
     for token in sorted(special, key=len, reverse=True):
@@ -148,7 +148,7 @@ def defused(message: str, special: Collection[str]) -> str:
 def _rewrites(tokenizer: Any) -> RewritesHistoryError:
     return RewritesHistoryError(
         f"the chat template of {tokenizer.name_or_path or 'the tokenizer'} writes earlier turns differently once "
-        "there is a later one, so a conversation cannot go on from the ids that were "
+        "there is a later one, so a conversation cannot continue from the ids that were "
         "sampled: set chat_template to one that keeps earlier turns, or allow one turn only"
     )
 
@@ -161,7 +161,7 @@ _TOKENS_OF_THOUGHT = 16
 """Tokens in which the opening of a thought stands at the end of a prompt, where it is no token of its own."""
 
 _BROKEN = "\ufffd"
-"""What bytes that are no character are decoded to; no token need hold it."""
+"""Replacement character for bytes that are no character; no token need hold it."""
 
 _LEFT_OUT = "\n[... left out ...]\n"
 
@@ -247,7 +247,7 @@ class TextCodec(Codec):
         return text, spans[len(self._anchor) :].within(first, size).followed_by(len(ids) - len(body), size)
 
     def holds_stop(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
-        """Whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
+        """Return whether the text of the last tokens holds a stop string; see :meth:`Codec.holds_stop`."""
         if not any(self._may_complete(ids[-1], string) for string in stop_strings):
             return False
         tokens = _MORE_TOKENS + max(len(string.encode()) for string in stop_strings)
@@ -259,7 +259,7 @@ class TextCodec(Codec):
         return ends_in_thought(self.tokenizer.decode(list(prompt_ids[-_TOKENS_OF_THOUGHT:])))
 
     def _may_complete(self, index: int, string: str) -> bool:
-        """Whether a token holds a stop string's last byte. Most hold none, and then nothing need be decoded."""
+        """Return whether a token holds a stop string's last byte; if not, nothing need be decoded."""
         return string.encode()[-1:] in bytes_of(self.tokenizer, index) or _BROKEN in string
 
     # -- further turns -------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class TextCodec(Codec):
         return tuple(added[1:] if closed else added)
 
     def require_extendable(self, problem: Problem) -> None:
-        """Check whether the chat template only adds to what it wrote; text can always go on.
+        """Check whether the chat template only adds to what it wrote; plain text can always be continued.
 
         Raises:
             ValueError: the tokenizer has no chat template, or it rewrites earlier turns.
@@ -313,7 +313,7 @@ class TextCodec(Codec):
         )
 
     def _frame(self, problem: Problem) -> TurnFrame:
-        """What the template writes around a message, found once for each way in which conversations begin."""
+        """Return the template's text around a message, found once for each way in which conversations begin."""
         self._require_template(problem)
         roles = tuple(message["role"] for message in problem.prompt if not isinstance(message, str))
         if roles not in self._frames:
@@ -328,6 +328,6 @@ class TextCodec(Codec):
             )
 
     def _ids(self, text: str) -> list[int]:
-        """Ids of a text without special tokens besides those that stand in it."""
+        """Ids of a text without special tokens besides those in the text."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids

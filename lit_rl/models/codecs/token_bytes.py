@@ -1,7 +1,7 @@
-"""Where each sampled token stands in the text: byte offsets without decoding and encoding again.
+"""Byte offsets of sampled tokens in the text, without decoding and encoding again.
 
 Text goes through the tokenizer only once, when it is sampled. Encoding the decoded text again can give other
-tokens than were sampled, so offsets are computed from the ids themselves: each id stands for fixed bytes,
+tokens than were sampled, so offsets are computed from the ids themselves: each id has fixed bytes,
 and the text is those bytes in a row.
 """
 
@@ -36,7 +36,7 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
     * a token that is part of a multi-byte character covers only its own bytes of it;
     * bytes that are not UTF-8 (sampling stopped inside a character) show as U+FFFD, three bytes of text each:
       every token that gave bytes to such a character gets the whole character, so neighbours can overlap there;
-    * special tokens and ids without a token (padding rows of an embedding) are empty where they stand;
+    * special tokens and ids without a token (padding rows of an embedding) are empty spans at their place;
     * a space that decoding drops at the very beginning (sentencepiece) is missing from its token's span.
 
     Args:
@@ -66,12 +66,12 @@ def token_byte_spans(tokenizer: Any, ids: Iterable[int]) -> tuple[str, ByteSpans
 
 
 def bytes_of(tokenizer: Any, index: int) -> bytes:
-    """What one id stands for in the text; nothing for special tokens and ids without a token."""
+    """Return the bytes of one id in the text; empty for special tokens and ids without a token."""
     return _vocabulary(tokenizer)[index]
 
 
 class _Vocabulary(dict[int, bytes]):
-    """Bytes of each id, filled as ids are met: a completion uses a small part of a large vocabulary.
+    """Bytes of each id, filled on first use: a completion uses a small part of a large vocabulary.
 
     ``single_bytes`` has the ids met so far that are sentencepiece's single-byte tokens.
     """
@@ -163,7 +163,7 @@ def _decoder_steps(decoder: Any, name: str) -> list[dict[str, Any]]:
 
 
 def _byte_level_alphabet() -> dict[str, int]:
-    """GPT-2's printable character for each byte: printable Latin-1 stands for itself, the rest from U+0100 on.
+    """GPT-2's printable character for each byte: printable Latin-1 as it is, the rest from U+0100 on.
 
     Source: Radford et al. 2019, the byte-level BPE of GPT-2.
     """

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: whether a file is one, and the folder for transformers and peft that is made of it."""
+"""Checkpoints of a run: checking and reading them, and exporting them for transformers and peft."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def require_checkpoint(path: Any) -> None:
 
 
 def _require_archive(path: Path) -> None:
-    """Torch writes zip archives, whose list of contents comes last."""
+    """Torch writes zip archives, with their list of contents at the end."""
     if zipfile.is_zipfile(path):
         return
     with path.open("rb") as file:

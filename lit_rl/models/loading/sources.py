@@ -1,4 +1,4 @@
-"""Where models and tokenizers come from, and one line about those that cannot be loaded."""
+"""Sources of models and tokenizers, and one line about those that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resolve(source: str) -> str:
 
 
 def _package_folder(package: str, source: str) -> Path:
-    """Where an installed package has its files."""
+    """Return the folder of an installed package."""
     try:
         found = find_spec(package)
     except (ModuleNotFoundError, ValueError):  # of a package above it, or an empty name
@@ -67,7 +67,7 @@ def require_model(source: str, key: str) -> None:
 
 
 def tokenizer_home(source: str) -> str:
-    """Where the tokenizer of a model is: with it, or with its base if it is an adapter saved without one."""
+    """Return the source of a model's tokenizer: the model, or its base if it is an adapter saved without one."""
     folder = Path(resolve(source))
     if (folder / ADAPTER_CONFIG).is_file() and not has_tokenizer(folder):
         return base_of_adapter(str(folder))
@@ -75,7 +75,7 @@ def tokenizer_home(source: str) -> str:
 
 
 def has_tokenizer(folder: Path) -> bool:
-    """Whether some file of a folder has the name of a tokenizer's."""
+    """Return whether some file of a folder has the name of a tokenizer's."""
     return any(file.name.startswith(_TOKENIZER_FILES) for file in folder.iterdir())
 
 
@@ -155,7 +155,7 @@ def without_retries(source: str) -> Iterator[None]:
 
 
 def can_use_hub() -> bool:
-    """Whether the hub may be asked and answers; asked once."""
+    """Return whether the hub may be asked and answers; it is asked once."""
     from huggingface_hub import constants
 
     return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT)

@@ -1,4 +1,4 @@
-"""Where weights and tokenizers come from: hub id, folder, adapter folder, GGUF file, package, or nothing at all.
+"""Loading of weights and tokenizers: hub id, folder, adapter folder, GGUF file, package, or no source at all.
 
 GGUF is the format of llama.cpp: weights, configuration and tokenizer in one file. transformers reads it with the
 package ``gguf``. Quantized weights become plain ones of the policy's dtype, so such a model is trained and exported
@@ -39,7 +39,7 @@ from lit_rl.training.precision import torch_dtype
 
 
 def gguf_file(source: str) -> Path | None:
-    """The GGUF file that a source means: itself, or the only one in a folder without a model of transformers.
+    """The GGUF file of a source: itself, or the only one in a folder without a transformers model.
 
     Args:
         source: resolved, see :func:`lit_rl.models.loading.sources.resolve`.
@@ -70,13 +70,13 @@ def gguf_file(source: str) -> Path | None:
 
 
 def gguf_options(source: str) -> tuple[str, dict[str, str]]:
-    """What ``from_pretrained`` takes for a resolved source: folder or hub id, and the name of the GGUF file, if any."""
+    """Return ``from_pretrained``'s arguments for a resolved source: folder or hub id, and the name of a GGUF file."""
     file = gguf_file(source)
     return (source, {}) if file is None else (str(file.parent), {"gguf_file": file.name})
 
 
 def unpacked() -> dict[str, Any]:
-    """What asks ``from_pretrained`` for plain weights, also where kernels could compute with packed ones."""
+    """Return options that make ``from_pretrained`` unpack weights, even where kernels could use packed ones."""
     import transformers
 
     config = getattr(transformers, "GgufConfig", None)  # older versions always unpack
@@ -84,9 +84,9 @@ def unpacked() -> dict[str, Any]:
 
 
 def forget_packing(model: Any, file: str) -> None:
-    """Make a model that was read from a GGUF file one like any other, with a name by which it is found again.
+    """Turn a model read from a GGUF file into an ordinary one, with a name by which it is found again.
 
-    transformers goes on calling it quantized: it would refuse to save it, and PEFT would look for packed layers.
+    transformers would still call it quantized: it would refuse to save it, and PEFT would look for packed layers.
     """
     forget_packing_of_config(model.config, file)
     model.name_or_path = file
@@ -104,7 +104,7 @@ def forget_packing_of_config(config: Any, file: str) -> None:
 
 @contextmanager
 def without_gguf_bar() -> Iterator[None]:
-    """Draw no bar for converting weights; transformers does not offer to switch it off."""
+    """Draw no bar for converting weights; transformers has no option for it."""
     from transformers import modeling_gguf_pytorch_utils as reader
 
     before = getattr(reader, "tqdm", None)
@@ -251,7 +251,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
         model = AutoModelForCausalLM.from_pretrained(source, **options)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
-            # On some CPUs a 4-bit layer that ran once in eval mode goes on without gradients; we train in eval mode.
+            # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
             layer.support_avx512bf16_for_cpu = False
     return model
 
@@ -328,7 +328,7 @@ def _from_adapter(spec: ModelSpec, source: str) -> Any:
 
 
 def warn_of_another_tokenizer(folder: Path) -> None:
-    """Say so if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
+    """Warn if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
     from transformers import AutoTokenizer
 
     mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder)

@@ -61,7 +61,7 @@ CHECKS: dict[str, tuple[type[Rule], ...]] = {
     "the weights move": (StillWeights, JumpingWeights),
     "memory stays flat": (GrowingMemory,),
 }
-"""What ``lit-rl fit --smoke`` checks of a run, and the rules that fail it."""
+"""Checks of ``lit-rl fit --smoke``, and the rules that fail them."""
 
 __all__ = [
     "CHECKS",

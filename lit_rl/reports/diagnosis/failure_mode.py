@@ -1,4 +1,4 @@
-"""What most rows of a rollout without reward have in common, and what to look at then."""
+"""Commonest failure among the rows of a rollout without reward, and what to look at."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFINED = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 
 
 class FailureMode(NamedTuple):
-    """How most rows ended.
+    """Commonest ending of the rows.
 
     Args:
         what: in a few words.
@@ -34,7 +34,7 @@ class FailureMode(NamedTuple):
 
 
 def failure_mode(run: RunHistory) -> FailureMode:
-    """How most rows of the last rollout ended."""
+    """Return the commonest ending of the last rollout's rows."""
     rollout = run.rollout
     rows, stopped = max(1, len(rollout.judgements)), stopped_rows(rollout)
     if len(stopped) > rows / 2 and _stops_early(rollout, stopped):
@@ -58,7 +58,7 @@ def failure_mode(run: RunHistory) -> FailureMode:
 
 
 def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:
-    """Whether most rows that a stop string ended hold no program, or one that fails before any test does."""
+    """Return whether most rows that a stop string ended hold no program, or one that fails before any test does."""
     broken = (Verdict.NO_PROGRAM, Verdict.SYNTAX_ERROR, Verdict.EXCEPTION)
     return sum(rollout.judgements[row].outcome.verdict in broken for row in stopped) > len(stopped) / 2
 
@@ -114,6 +114,6 @@ def other_name(judgement: Judgement) -> tuple[str, str] | None:
 
 
 def message_of(judgement: Judgement) -> str:
-    """What the exception of a program said, in brackets; empty if it said nothing."""
+    """Return the first line of a program's exception message, in brackets; empty if it has none."""
     line = judgement.outcome.exception_message.strip().partition("\n")[0][:_MOST_OF_MESSAGE]
     return f" ({line})" if line else ""

@@ -20,7 +20,7 @@ class FormatFalling(Rule):
     """Fewer and fewer completions have a program in them.
 
     Args:
-        at_most: fall of their share, from the best mean so far, that is let pass.
+        at_most: largest allowed fall of their share from the best mean so far.
     """
 
     name = "format_falling"
@@ -42,13 +42,13 @@ class FormatFalling(Rule):
 
 
 class NoPrograms(Rule):
-    """No completion has a program, although the task runs programs; ``--smoke`` asks it."""
+    """No completion has a program, although the task runs programs; used by ``--smoke``."""
 
     name = "no_programs"
     page = ""
 
     def look(self, run: RunHistory) -> str:
-        """Look whether any was found."""
+        """Check whether a completion has a program."""
         if run.module.sampler.sandbox is None or run.share("completion/program_rate"):
             return ""
         return "no completion has a program: compare some with the form that the prompt asks for and the task extracts"
@@ -58,7 +58,7 @@ class Truncated(ShareRule):
     """Many completions are cut by the token limit.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "truncated"
@@ -76,7 +76,7 @@ class StopStringCuts(Rule):
     """A stop string cuts some of the answers: programs break off there, or what it ends never passes.
 
     Args:
-        at_most: share of the rows that fail that is let pass.
+        at_most: largest allowed share of rows that fail.
         rows: share of all rows from which on it matters.
         as_often: rows that a stop string ended are cut if they pass less often than this share of the others.
     """
@@ -122,7 +122,7 @@ class TimedOut(ShareRule):
     """Many programs time out.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "timed_out"
@@ -137,10 +137,10 @@ class TimedOut(ShareRule):
 
 
 class Infrastructure(ShareRule):
-    """Many programs cannot be judged for reasons that are ours.
+    """Many programs cannot be judged, because of infrastructure failures.
 
     Args:
-        at_most: share of the rows that is let pass.
+        at_most: largest allowed share of the rows.
     """
 
     name = "infrastructure"

@@ -47,7 +47,7 @@ class Tried(NamedTuple):
 
 @dataclass
 class Findings:
-    """What was tried, and what of it explains the gap.
+    """Changes that were tried, and the one that explains the gap.
 
     Args:
         cause: in one line, with what to do.
@@ -85,7 +85,7 @@ def probe_ratio(module: Any, rollout: Rollout, at_most: float) -> Findings:
 
 
 class _Probe:
-    """Fresh rows, what their sampler said, and what the trainer says under this and that change."""
+    """Fresh rows with the sampler's log-probabilities, and the trainer's under each change."""
 
     def __init__(self, module: Any, rollout: Rollout, at_most: float) -> None:
         self.module, self.policy, self.at_most = module, module.policy, at_most
@@ -138,7 +138,7 @@ class _Probe:
     # -- the search ------------------------------------------------------------------------------------------
 
     def findings(self) -> Findings:
-        """Try everything; name what leaves the least."""
+        """Try every change; name the one that leaves the smallest gap."""
         present = self.score()
         before = self.gap(present)
         tried = [Tried("as it is", before), *self._each(present)]
@@ -169,7 +169,7 @@ class _Probe:
         yield from self._logits()
 
     def _dropout(self, present: Tensor) -> Iterator[Tried]:
-        """Whether one of the two is random: then nothing else can be told from its numbers."""
+        """Yield tests of whether one of the two is random: then its numbers tell nothing else."""
         mask, before = self.completions.completion_mask, self.gap(present)
         random = float((self.score() - present)[mask].abs().mean())
         where = ", ".join(active_dropouts(self.policy)) or "none of torch's modules, so look for functional.dropout"
@@ -228,7 +228,7 @@ class _Probe:
 
 
 def meaning(recipe: Recipe, temperature: float) -> str:
-    """What it means if the sampler's numbers are those of a recipe."""
+    """Explain why the sampler's numbers would be those of a recipe."""
     if recipe.top_k or recipe.top_p < 1:
         return (
             f"sampler filters: its numbers are those of {recipe}, which the run did not ask for; look at the "
@@ -283,7 +283,7 @@ def autocast(policy: Policy, dtype: torch.dtype | None) -> torch.autocast:
 
 
 class Recipe(NamedTuple):
-    """How logits become probabilities."""
+    """Recipe that turns logits into probabilities."""
 
     temperature: float = 1.0
     top_k: int = 0
@@ -301,11 +301,11 @@ FILTERS = (
     # defaults of models and servers
     *((k, p) for k in (20, 40, 50) for p in (0.8, 0.9, 0.95)),
 )
-"""What is tried: filters at the run's temperature, and those of both kinds together."""
+"""Filters to try at the run's temperature: single ones, and both kinds together."""
 
 
 def recipes(temperature: float) -> list[Recipe]:
-    """What is tried, the run's own first."""
+    """Return the recipes to try, the run's own first."""
     own = [Recipe(temperature)]
     own += [Recipe(other) for other in TEMPERATURES if other != temperature]
     return own + [Recipe(temperature, k, p) for k, p in FILTERS]

@@ -32,7 +32,7 @@ class FlatReward(Rule):
         self.at_most = at_most
 
     def look(self, run: RunHistory) -> str:
-        """Look at means and spreads; say what most rows of the last rollout have in common."""
+        """Check means and spreads; name the commonest failure of the last rollout's rows."""
         if not is_flat(run, self.at_most):
             return ""
         reward, peak = run.share("reward/mean"), run.peak
@@ -61,7 +61,7 @@ class FlatGroups(ShareRule):
     """Nearly all groups have equal rewards.
 
     Args:
-        at_most: share of such groups that is let pass.
+        at_most: largest allowed share of such groups.
     """
 
     name = "flat_groups"
@@ -78,7 +78,7 @@ class FlatGroups(ShareRule):
 class RewardCollapse(Rule):
     """The reward has fallen far below its best, or to about 0.
 
-    Speaks of a reward that is gone once half of the last rollouts earned about 0 beside the best one; what follows
+    Reports that the reward is gone once half of the last rollouts earned about 0 compared to the best one; what follows
     from that waits from the first of them on.
 
     Args:
@@ -95,7 +95,7 @@ class RewardCollapse(Rule):
     def look(self, run: RunHistory) -> str:
         """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
         rate = run.largest("optimizer/learning_rate")
-        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and go on from"
+        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and resume from"
         if self.suspects(run):
             peak, since = run.peak, run.gone_since
             assert peak is not None
@@ -114,7 +114,7 @@ class RewardCollapse(Rule):
         return f"{fell}: {todo} the best checkpoint"
 
     def suspects(self, run: RunHistory) -> bool:
-        """Whether a reward that was earned is gone at present."""
+        """Return whether a reward that was earned is gone now."""
         return bool(run.gone_since) and was_earned(run)
 
     def details(self, run: RunHistory) -> str:
@@ -126,9 +126,9 @@ class RewardHacking(Rule):
     """The reward of training rises while fewer held-out problems are solved.
 
     Args:
-        fall: fall of pass@1 from its best that is let pass (share of the problems); one that chance alone explains
-            is let pass too.
-        rise: rise of the mean reward since then that is let pass (reward units).
+        fall: largest allowed fall of pass@1 from its best (share of the problems); one that chance alone explains is
+            allowed too.
+        rise: largest allowed rise of the mean reward since then (reward units).
     """
 
     name = "reward_hacking"
@@ -154,7 +154,7 @@ class RewardHacking(Rule):
                 return (
                     f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f} while the reward "
                     f"rose by {rose:.2g}: the policy earns reward without solving problems; read the completions "
-                    "below, take away what pays them, and go on from the best checkpoint"
+                    "below, take away what pays them, and resume from the best checkpoint"
                 )
         return ""
 
@@ -165,7 +165,7 @@ class RewardHacking(Rule):
 
 
 def was_earned(run: RunHistory) -> bool:
-    """Whether a reward that is gone was more than a few lucky hits."""
+    """Return whether a vanished reward was more than a few lucky hits."""
     peak = run.peak
     if peak is None:
         return False
@@ -175,7 +175,7 @@ def was_earned(run: RunHistory) -> bool:
 
 
 def is_flat(run: RunHistory, at_most: float) -> bool:
-    """Whether all rewards of the last rollouts were the same."""
+    """Return whether all rewards of the last rollouts were equal."""
     means, spreads = run.values("reward/mean"), run.values("reward/std")
     return len(means) == run.patience and max(means) - min(means) <= at_most and max(spreads, default=0.0) <= at_most
 
@@ -189,7 +189,7 @@ def chance(share: float, num_problems: float) -> float:
 
 
 def texts_of(run: RunHistory) -> tuple[str, ...]:
-    """What the policy said last in each row of the last rollout."""
+    """Return the text of the last turn in each row of the last rollout."""
     return run.rollout.completions.texts
 
 

@@ -34,17 +34,17 @@ class Rule(ABC):
     """A condition under which a run does not learn as it should; its arguments are its thresholds."""
 
     name: ClassVar[str]
-    """What the diagnosis is called: in the log, in TensorBoard, and as a heading of docs/monitoring.md."""
+    """Name of the diagnosis: in the log, in TensorBoard, and as a heading of docs/monitoring.md."""
 
     page: ClassVar[str] = PAGE
-    """Where the docs say more, as the message names it; empty for a rule without an entry of its own."""
+    """Docs page that the message refers to; empty for a rule without its own entry."""
 
     explains: ClassVar[tuple[str, ...]] = ()
     """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:
-        """Say what is wrong and what to do, in one line; an empty text if nothing is.
+        """Return in one line what is wrong and what to do; empty if nothing is wrong.
 
         Asked after each rollout once there were ``patience`` rollouts, and after each validation; by every rank.
 
@@ -53,29 +53,29 @@ class Rule(ABC):
         """
 
     def suspects(self, run: RunHistory) -> bool:
-        """Whether the condition may be about to hold: what it explains then waits until that is clear."""
+        """Return whether the condition may be about to hold; rules that it explains wait until that is clear."""
         return False
 
     def details(self, run: RunHistory) -> str:
-        """What the message speaks of, such as completions; asked on the first rank, when :meth:`look` spoke."""
+        """Return details for the message, such as completions; called on the first rank after :meth:`look` spoke."""
         return ""
 
     def reset(self) -> None:  # noqa: B027  # most rules remember nothing
-        """Forget what was remembered: another run begins."""
+        """Forget the previous run."""
 
 
 class LimitRule(Rule):
     """A number that is larger than it should be.
 
     Args:
-        at_most: largest mean over the last rollouts that is let pass; 0 counts where none logged it.
+        at_most: largest allowed mean over the last rollouts; 0 counts where none logged it.
     """
 
     metric: ClassVar[str]
     """The number."""
 
     message: ClassVar[str]
-    """What is wrong and what to do, a format of ``{value}`` and of ``{rate}``, the learning rate."""
+    """Fault and remedy, a format of ``{value}`` and of ``{rate}``, the learning rate."""
 
     def __init__(self, at_most: float) -> None:
         require_above(0, at_most=at_most)
@@ -93,7 +93,7 @@ class ShareRule(LimitRule):
     """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...: do ...``.
 
     Args:
-        at_most: share that is let pass.
+        at_most: largest allowed share.
     """
 
     def __init__(self, at_most: float) -> None:

@@ -45,12 +45,12 @@ class Peak(NamedTuple):
     floor: float = 0.0
 
     def is_gone(self, reward: float) -> bool:
-        """Whether about nothing is left of it."""
+        """Return whether a reward is close to the floor, compared to the peak."""
         return reward <= self.floor + _GONE * (self.reward - self.floor)
 
 
 class Where(NamedTuple):
-    """What messages name: where things are set, and commands for this run.
+    """Places of settings, and commands for this run, as messages name them.
 
     Args:
         check_data: the command that runs the task's reference solutions.
@@ -75,7 +75,7 @@ class RunHistory:
         best: by metric, the largest of its means so far, the present one left out.
         validations: rollouts that were done, and what was measured then.
         peak: the rollout that earned most; ``None`` before one earned more than 0.
-        gone_since: first of the last rollouts that all earned about nothing beside that one; 0 if the last earned more.
+        gone_since: first of the last rollouts that all earned about nothing compared to it; 0 if the last earned more.
         where: what messages name.
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
     """
@@ -105,7 +105,7 @@ class RunHistory:
 
     @property
     def is_known(self) -> bool:
-        """Whether there were enough rollouts to judge by."""
+        """True if there were enough rollouts to judge by."""
         return len(self._recent) == self.patience
 
     def values(self, name: str) -> list[float]:
@@ -168,11 +168,11 @@ class RunHistory:
         self._weights.append(values_of(self._watched))
 
     def add_validation(self, measured: Mapping[str, float]) -> None:
-        """Take over what a validation measured."""
+        """Take over the metrics of a validation."""
         self.validations.append((self.rollout_step, dict(measured)))
 
     def _note_reward(self, metrics: Mapping[str, float]) -> None:
-        """Look whether the rollout earned more than all before, or about nothing beside the best."""
+        """Check whether the rollout earned more than all before, or about nothing compared to the best."""
         reward = metrics.get("reward/mean")
         if reward is None:
             return
@@ -184,7 +184,7 @@ class RunHistory:
         self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
     def _lag(self, module: TrainedModule) -> float:
-        """Updates between the weights that sampled the rollout and those that were there when it was sampled."""
+        """Updates by which the sampling weights were older than the policy's at that time."""
         versions = self.rollout.completions.weights_versions
         present, self._version = self._version, module.policy.version
         if present is None or not versions:
@@ -192,7 +192,7 @@ class RunHistory:
         return sum(max(0, present - version) for version in versions) / len(versions)
 
     def state_dict(self) -> dict[str, Any]:
-        """Numbers alone; weights and rollouts are seen again."""
+        """The metrics alone; weights and rollouts are collected anew."""
         return {
             "recent": list(self._recent),
             "last": dict(self._last),

@@ -1,4 +1,4 @@
-"""Which rows a stop string cut, and which string it was."""
+"""Rows that a stop string cut, and the string that cut each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUT, STOPPED, STOPPED_PASSED = (f"stop_string/{name}_fraction" for name in ("cut
 one ended, and of these the ones that passed."""
 
 _OPEN = re.compile("was never closed|unterminated|expected an indented block|expected 'except' or 'finally'")
-"""What Python says of a program that is right as far as it goes."""
+"""Python's errors for a program that only lacks its end."""
 _OPEN_END = re.compile(r"(?:[-+*/%=<>,.({\[:&|^~\\]|\b(?:if|in|not|and|or|else|elif|is|for|while|lambda|import|from))$")
 """After these something must follow."""
 
@@ -34,7 +34,7 @@ def cut_rows(rollout: Rollout) -> list[int]:
 
 
 def stop_shares(rollout: Rollout) -> dict[str, float]:
-    """What stop strings did to a rollout; nothing where none ended a row whose check runs programs."""
+    """Return shares of rows that stop strings ended or cut; empty if they ended none whose check runs programs."""
     tested = {row for row, judgement in enumerate(rollout.judgements) if judgement.problem.check.runs_program}
     stopped = tested.intersection(stopped_rows(rollout))
     if not stopped:
@@ -48,7 +48,7 @@ def stop_shares(rollout: Rollout) -> dict[str, float]:
 
 
 def breaks_off(judgement: Judgement) -> bool:
-    """Whether a program lacks its end, or a text its program."""
+    """Return whether a program lacks its end, or a text its program."""
     outcome, program = judgement.outcome, judgement.program
     if outcome.verdict is Verdict.NO_PROGRAM:
         return True

@@ -15,7 +15,7 @@ LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
 
 
 class StuckLoss(Rule):
-    """The loss is always the same, or no number; ``--smoke`` asks it."""
+    """The loss never changes, or is NaN; used by ``--smoke``."""
 
     name = "stuck_loss"
     page = ""
@@ -29,11 +29,11 @@ class StuckLoss(Rule):
 
 
 class GrowingMemory(Rule):
-    """The most memory that was taken grows in the second half of the last rollouts; ``--smoke`` asks it.
+    """Peak memory grows in the second half of the last rollouts; used by ``--smoke``.
 
     Args:
-        at_most: growth that is let pass, as a share of what was taken by the middle.
-        at_least: growth that is always let pass (GB).
+        at_most: largest allowed growth, as a share of the memory taken by the middle.
+        at_least: growth that is always allowed (GB).
     """
 
     name = "growing_memory"
@@ -59,7 +59,7 @@ class ExplodingLoss(Rule):
 
     Args:
         factor: how many times.
-        at_least: a loss below this many times ``factor`` is let pass, whatever it was at the beginning.
+        at_least: a loss below this many times ``factor`` is allowed, whatever it was at the beginning.
     """
 
     name = "exploding_loss"
@@ -87,7 +87,7 @@ class ExplodingKL(LimitRule):
     """The updates of one rollout take the policy far from where it sampled.
 
     Args:
-        at_most: mean KL that is let pass (nats per token).
+        at_most: largest allowed mean KL (nats per token).
     """
 
     name = "exploding_kl"
@@ -102,7 +102,7 @@ class ExplodingKL(LimitRule):
 
 
 class EntropyCollapse(Rule):
-    """The policy writes the same again and again before it has solved the task.
+    """The policy repeats itself before it has solved the task.
 
     Args:
         at_most: entropy, as a share of that of the first rollouts, that counts as collapsed.
@@ -134,7 +134,7 @@ class EntropyCollapse(Rule):
         ) + self._unless_solved(run)
 
     def _unless_solved(self, run: RunHistory) -> str:
-        """Where no program runs, only the user knows which reward is the largest."""
+        """Warn that the task may be solved, where no program runs and only the user knows the largest reward."""
         if run.mean("execution/pass_rate") is not None:
             return ""
         reward = run.share("reward/mean")
@@ -145,7 +145,7 @@ class ReferenceDrifted(LimitRule):
     """The policy is far from its reference.
 
     Args:
-        at_most: mean KL that is let pass (nats per token).
+        at_most: largest allowed mean KL (nats per token).
     """
 
     name = "reference_drifted"
@@ -189,7 +189,7 @@ class StaleEngine(Rule):
     """The engine samples with weights that are older than they need to be.
 
     Args:
-        at_most: age that is let pass (rollouts); sampling that overlaps with training is behind by one.
+        at_most: largest allowed age (rollouts); sampling that overlaps with training is behind by one.
     """
 
     name = "stale_engine"
@@ -231,7 +231,7 @@ class FirstRatio(Rule):
         self._findings: Findings | None = None
 
     def reset(self) -> None:
-        """Forget what was found."""
+        """Forget the findings."""
         self._findings = None
 
     def look(self, run: RunHistory) -> str:
@@ -250,12 +250,12 @@ class FirstRatio(Rule):
         return f"{said}: {self._findings.cause}"
 
     def details(self, run: RunHistory) -> str:
-        """Everything that was tried."""
+        """Table of all changes that were tried."""
         return self._findings.table() if self._findings is not None else ""
 
 
 class StillWeights(Rule):
-    """The weights stay where they are although there are gradients.
+    """The weights do not move although there are gradients.
 
     Args:
         at_most: move over ``patience`` rollouts, as a share of the weights' norm, that counts as none.
@@ -285,10 +285,10 @@ class StillWeights(Rule):
 class JumpingWeights(Rule):
     """A rollout moves the weights by a large part of the size that they began with.
 
-    Weights that began at 0, such as tables, are let pass.
+    Weights that began at 0, such as tables, are not checked.
 
     Args:
-        at_most: move of a rollout that is let pass, as a share of the norm of the weights that the run began with.
+        at_most: largest allowed move in a rollout, as a share of the norm of the run's first weights.
     """
 
     name = "jumping_weights"

@@ -1,4 +1,4 @@
-"""Curves and stacked areas as shapes, which the page draws as SVG: it must not need a library."""
+"""Curves and stacked areas as shapes, which the page draws as SVG without a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: no style, script, font or picture is loaded from elsewhere."""
+"""One self-contained HTML file: no style, script, font or picture is loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
 
 
 def _measured(run: Run) -> list[tuple[str, ...]]:
-    """What a run is, and what validation measured of it: one row for each way of sampling."""
+    """Return the table of runs and their validation: one row for each way of sampling."""
     rank = run.kind.get("lora_rank")
     model = str(run.kind.get("model", "")) + (f" (LoRA {rank})" if rank else "")
     what = (run.name, model, str(run.kind.get("method", "")), str(run.kind.get("seed", "")))
@@ -126,7 +126,7 @@ def _measured(run: Run) -> list[tuple[str, ...]]:
 
 
 def _diagnosed(run: Run) -> list[tuple[str, Diagnosis | None]]:
-    """What was found wrong with a run, by its name; ``None`` where Diagnostics found nothing."""
+    """Return the diagnoses of a run, by its name; ``None`` where Diagnostics found nothing."""
     return [(run.name, one) for one in run.diagnoses] or [(run.name, None)] * run.is_watched
 
 

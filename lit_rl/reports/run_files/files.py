@@ -89,9 +89,9 @@ class RunWriter:
     Where a run resumes, what was recorded after its checkpoint is dropped first: nothing appears twice.
 
     Args:
-        folder: of the files; made if it is not there.
+        folder: of the files; made if missing.
         clock: what the run counts, ``rollout`` or ``update``.
-        count: how many are done; at 0 the files that are there are another run's and renamed to ``NAME.old``.
+        count: how many are done; at 0 files in it are another run's and renamed to ``NAME.old``.
 
     Attributes:
         rollout_bytes: length of the file of rollouts.
@@ -105,7 +105,7 @@ class RunWriter:
         self.rollout_bytes = cut_after(folder / ROLLOUTS_FILE, count)
 
     def append_start(self, count: int, start: Mapping[str, Any]) -> None:
-        """Say what a start of the run is."""
+        """Append a description of this start of the run."""
         self._append({self.clock: count, "time": time.time(), "start": start})
 
     def append_metrics(self, count: int, values: Mapping[str, Any]) -> None:
@@ -114,12 +114,12 @@ class RunWriter:
         self._append({self.clock: count, "time": time.time(), **numbers})
 
     def append_diagnosis(self, diagnosis: Diagnosis) -> None:
-        """Say what was found wrong."""
+        """Append a diagnosis."""
         found = {name: getattr(diagnosis, name) for name in ("rule", "message", "details")}
         self._append({"rollout": diagnosis.rollout, "time": time.time(), "diagnosis": found})
 
     def end_diagnosis(self, rollout: int, rule: str) -> None:
-        """Say that the condition of a rule no longer holds."""
+        """Append that the condition of a rule no longer holds."""
         self._append({"rollout": rollout, "time": time.time(), "diagnosis": {"rule": rule, "ended": True}})
 
     def append_rollout(
@@ -165,7 +165,7 @@ def append_frame(path: Path, lines: Sequence[str]) -> int:
 
 
 def cut_after(path: Path, count: int) -> int:
-    """Drop what was recorded after a checkpoint, because the run will repeat it, and any torn end.
+    """Drop records after a checkpoint, because the run will repeat those steps, and any torn end.
 
     If the run begins at 0 the files are another run's: they are renamed to ``NAME.old``.
 
@@ -199,7 +199,7 @@ def _count_of(item: Mapping[str, Any]) -> int:
 
 
 def read_metrics(folder: str | Path) -> RecordedMetrics:
-    """The numbers of a run, what describes it, and what was found wrong with it; empty without a file.
+    """The metrics, description and diagnoses of a run; empty without a file.
 
     Args:
         folder: that holds ``metrics.jsonl``.

@@ -16,7 +16,7 @@ Spans = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class RecordedTurn:
-    """What the policy said once.
+    """One recorded turn of the policy.
 
     Args:
         start: column of its first token in the completion.
@@ -89,7 +89,7 @@ class RecordedRow:
 
     @property
     def outcome(self) -> Mapping[str, Any]:
-        """How the program of the last turn ended."""
+        """Outcome of the last turn's program."""
         return self.turns[-1].outcome
 
     @property
@@ -110,7 +110,7 @@ class RecordedRow:
 
 @dataclass(frozen=True)
 class RecordedRollout:
-    """What was kept of one rollout.
+    """Recorded data of one rollout.
 
     Args:
         number: from 1.
@@ -135,7 +135,7 @@ class RecordedRollout:
 
 
 class Diagnosis(NamedTuple):
-    """One thing that was found wrong with a run while it ran.
+    """One diagnosis of a run, made while it ran.
 
     Args:
         rollout: number of the rollout after which it was said, from 1.
@@ -153,11 +153,11 @@ class Diagnosis(NamedTuple):
 
     @property
     def when(self) -> str:
-        """The rollouts from the one after which it was said."""
+        """The rollouts in which the diagnosis held."""
         return f"since rollout {self.rollout}" if self.ended is None else f"rollouts {self.rollout} to {self.ended}"
 
     def line(self) -> str:
-        """For the terminal."""
+        """One line for the terminal."""
         return f"{self.when}: {self.message}"
 
 
@@ -179,7 +179,7 @@ class RecordedMetrics:
 
     @property
     def open_diagnoses(self) -> list[Diagnosis]:
-        """Those that held to the end."""
+        """Diagnoses that held to the end."""
         return [one for one in self.diagnoses if one.ended is None]
 
 

@@ -1,4 +1,4 @@
-"""A recorded row as text for people: how its program ended, what the sandbox said, and the values of its tokens."""
+"""A recorded row as text: the ending of its program, the sandbox's messages, and the values of its tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ending(row: RecordedRow) -> str:
 
 
 def _cut(turn: RecordedTurn) -> str:
-    """What ended a turn before the policy did."""
+    """Say what cut a turn off; empty if the policy ended it."""
     if turn.stop_reason == "stop_string":
         return f", ended by the stop string {turn.stop_string!r}" if turn.stop_string else ", ended by a stop string"
     return ", cut at the token limit" if turn.stop_reason == "length" else ""
@@ -42,7 +42,7 @@ def number_text(value: float | None) -> str:
 
 
 def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:
-    """What the sandbox said besides the verdict: headings and texts, empty ones left out."""
+    """Return the sandbox's report besides the verdict: headings and texts, empty ones left out."""
     outcome, case = row.outcome, row.outcome.get("failed_case")
     said = [
         ("failing line", failing_lines(row)),
@@ -168,7 +168,7 @@ def value_table(row: RecordedRow, number: int, kind: str, most: int) -> Iterator
 
 
 def _short(text: str) -> str:
-    """A text as Python writes it, on one line, its middle left out if it is long."""
+    """``repr`` of a text, its middle left out if it is long."""
     if not text:
         return "(no text)"
     half = _WIDTH // 2

@@ -1,4 +1,4 @@
-"""The settings of a run, as LightningCLI saves them beside its numbers, and which of them differ between runs."""
+"""The settings of a run, as LightningCLI saves them with its metrics, and those that differ between runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def settings_of(config: str) -> dict[str, str]:
 
 
 def without_seeds(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings that runs of another seed have, too."""
+    """The settings without seeds, equal for runs that differ only in them."""
     return {name: value for name, value in settings.items() if not _is_seed(name)}
 
 
@@ -89,7 +89,7 @@ def differences(settings: Mapping[str, Mapping[str, str]]) -> list[Difference]:
 
 
 def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """A group of settings that is null in one run has, there, each setting null that others give: ``lora.rank``."""
+    """Give a run whose group of settings is null each setting of that group as null: ``lora.rank``."""
     names = dict.fromkeys(name for of_run in settings.values() for name in of_run)
     groups = {name: [other for other in names if other.startswith(f"{name}.")] for name in names}
     classes = {name for of_run in settings.values() for name, value in of_run.items() if value != _NULL}
@@ -102,7 +102,7 @@ def _aligned(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, s
 
 
 def _repeats_run_seed(name: str, settings: Collection[Mapping[str, str]]) -> bool:
-    """Whether this is a seed that is the run's own in each run."""
+    """Return whether a seed equals the run's own seed in each run."""
     return name != _SEED and _is_seed(name) and all(one.get(name) == one.get(_SEED) for one in settings)
 
 
@@ -116,7 +116,7 @@ def _owning_class(name: str, names: Collection[str]) -> str:
 
 
 def _rank(name: str) -> int:
-    """What is trained before how, and seeds last."""
+    """Return the sort key of a setting: the trainer's after all others, seeds last."""
     return 2 if _is_seed(name) else int(name.startswith("trainer."))
 
 

@@ -1,1 +1,1 @@
-"""Reading the source of assert tests: what they call, what they prove, what a grader has to run."""
+"""Analysis of the source of assert tests: their calls, their evidence, the code for a grader to run."""

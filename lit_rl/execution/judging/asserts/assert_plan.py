@@ -1,4 +1,4 @@
-"""Tests that are only literal asserts, taken apart: calls for the program, comparisons for us.
+"""Plans of literal asserts: calls for the program, comparisons for the supervisor.
 
 ``assert f(1) == 2`` becomes the call ``f(1)``, which goes to the program's process, and ``_0 == 2``, which is
 evaluated here on what came back. Loops over literal lists are unrolled, and the helpers of EvalPlus's tests are
@@ -69,7 +69,7 @@ class Assertion:
     other_side: ast.expr | None = None
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether the comparison is true for these results, by call position."""
+        """Return whether the comparison is true for these results, by call position."""
         names = {f"_{index}": results[call] for index, call in enumerate(self.calls)}
         return bool(eval(self.code, {"__builtins__": {}, **PURE, **CAREFUL}, {**self.values, **names}))
 
@@ -107,7 +107,7 @@ class HelperAssertion:
     tolerance: float
 
     def holds(self, results: Mapping[int, Any]) -> bool:
-        """Whether the helper accepts the result of its call."""
+        """Return whether the helper accepts the result of its call."""
         return self.compare(results[self.calls[0]], self.expected, self.tolerance)
 
     def literal(self) -> Any:
@@ -124,7 +124,7 @@ Expectation = Assertion | HelperAssertion
 
 @dataclass(frozen=True)
 class AssertPlan:
-    """Calls in the order of the test, and what must hold of their results."""
+    """Calls in the order of the test, and the comparisons of their results."""
 
     calls: tuple[Call, ...]
     assertions: tuple[Expectation, ...]
@@ -143,7 +143,7 @@ def plan_asserts(test: str, entry_point: str | None) -> AssertPlan | None:
 
 
 class _Planner:
-    """Walks a test once; raises ``NotLiteral`` at the first thing that is more than a literal assert."""
+    """Walks a test once; raises ``NotLiteral`` at the first statement that is not a literal assert."""
 
     def __init__(self, test: str, tree: ast.Module, entry_point: str | None) -> None:
         self._tree = tree
@@ -194,7 +194,7 @@ class _Planner:
                 self._step(statement)
 
     def _step(self, statement: ast.stmt) -> None:
-        """Plan a statement of a kind that loops may hold, too."""
+        """Plan a statement that may also be inside a loop."""
         if isinstance(statement, ast.Assert):
             self._assertion(statement)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
@@ -304,7 +304,7 @@ class _Planner:
 
 
 def _accepts(compare: Compare, expected: Any, tolerance: float) -> bool:
-    """Whether a helper accepts the expected value itself."""
+    """Return whether a helper accepts the expected value itself."""
     try:
         return compare(expected, expected, tolerance)
     except Exception:

@@ -1,4 +1,4 @@
-"""Counts what a test has checked: a pass needs every required assert to have run, not just no failure."""
+"""Evidence of a pass: every required assert must have run, not just none failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 PASSED = "__lit_rl_passed__"
 STOPPED = "__lit_rl_stopped__"
-"""Name of the exception class that stands for a ``StopIteration`` of the program."""
+"""Name of the exception class that replaces a ``StopIteration`` of the program."""
 
 _EXPECTING = ("raises", "assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "assertLogs", "warns")
 
@@ -42,7 +42,7 @@ class Evidence(ast.NodeTransformer):
         return [node] if truth_of(node.test) else [node, self._note(node)]
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """A handler of ``StopIteration`` also gets what stands for one that left the program."""
+        """Let a handler of ``StopIteration`` also catch its replacement, which left the program."""
         node.type = _with_stopped(node.type)
         return self.generic_visit(node)
 
@@ -77,7 +77,7 @@ class Evidence(ast.NodeTransformer):
         return [node, self._note(node)] if expects else [node]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Anything else: its blocks may not run."""
+        """Any other statement: its blocks may not run."""
         return self._guard(node)
 
     def require(self, function: ast.FunctionDef) -> None:
@@ -114,7 +114,7 @@ class Evidence(ast.NodeTransformer):
 
 
 def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
-    """Whether there is an assert, or anything else that fails a test when something is wrong.
+    """Return whether a test has an assert, or anything else that fails it when something is wrong.
 
     Args:
         tree: a test, or a part of one.
@@ -130,7 +130,7 @@ def can_fail(tree: ast.AST, idle: frozenset[str] = frozenset()) -> bool:
 
 
 def _asserts(node: ast.Expr) -> bool:
-    """Whether a statement calls a function named ``assert...`` whose arguments leave it open whether that fails."""
+    """Return whether a statement calls an ``assert...`` function that may fail, judged by its arguments."""
     called = name_called(node.value)
     first, *more = node.value.args if isinstance(node.value, ast.Call) and node.value.args else [None]
     if called == "assertTrue" and first is not None:
@@ -173,7 +173,7 @@ def truth_of(node: ast.expr) -> bool | None:
 
 
 def _is_filled(items: Sequence[Any], certain: Sequence[Any]) -> bool | None:
-    """Whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
+    """Return whether a display has an item; ``None`` if all of its items are unpacked from elsewhere."""
     return bool(certain) if certain or not items else None
 
 
@@ -198,13 +198,13 @@ def idle_helpers(tree: ast.Module) -> frozenset[str]:
 
 
 def _only_answers(function: ast.FunctionDef) -> bool:
-    """Whether a function neither asserts nor raises, and calls only builtin functions that answer."""
+    """Return whether a function neither asserts nor raises, and calls only builtin functions that answer."""
     called = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
     return not can_fail(function) and all(isinstance(name, ast.Name) and name.id in _ANSWERING for name in called)
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements, whatever they stand in."""
+    """All statements, at any depth."""
     for _, field in ast.iter_fields(tree):
         for node in field if isinstance(field, list) else ():
             if isinstance(node, ast.stmt):
@@ -214,7 +214,7 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _expect_stopped(call: ast.expr) -> None:
-    """Have ``raises(StopIteration)`` and the like accept what stands for one that left the program."""
+    """Have ``raises(StopIteration)`` and the like accept the replacement of one that left the program."""
     if isinstance(call, ast.Call) and name_called(call) in _EXPECTING and call.args:
         call.args[0] = _with_stopped(call.args[0]) or call.args[0]
 
@@ -255,7 +255,7 @@ def name_called(node: ast.AST) -> str:
 
 
 def _looks_for_a_difference(test: ast.expr) -> bool:
-    """Whether a condition is false where things are as they should: ``a != b``, ``not right``."""
+    """Return whether a condition is false when all is right: ``a != b``, ``not right``."""
     if isinstance(test, ast.BoolOp):
         return any(_looks_for_a_difference(part) for part in test.values)
     if isinstance(test, ast.Compare):

@@ -43,7 +43,7 @@ no object of the program is shown the expected value.
 """
 
 Compare = Callable[[Any, Any, float], bool]
-"""Whether a value, the expected value and a tolerance pass a helper."""
+"""Test of a value against the expected value with a tolerance, as a helper makes it."""
 
 BUILTINS_OF_HELPERS = frozenset(
     (
@@ -77,7 +77,7 @@ def _as_sets(value: Any, expected: Any, atol: float) -> bool:
 
 
 def _as_truth(value: Any, expected: Any, atol: float) -> bool:
-    """A bool equals the expected one; for anything else, whether it is not ``None`` does."""
+    """Compare a bool itself with the expected one, and whether any other value is not ``None``."""
     return bool(value == expected if isinstance(value, bool) else expected == (value is not None))
 
 
@@ -119,7 +119,7 @@ def _shape(node: Any, local: dict[str, str]) -> Any:
 
 
 def _field(node: ast.AST, name: str, field: Any) -> Any:
-    """A field as far as it matters; a body without its docstring."""
+    """The part of a field that matters; a body without its docstring."""
     if name in _SKIPPED_FIELDS:
         return None
     if name in _ANNOTATIONS:
@@ -154,7 +154,7 @@ class KnownHelpers:
         self._found: dict[str, str] = {}
 
     def add(self, definition: ast.stmt) -> bool:
-        """Note a definition; false if it is not recognised, or the second of its name."""
+        """Add a definition; False if it is not recognised, or its name is taken."""
         if not isinstance(definition, ast.FunctionDef | ast.ClassDef) or definition.name in self._found:
             return False
         shape = shape_of(definition)
@@ -163,7 +163,7 @@ class KnownHelpers:
         return known
 
     def comparison(self, name: str) -> Compare | None:
-        """What a function of the tests compares, if all that it uses is recognised."""
+        """Return the comparison that a function of the tests makes, if everything it uses is recognised."""
         compare = _COMPARISONS.get(self._found.get(name, ""))
         needs = () if compare is _as_truth else ("np", "is_floats")
         return compare if all(needed in self._found for needed in needs) else None

@@ -67,7 +67,7 @@ def template_of(expression: ast.expr, resolve: Callable[[ast.expr], str | None],
 
 
 def _other_side(changed: ast.expr) -> ast.expr | None:
-    """What the result of a call is compared with in ``_0 == x``, ``x == _0`` or ``_0 is x``."""
+    """Return the expression compared with a call's result in ``_0 == x``, ``x == _0`` or ``_0 is x``."""
     if not isinstance(changed, ast.Compare) or len(changed.ops) != 1 or not isinstance(changed.ops[0], ast.Eq | ast.Is):
         return None
     sides = [changed.left, changed.comparators[0]]
@@ -104,7 +104,7 @@ def value_of(node: ast.expr, resolve: Callable[[ast.expr], str | None], values: 
 def _is_value(
     name: ast.Name, called: Container[int], resolve: Callable[[ast.expr], str | None], values: Mapping[str, Any]
 ) -> bool:
-    """Whether a name means plain data: a type does, a function only where it is called."""
+    """Return whether a name means plain data: a type does, a function only where it is called."""
     if name.id in values:
         return id(name) not in called
     if name.id not in PURE or resolve(name) is not None:
@@ -151,7 +151,7 @@ class _Results(ast.NodeTransformer):
 
 
 def _is_small_power(node: ast.BinOp) -> bool:
-    """Whether an operation makes no int that is slow to compare with some results: a grader has limits of its own."""
+    """Return whether an operation makes no int that some results compare with slowly: a grader has its own limits."""
     if not isinstance(node.op, ast.Pow | ast.LShift):
         return True
     if not isinstance(node.left, ast.Constant | ast.UnaryOp):
@@ -161,7 +161,7 @@ def _is_small_power(node: ast.BinOp) -> bool:
 
 
 def _constant(node: ast.AST) -> bool:
-    """Whether an expression holds no result of the program."""
+    """Return whether an expression holds no result of the program."""
     return not any(isinstance(part, ast.Name) and part.id not in PURE for part in ast.walk(node))
 
 
@@ -169,7 +169,7 @@ _JOINING: dict[str, Callable[..., Any]] = {"enumerate": enumerate, "zip": zip}
 
 
 def rounds(loop: ast.For, evaluate: Callable[[ast.expr], Any]) -> Iterator[dict[str, Any]]:
-    """The names of a loop and their values, a round at a time.
+    """The names of a loop and their values, one iteration at a time.
 
     Args:
         loop: over lists, ``zip`` of some or ``enumerate`` of one.
@@ -226,7 +226,7 @@ def _careful_dict(items: Any = ()) -> dict[Any, Any]:
 
 
 def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
-    """The sum, unless adding item by item would copy too much."""
+    """The sum; refused if adding item by item would copy too much."""
     parts = [start, *items]
     sizes = [_size(part) for part in parts]
     steps = len(parts) * sum(sizes)
@@ -238,7 +238,7 @@ def _careful_sum(items: Iterable[Any], /, start: Any = 0) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Machine words or items beyond the first, which adding goes through."""
+    """Machine words or items beyond the first that adding reads."""
     if isinstance(value, Fraction):
         return (value.numerator.bit_length() + value.denominator.bit_length()) // 64
     if isinstance(value, int):

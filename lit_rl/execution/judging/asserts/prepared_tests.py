@@ -1,4 +1,4 @@
-"""Test code made ready for a grader, once per test and not once per program."""
+"""Preparation of test code for a grader, once per test and not once per program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Runs = tuple[tuple[str, str, int], ...]
 
 
 class PreparedTests(NamedTuple):
-    """What a grader needs to run tests.
+    """Tests, prepared for a grader to run.
 
     Args:
         code: the compiled tests, packed; what can fail is followed by a call that counts it.
@@ -169,13 +169,13 @@ def _module_imported(node: ast.AST) -> str | None:
 
 
 def _catches_missing(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler is there for a module that is missing."""
+    """Return whether a handler catches a missing module."""
     named = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else set()
     return not handler.type or bool(named & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def _require_own_code(tree: ast.Module) -> None:
-    """Refuse tests that run source code which does not stand in them: a program may have written it.
+    """Refuse tests that run source code from outside them: a program may have written it.
 
     Raises:
         FaultyCheck: if they do.
@@ -216,7 +216,7 @@ def _used_names(tree: ast.Module) -> set[str]:
 
 
 def is_call_of_check(statement: ast.stmt) -> bool:
-    """Whether a statement is a call of the tests' own function ``check``, and nothing else."""
+    """Return whether a statement is a call of the tests' own function ``check``, and nothing else."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "check"
 
@@ -256,7 +256,7 @@ def _free(scope: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _tested_calls(tree: ast.Module, bound: set[str]) -> Iterator[ast.expr]:
-    """What an assert compares first, or what a helper of the test is given first."""
+    """Yield the first operand of each assert, and the first argument of each call of a test helper."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             yield node.test.left if isinstance(node.test, ast.Compare) else node.test

@@ -1,4 +1,4 @@
-"""What a job's process is given and what it leaves: descriptors of files in memory."""
+"""Files in memory by which a job's process gets its input and leaves its output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Child:
 
 
 def read_whole(descriptor: int) -> bytes:
-    """What a child wrote into a memfd."""
+    """Read what a child wrote into a memfd."""
     size = min(os.fstat(descriptor).st_size, _LONGEST_READ)
     return os.pread(descriptor, size, 0) if size else b""
 
@@ -77,7 +77,7 @@ def read_tail(descriptor: int) -> str:
 
 def memfd(content: bytes | None = None) -> int:
     """A file in memory with this content, read from its start."""
-    # Without permission to seal: a program must not be able to freeze a descriptor of ours.
+    # Without permission to seal: a program must not be able to freeze our descriptors.
     descriptor = os.memfd_create("lit_rl", os.MFD_CLOEXEC)
     if content:
         view = memoryview(content)

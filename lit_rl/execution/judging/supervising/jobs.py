@@ -45,7 +45,7 @@ class KilledFromOutside(Exception):
 
 
 class Spent(NamedTuple):
-    """How one child ended, what it used, and whether we killed it."""
+    """Status and resource use of a child that ended; ``was_stopped`` if the supervisor killed it."""
 
     status: int
     cpu_seconds: float
@@ -54,7 +54,7 @@ class Spent(NamedTuple):
 
 
 class JobReport(NamedTuple):
-    """How a job ended.
+    """Result of a job.
 
     Args:
         cause: ``FINISHED``, or what ended it: one of ``OUT_OF_CPU`` and the others.
@@ -68,7 +68,7 @@ class JobReport(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        """Whether a time limit ended it."""
+        """True if a time limit ended it."""
         return self.cause in (OUT_OF_CPU, OUT_OF_WALL)
 
 
@@ -128,7 +128,7 @@ class ZygoteClient:
         self._poll.register(trainer_process, select.POLLIN)
 
     def start(self, children: Sequence[Child], case_seconds: float, num_cases: int = 1, compiled: bool = False) -> None:
-        """Have the children forked; ``finish`` must follow.
+        """Fork the children; ``finish`` must follow.
 
         Args:
             children: one or two.
@@ -151,7 +151,7 @@ class ZygoteClient:
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
-            SystemExit: if nobody waits for the outcome any more.
+            SystemExit: if the outcome is no longer awaited.
         """
         job = self._job
         assert job is not None
@@ -180,14 +180,14 @@ class ZygoteClient:
             self._job.watch.charge(seconds)
 
     def stop(self, cause: int = STOPPED) -> None:
-        """Have the running job killed; its report follows."""
+        """Kill the running job; its report follows."""
         if self._job is not None and not self._job.is_stopped:
             self._job.is_stopped, self._job.answer_by = True, time.monotonic() + _ANSWER_SECONDS
             with contextlib.suppress(OSError):
                 self.control.send(STOP.pack(self._job.number, cause))
 
     def abandon(self) -> None:
-        """Kill the running job, if there is one, and read its report, lest the next job be judged by it.
+        """Kill the running job, if any, and read its report, so that the next job does not get it.
 
         Raises:
             ZygoteLost: if the zygote does not report in time.
@@ -236,7 +236,7 @@ class ZygoteClient:
             raise ZygoteLost("the zygote does not answer")
 
     def _receive(self, job: _Job) -> JobReport | None:
-        """A packet of the zygote: the report of the job, or what is needed to watch it."""
+        """A packet of the zygote: the job's report, or the descriptors to watch it."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
         except OSError as error:
@@ -265,7 +265,7 @@ class ZygoteClient:
         """The cause of a job's end; looks for a limit where something other than the zygote killed a child.
 
         Raises:
-            KilledFromOutside: if no limit of ours explains it. A program cannot kill itself in this way.
+            KilledFromOutside: if none of our limits explains it. A program cannot kill itself in this way.
         """
         ended = [spent for spent in children if spent.status & 0x7F in _OF_THE_KERNEL and not spent.was_stopped]
         if not ended or cause != FINISHED:

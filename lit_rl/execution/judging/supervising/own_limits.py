@@ -56,7 +56,7 @@ class OwnLimits:
         signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS + _GRACE_SECONDS)
 
     def end_judgement(self) -> None:
-        """Stop the clocks: what comes next has time of its own."""
+        """Stop the clocks: later work has its own time."""
         if self.has_content:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
             signal.setitimer(signal.ITIMER_PROF, 0.0)
@@ -99,7 +99,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
 
 
 def _end_if_late(until: float) -> None:
-    """End what goes on after this many CPU seconds of the process, or what is not wanted any more."""
+    """Raise past ``until`` CPU seconds of the process; exit if its result is no longer wanted."""
     if _hang_ups.poll(0):
         raise SystemExit(0)
     if time.process_time() >= until:

@@ -1,4 +1,4 @@
-"""The supervisor: the process that judges. One per worker, exec'd fresh beside the trainer.
+"""The supervisor: the process that judges. One per worker, a fresh process next to the trainer.
 
 It holds the tests and expected values, starts a zygote, has programs run there, and compares what came out.
 It runs no line of a program. It ends, and the zygote and its child with it, as soon as the trainer closes the
@@ -34,7 +34,7 @@ Settings = tuple[ZygoteSettings, tuple[str, ...]]
 # Number of a task and its outcome; instead of one, why its run was lost and is to be judged again.
 Answer = tuple[int, Outcome | str]
 KILLED = "a process of the program was killed from outside"
-"""Why a run was lost that may well go through the next time."""
+"""Reason of a lost run that may well succeed when it is repeated."""
 
 _ALIVE_SECONDS = 5.0  # a supervisor that takes longer over one program says that it is alive
 
@@ -87,7 +87,7 @@ class Supervisor:
         self._limits.lift_memory()
 
     def _send_done(self) -> None:
-        """Send what was judged: at the end of the tasks, and as soon as a program takes longer than a moment."""
+        """Send outcomes: at the end of the tasks, and as soon as a program takes longer than a moment."""
         now = time.monotonic()
         if self._done or now - self._sent_at > _ALIVE_SECONDS:
             with contextlib.suppress(OSError):
@@ -106,7 +106,7 @@ class Supervisor:
         return self._zygote.control
 
     def close(self) -> None:
-        """End the zygote, and what was started for compiling."""
+        """End the zygotes of programs and of the compiler."""
         try:
             self._compiler.close()
         finally:

@@ -1,8 +1,8 @@
-"""The clocks of a job that takes longer than a moment. Runs in the supervisor, which alone can see them all.
+"""The clocks of a long job. Runs in the supervisor, which alone can see them all.
 
 Two clocks end a program. One counts its CPU seconds. The other is for programs that sleep: it counts the time in
 which none of the job's processes ran or waited for a core, so that neither a slow nor a crowded machine ends a
-program that computes. Both hold for each case. A case ends when its answer is there; answers cannot be taken back,
+program that computes. Both hold for each case. A case ends when its answer arrives; answers cannot be taken back,
 so we need not ask the program how far it is.
 """
 
@@ -45,7 +45,7 @@ class Watch:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the job took long enough to be watched."""
+        """True if the job took long enough to be watched."""
         return self._clocks is not None
 
     def begin(self, processes: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ class Watch:
         self._clocks = _Clocks([pid for pid in map(_pid_of, processes) if pid > 0])
 
     def leave(self) -> None:
-        """Stop the clocks: from now on the program waits for us."""
+        """Stop the clocks: the program now waits for the supervisor."""
         if self._clocks is not None:
             self._clocks.pause()
 
@@ -188,7 +188,7 @@ class _Clocks:
 
 
 def _increase(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:
-    """How much more each one has now; a number that was given to another thread meanwhile begins anew."""
+    """Return the increase of each number; one that another thread took over starts anew."""
     return {thread: max(0.0, total - before.get(thread, 0.0)) for thread, total in now.items()}
 
 
