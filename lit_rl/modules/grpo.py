@@ -1,7 +1,7 @@
 """GRPO: critic-free reinforcement learning; a problem's other completions are the baseline.
 
     1. sample G completions of each problem and run their programs          RolloutModule.collect
-    2. advantage of a completion = its reward over the group's mean          make_experience, lit_rl/advantages.py
+    2. advantage of a completion = its reward minus the group's mean        make_experience, lit_rl/advantages.py
     3. minimise the clipped surrogate                                        objective.py, lit_rl/losses.py
 
 Letters: B problems, G completions per problem, N = B * G rows, T completion tokens.
@@ -85,7 +85,7 @@ class GRPO(RolloutModule):
         completions, valid = rollout.completions, rewards.valid
         mask = completions.completion_mask
         logprobs = token_rewards = None
-        if self.objective.penalises_rewards:  # before advantages: any row may get one
+        if self.objective.penalises_rewards:  # for all valid rows: which ones get an advantage is not known yet
             logprobs = self.logprobs_of(completions, valid)
             token_rewards = self.kl_penalty.penalise(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)

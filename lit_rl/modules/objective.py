@@ -24,7 +24,7 @@ KLPlace = Literal["loss", "reward"]
 _WIDEST_SEQUENCE_CLIP = 0.05
 
 APPROXIMATE_KL = "policy/approximate_kl"
-"""Metric of each update: nats per token between the policy and the one that sampled."""
+"""Metric of each update: nats per token between the policy and ``old_logprobs``, where the rollout's updates began."""
 
 
 class Logprobs(NamedTuple):
@@ -51,9 +51,9 @@ class Objective:
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion); ``None``
             leaves it. Needs the KL in the reward.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
-        correction: weigh each token's loss by how likely it is now over how likely the sampler found it, by a class
-            such as :class:`lit_rl.losses.TruncatedWeights`; ``None`` for no weights. Ratios in the loss are then those
-            to the policy at the beginning of the rollout's updates, for rows that older weights sampled too.
+        correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
+            under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights`; ``None`` for no weights. The
+            old policy of the loss's ratio is then the one at that beginning, for stale rows too.
     """
 
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
@@ -95,10 +95,10 @@ class Objective:
             steps: optimizer steps of one rollout.
 
         Returns:
-            What works and is hardly meant, each with what to set, on one line.
+            Warnings: settings that are legal and probably unintended, each on one line with what to set.
 
         Raises:
-            UsageError: the gradient would not be that of the objective's name.
+            UsageError: the combination has a wrong gradient.
         """
         name = type(self.loss).__name__
         if self.kl_coef and self.kl_in != "reward" and self.kl_estimator == "k1":
@@ -107,7 +107,7 @@ class Objective:
                 "to k3 or k2, or objective.kl_in to reward"
             )
         if self.ratio_level == "sequence_product":
-            # The gradient of a ratio of whole completions has a term for each token, on each of the tokens.
+            # Each of T token losses holds the ratio of the whole completion, so their sum has its gradient T times.
             wanted = "sequence_sum" if isinstance(self.loss, CISPO | ImportanceSampling) else "sequence_mean"
             ours = type(self.loss).__module__ == Loss.__module__
             if aggregate != wanted and (ours or aggregate not in ("sequence_mean", "sequence_sum")):
@@ -158,7 +158,7 @@ class Objective:
 
     @property
     def pulls_on_every_token(self) -> bool:
-        """True if rows without an advantage move weights too."""
+        """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
         return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token
 
@@ -255,7 +255,7 @@ class Objective:
 
 
 HORIZON_COMPLETIONS = 10_000
-"""Completions over which the coefficient moves by its own size at most."""
+"""Speed of an adaptive coefficient: it changes by at most its own size per this many completions."""
 
 
 class KLPenalty:

@@ -82,7 +82,7 @@ class RolloutModule(PolicyModule):
     sampling: Sampling
     update: Update
     reference: Reference | None = None
-    """The same as :attr:`LogprobReader.reference`: an attribute here, a checkpoint holds its weights."""
+    """Same as :attr:`LogprobReader.reference`; as an attribute here its weights are part of checkpoints."""
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class RolloutModule(PolicyModule):
         return rewards
 
     def logprobs_of(self, completions: Completions, rows: Tensor) -> Logprobs:
-        """Log-probabilities under the policy that sampled and under the reference, each where something reads it.
+        """Log-probabilities under old policy and reference, each computed only where something reads it, else ``None``.
 
         Args:
             completions: N rows.
@@ -232,8 +232,8 @@ class RolloutModule(PolicyModule):
     def upcoming(self) -> tuple[Problem, ...] | None:
         """Problems of the next rollout; ``None`` if this one is the last.
 
-        Limits that cannot be foreseen, such as a time limit, may leave a rollout unused. Where updates are left out,
-        a run with ``max_steps`` has more rollouts than foreseen; those are sampled when they come.
+        A limit that cannot be foreseen, such as a time limit, may leave a rollout unused. If updates are skipped, a run
+        with ``max_steps`` has more rollouts than predicted here; those are not sampled ahead.
         """
         trainer: Any = self.trainer
         if self.clock.left is not None and self.clock.left <= 1:
@@ -271,7 +271,7 @@ class RolloutModule(PolicyModule):
         """One optimizer step on some rows; none if no row of any rank can move a weight.
 
         Returns:
-            False if the policy had moved too far before this update: then it is left out, on all ranks together.
+            False if the KL already exceeds ``max_kl``: no rank takes this step, and the rollout gets no more updates.
         """
         denominator = self.denominator(experience.select(rows))
         of_update = Means()
@@ -295,7 +295,7 @@ class RolloutModule(PolicyModule):
             of_update.add(self.optimizer_step())
         else:
             self.zero_grad()
-        of_update.add_sum("loss", 0.0, 1)  # the sum of all that went backward, once per update
+        of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
         self.trace.end()
         means.merge(of_update)
         return near
@@ -315,7 +315,7 @@ class RolloutModule(PolicyModule):
         return self.count(minibatch.loss_mask)
 
     def count(self, mask: Tensor) -> Tensor:
-        """Return the divisor for losses of these tokens, counted over micro-batches and ranks."""
+        """Return the denominator of losses over these tokens: of the whole minibatch, on all ranks."""
         return denominator_over_ranks(mask, self.update.aggregate, self.sampling.max_tokens)
 
     def evidence(self) -> Evidence:
@@ -325,7 +325,7 @@ class RolloutModule(PolicyModule):
     # -- metrics -------------------------------------------------------------------------------------------
 
     def measure_before(self, completions: Completions) -> Means:
-        """Settle whether the rollout is on-policy; the age of its weights, and the entropy of some rows."""
+        """Set :attr:`on_policy`; measure the age of the sampler's weights, and the entropy of some rows."""
         may_be_stale = bool(self.sampler.settings.staleness) or not self.sampler.engine.shares_weights
         self.on_policy = self.logprobs.is_on_policy(completions, may_be_stale=may_be_stale)
         means = Means()
@@ -444,7 +444,7 @@ class RolloutModule(PolicyModule):
 
 
 def _require_fresh(collect: Collect, objective: Objective, sampling: Sampling) -> None:
-    """Check whether stale rows are weighed, and whether groups can differ within themselves.
+    """Require a correction with staleness, and groups of two or more with resampling.
 
     Raises:
         ValueError: they cannot.

@@ -4,13 +4,12 @@
     staleness 1   | sample k+1 | wait for verdicts k | update k | sample k+2 | ...
 
 With staleness 1 programs of rollout k run while the policy is updated on rollout k-1 and writes rollout k+1, so the
-trainer waits only for those that take longer than that. In turn each rollout was sampled by the weights before the
-latest updates, which a correction has to make up for. Sampling and updating share one device and never run side by
-side.
+trainer waits only for those that take longer than that. The price: each rollout comes from weights one rollout of
+updates old, which a correction has to make up for. Sampling and updating share one device and never run side by side.
 
-Groups that teach nothing may be replaced (dynamic sampling), and loaders may take their problems less often. A group is
-judged by its verdicts, not by its rewards: with a shaped reward a group that never passes still has unequal rewards,
-and a filter on them would keep it. Source: Yu et al. 2025, section 3.2, https://arxiv.org/abs/2503.14476
+Groups that teach nothing may be replaced (dynamic sampling), and a loader with ``prefer`` may draw such problems less
+often. A group is judged by its verdicts, not by its rewards: with a shaped reward a group that never passes still has
+unequal rewards, and a filter on them would keep it. Source: Yu et al. 2025, section 3.2, https://arxiv.org/abs/2503.14476
 
 Letters: B problems of one rank, G completions per problem, N = B * G rows.
 """
@@ -172,8 +171,8 @@ class Collect:
             weights of before: for slow programs. It needs a correction in the objective. 0 is on-policy.
         max_resamples: replace groups in which all programs passed, or none did, by groups of other training problems,
             at most this many times per rollout (DAPO's dynamic sampling); 0 keeps them.
-        max_failures: largest share of a rollout's programs that may fail for our own reasons; a single one may,
-            unless this is 0.
+        max_failures: largest share of infrastructure failures among a rollout's programs; a single one is always
+            tolerated, unless this is 0.
     """
 
     engine: Engine | None = None
@@ -202,7 +201,8 @@ class Sampler:
 
     Args:
         policy: what writes.
-        sandbox: runs programs; or a function that builds it when a run starts. What is running already stays open.
+        sandbox: runs programs; or a function that builds it when a run starts. One that was already
+            running is not closed at the end.
         collect: how rollouts come about.
         seed: of the random streams.
 
@@ -228,7 +228,7 @@ class Sampler:
         self.gap = Means()
         self.pending: PendingRollout | None = None
         """Sampled ahead for the next rollout."""
-        self._stored: dict[str, Any] | None = None  # the same as a checkpoint holds it, of all ranks
+        self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
         self._silence: dict[str, Future[Outcome]] = {}
         self._stays_open = False
         self._compared: int | None = None
@@ -265,7 +265,7 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample rows and judge them; an engine with weights of its own is compared after weights arrived."""
+        """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
         rollout = self._write(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
             self.compare(rollout.completions, sampling)
