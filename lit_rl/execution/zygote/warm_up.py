@@ -1,4 +1,4 @@
-"""Run before the first fork what an interpreter does only once.
+"""First-time work of an interpreter, done before the first fork.
 
 The parser's tables, the types of syntax trees and many caches fill memory the first time round, and code that ran a
 few times is rewritten into a faster form. Done here it is done once; done there, every program pays for it with its
