@@ -120,7 +120,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- values ----------------------------------------------------------------------------------------------
     "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
     "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
-    "adapters of rank 0": ("""--model.policy.lora '{"rank": 0}'""", ("rank must be at least 1, got 0",)),
+    "adapters of rank 0": ("""--model.policy.lora '{"rank": 0}'""", ("rank: expected at least 1, got 0",)),
     "a word inside LoRA": ("--model.policy.lora.rank x", ("model.policy.lora.rank: expected int, got x",)),
     "a fraction of a rollout": ("--model.max_rollouts 2.5", ("model.max_rollouts: expected int, got 2.5",)),
     "a loss that there is not": (
@@ -227,7 +227,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
     "a negative number of examples": (
         "check-data --data Basics --examples -1",
-        ("examples must be at least 0, got -1",),
+        ("examples: expected at least 0, got -1",),
     ),
     "no task to look for overlaps in": ("check-contamination", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),

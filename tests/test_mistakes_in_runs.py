@@ -151,10 +151,7 @@ def template(text: str) -> str:
     return f"{own('Chats')} --model.collect.environment Repair --model.policy {shlex.quote(json.dumps(given))}"
 
 
-REWRITES = (
-    "{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content.split('</think>')[-1] }}"
-    "{% else %}{{ m.content }}{% endif %}\n{% endfor %}"
-)
+REWRITES = "{% for m in messages %}{{ m.role }} of {{ messages | length }}\n{{ m.content }}\n{% endfor %}"
 
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -212,7 +209,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "validate --config base.yaml --model.collect.environment lit_rl.Repair",
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
-    "no turns": (repair(max_turns=0), ("Repair needs max_turns of at least 2, got 0",)),
+    "no turns": (repair(max_turns=0), ("Repair.max_turns: expected at least 2, got 0",)),
     "turns in words": (repair(max_turns="two"), ("max_turns: expected int, got two",)),
     "a placeholder that there is not": (
         repair(template="{feedbak}"),
@@ -274,7 +271,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
     ),
     # -- the objective and the updates -----------------------------------------------------------------------
-    "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low must be", "got 1.5")),
+    "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low: expected", "got 1.5")),
     "a negative upper bound": (
         "--model.objective.loss.clip_high -0.1",
         ("clip_high: expected a number above 0, got -0.1",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import lightning.pytorch as pl
 from torch import nn
@@ -19,9 +19,6 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.types import Completions, Experience, Judgement, Problem, Program, Sampling
-
-if TYPE_CHECKING:
-    from lit_rl.rollout.sampler import Sampler
 
 
 @dataclass(frozen=True)
@@ -169,7 +166,7 @@ def reference_answer(problem: Problem) -> str:
     if not problem.check.runs_program or (problem.continues_program and rest != problem.reference):
         return rest
     block = f"```{problem.check.language}\n{rest.strip(chr(10))}\n```"
-    for answer in (block, rest):
+    for answer in (block, rest) if isinstance(problem.prompt, str) else ():
         cuts = (answer.find(string) for string in problem.stop_strings)
         found = find_program(problem, answer[: min((at for at in cuts if at >= 0), default=len(answer))])
         if found is not None and found.source.strip("\n").endswith(rest.strip("\n")):
@@ -208,7 +205,7 @@ class TrainedModule(Protocol):
 
     policy: Policy
     rewards: Composite | None
-    sampler: Sampler
+    sampler: Any
     sampling: Sampling | None
     update: Any
     clock: Clock

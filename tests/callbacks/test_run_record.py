@@ -261,7 +261,7 @@ def test_a_record_without_a_place_is_refused(make_module: Make, tmp_path: Path) 
 
 @pytest.mark.parametrize("wrong", [{"num_rows": 0}, {"every_n_rollouts": 0}, {"max_megabytes": -1}, {"num_groups": -1}])
 def test_arguments_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must"):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: expected"):
         RunRecord(**wrong)
 
 

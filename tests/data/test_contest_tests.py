@@ -66,8 +66,8 @@ def test_every_stored_shape_comes_to_the_same_form(stored, function, expected):
     ("stored", "message"),
     [
         ("text", "tests need a list or a dictionary, got str"),
-        ([{"input": "1", "accepted_outputs": []}], "accepted_outputs needs a list with at least one"),
-        ([{"input": "1", "accepted_outputs": "12"}], "accepted_outputs needs a list with at least one"),
+        ([{"input": "1", "accepted_outputs": []}], "accepted_outputs: expected a list with at least one"),
+        ([{"input": "1", "accepted_outputs": "12"}], "accepted_outputs: expected a list with at least one"),
         ([{"input": "1"}], "a test needs input and output"),
         ([{"input": "1", "output": "1", "testtype": "functional"}], "needs a function name"),
         ([{"input": "[1", "output": "1", "fn_name": "f"}], "Expecting"),

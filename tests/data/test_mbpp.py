@@ -125,7 +125,7 @@ def test_examples_that_are_not_in_the_file_are_named(tmp_path):
     data = MBPP(write(tmp_path, full(2), full(11)), few_shot=2)
     with pytest.raises(ValueError, match=r"needs the rows with task_id \[2, 3\], .* lacks \[3\]"):
         data.problems("test")
-    with pytest.raises(ValueError, match="few_shot needs 0 to 3 examples, got 4"):
+    with pytest.raises(ValueError, match="few_shot: expected 0 to 3 examples, got 4"):
         MBPP(few_shot=4)
 
 

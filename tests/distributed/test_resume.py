@@ -153,7 +153,7 @@ def test_a_sharded_checkpoint_of_another_model_is_refused_in_one_line(byte_token
         return run(made, "fsdp2", Checkpointing(str(tmp_path), 1), devices=2)
 
     on_ranks(on_two, 2)
-    with pytest.raises(AssertionError, match="ValueError: the checkpoint is of another model: 12 weights differ"):
+    with pytest.raises(AssertionError, match="UsageError: the checkpoint is of another model: 12 weights differ"):
         on_ranks(on_two, 1)
 
 

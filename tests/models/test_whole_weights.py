@@ -95,7 +95,9 @@ def test_shards_of_two_ranks_become_whole_unit_by_unit(byte_tokenizer: str, lora
 
 
 def test_a_toy_and_a_dora_adapter_are_refused(byte_tokenizer: str) -> None:
-    with pytest.raises(ValueError, match="VLLM needs a language model, got a CorridorPolicy: use the engine InProcess"):
+    with pytest.raises(
+        ValueError, match="policy of VLLM: expected a language model, got a CorridorPolicy; use the engine InProcess"
+    ):
         require_whole(CorridorPolicy(num_cells=1), "VLLM")
     policy = loaded(byte_tokenizer, lora=True)
     policy.model.peft_config[POLICY].use_dora = True

@@ -152,7 +152,7 @@ def test_a_large_step_ends_the_updates_of_its_rollout(make_module: Make, tmp_pat
 
 
 def test_a_target_kl_without_a_kl_in_the_reward_is_refused(make_module: Make) -> None:
-    with pytest.raises(ValueError, match=r"kl_coef=0\.0 in the reward"):
+    with pytest.raises(ValueError, match=r"kl_coef=0\.0 and kl_in=reward"):
         make_module(PPO, critic=SeparateCritic(), objective=Objective(kl_in="reward", target_kl=0.1))
 
 

@@ -193,7 +193,7 @@ class Wrong(Correction):
 
 
 def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"Wrong\.weights must return one weight per token, \((\d+), 1\), got \(\1,\)"):
+    with pytest.raises(ValueError, match=r"Wrong\.weights: expected one weight per token, \((\d+), 1\), got \(\1,\)"):
         two_tokens(tmp_path, InProcess(), PolicyGradient(), 1.0, correction=Wrong())
 
 
