@@ -186,7 +186,7 @@ def test_environment_gives_address_and_concurrency(monkeypatch):
         assert (client.url, client._pool._max_workers) == ("http://127.0.0.1:9", 5)
     for wrong in ("many", "0", "-3", ""):
         monkeypatch.setenv("SANDBOX_MAX_CONCURRENCY", wrong)
-        with pytest.raises(ValueError, match=f"SANDBOX_MAX_CONCURRENCY: expected a whole number of at least 1"):
+        with pytest.raises(ValueError, match="SANDBOX_MAX_CONCURRENCY: expected a whole number of at least 1"):
             SandboxFusionClient()
 
 
