@@ -80,9 +80,10 @@ test-vllm: $(VLLM)/.installed
 MKDOCS ?= $(BIN)/mkdocs
 docs: $(STAMP)
 	test -x $(MKDOCS) || $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/python benchmarks/peers.py
 	NO_MKDOCS_2_WARNING=1 $(MKDOCS) build --strict
 
-# Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Some minutes.
+# Deliberate mistakes, one at a time, in a copy of the code: do the tests notice them? Half an hour.
 mutants: $(STAMP)
 	$(BIN)/python benchmarks/mutants.py
 

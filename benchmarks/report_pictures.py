@@ -2,7 +2,7 @@
 
     python benchmarks/report_pictures.py runs/basics/grpo_seed0 runs/basics/grpo_seed1 --out docs/pictures
 
-Of the page the table with the curves and a group of completions, both wide, and the beginning on a narrow screen; of
+Of the page the beginning, wide and on a narrow screen, and a group of completions; of
 TensorBoard the overview under CUSTOM SCALARS. Needs Chromium (Debian: apt-get install chromium-headless-shell).
 """
 
@@ -27,17 +27,6 @@ from lit_rl.cli.report import report
 WIDE, NARROW = 1400, 420
 BOARD_HEIGHT = 1000
 
-MIXED = """(s => {
-  const spread = o => {
-    const r = (o.textContent.match(/\\(([^)]*)\\)$/) || ['', '0'])[1].split(' ').map(Number);
-    const mean = r.reduce((a, b) => a + b) / r.length;
-    return r.reduce((a, b) => a + (b - mean) ** 2, 0);
-  };
-  s.value = [...s.options].sort((a, b) => spread(b) - spread(a))[0].value;
-  s.dispatchEvent(new Event('change'));
-})(document.getElementById('choose-problem'))"""
-"""Choose the problem whose rows differ most in reward: there is something to see."""
-
 HEADING = "[...document.querySelectorAll('h2')].find(h => h.textContent.startsWith('{}'))"
 
 
@@ -54,10 +43,9 @@ def of_report(page: Page, runs: Sequence[str], rollout: int, out: Path) -> None:
         file = Path(folder) / "report.html"
         report([*runs, "--html", str(file)])
         page.open(file, width=WIDE)
-        picture(page, out / "report_curves.png", HEADING.format("Runs"), 1020)
+        picture(page, out / "report_curves.png", "document.querySelector('h1')", 900)
         choice = "document.getElementById('choose-rollout')"
         page.run(f"(s => {{ s.value = {rollout}; s.dispatchEvent(new Event('change')) }})({choice})")
-        page.run(MIXED)
         picture(page, out / "report_rollout.png", HEADING.format("Rollouts"), 560)
         page.open(file, width=NARROW)
         picture(page, out / "report_narrow.png", "document.querySelector('h1')", 900, NARROW)

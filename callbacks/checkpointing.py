@@ -18,7 +18,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from lightning_utilities.core.rank_zero import rank_zero_info, rank_zero_warn
 from torch.distributed.checkpoint.api import CheckpointException
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS, REQUEUE_STATUS, PreemptionFlag
 from lit_rl.callbacks.run_folder import RunFolder, remove
 from lit_rl.engines import EngineError
@@ -27,7 +27,7 @@ from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
 
 
-class Checkpointing(Checkpoint):
+class Checkpointing(Checkpoint, TypedArguments):
     """Saves a run so that the same command, started again, resumes where it stopped, to the last bit.
 
     Saves after a rollout (``rollout_000010.ckpt``; modules without rollouts count updates) every
@@ -149,7 +149,7 @@ class Checkpointing(Checkpoint):
                 f"rank {trainer.global_rank} sees {self._start or 'no checkpoint'} in {self.run.path}, rank 0 sees "
                 f"{start or 'none'}: the folder must be on a file system that all nodes share"
             )
-        warn_of_monitor(trainer, pl_module, self.monitor)
+        check_monitor(trainer, pl_module, self.monitor)
         self._flag.install()
         self._saved_time = time.monotonic()
 
@@ -280,7 +280,7 @@ class Checkpointing(Checkpoint):
         except CheckpointException as error:
             return str(next(iter(error.failures.values()))[0])
         except (OSError, RuntimeError) as error:
-            return str(error).partition("\n")[0]
+            return self.run.fault_of_writing() or str(error).partition("\n")[0]
         return None
 
     def _publish(self, trainer: pl.Trainer, part: Path, final: Path) -> str | None:
@@ -410,24 +410,32 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
     return [name for callback in known for name in callback.metric_names(trainer, module)]
 
 
-def warn_of_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
-    """Warn about a validation that never runs, or a metric that nothing known logs; modules may log more.
+def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
+    """Compare the monitored metric with those that validation will log; warn if it validates too seldom.
 
     Args:
         trainer: the trainer that will fit.
         pl_module: the module to fit.
         monitor: the metric that says which checkpoint is the best, if there is one.
+
+    Raises:
+        UsageError: nothing logs it. A module or callback of the user's own may, so that there it is a warning.
     """
     if trainer.limit_val_batches == 0:
         if monitor is not None:
-            rank_zero_warn(f"monitor {monitor} needs validation, and there is none: limit_val_batches is 0")
+            raise UsageError(f"monitor {monitor} needs validation, and trainer.limit_val_batches is 0: leave one out")
         return
     _warn_of_interval(trainer, pl_module)
     known = metric_names(trainer, pl_module)
-    if monitor is None or not known or monitor in known:
+    prefix = pl_module.metric_prefix
+    if monitor is None or not known or monitor in known or (prefix and f"/{prefix}" in monitor):
         return
     near = get_close_matches(monitor, known, n=1, cutoff=0.0)
-    rank_zero_warn(f"monitor {monitor} is none of the metrics that are known before the run: did you mean {near[0]}?")
+    message = f"monitor {monitor} is none of the metrics that validation logs: did you mean {near[0]}?"
+    if any(not type(one).__module__.startswith(("lit_rl.", "lightning.")) for one in (pl_module, *trainer.callbacks)):
+        rank_zero_warn(message)
+    else:
+        raise UsageError(message)
 
 
 def _warn_of_interval(trainer: Any, module: TrainedModule) -> None:

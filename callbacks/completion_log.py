@@ -11,7 +11,7 @@ import lightning.pytorch as pl
 import numpy as np
 from lightning.pytorch.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Evaluated, FinishedRollout, Rollout
 from lit_rl.rollout.records import TrainedModule
@@ -25,7 +25,7 @@ Table = Sequence[Sequence[str]]
 _LONGEST_CELL = 6000
 
 
-class CompletionLog(pl.Callback):
+class CompletionLog(pl.Callback, TypedArguments):
     """Writes a few completions with their verdicts, all turns of a row: TensorBoard text, tables of other loggers.
 
     In validation, on the first rank, for the first problems of each task: the same problems can be followed from

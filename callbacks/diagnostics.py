@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.cli import SaveConfigCallback
 
-from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.arguments import TypedArguments, UsageError, require_at_least
 from lit_rl.callbacks.tensorboard_layout import boards_of
 from lit_rl.reports.diagnosis import RULES, Diagnosis, Rule, RunHistory
 from lit_rl.reports.diagnosis.run_history import Where
@@ -21,11 +21,12 @@ from lit_rl.rollout.records import TrainedModule
 _log = logging.getLogger("lit_rl.diagnostics")
 
 
-class Diagnostics(pl.Callback):
+class Diagnostics(pl.Callback, TypedArguments):
     """Names likely causes of a run that does not learn, each in one line with what to do.
 
     Looks at the numbers of the last ``patience`` rollouts after each rollout and each validation. A rule speaks once,
-    and again only after its condition was gone; it is silent where another rule's condition explains it. What it
+    with what was measured, what it means, and the likeliest causes with a command for each, and again only after its
+    condition was gone; causes come before symptoms, and what another rule's condition explains is not said. What it
     reports goes to the log (``lit_rl.diagnostics``), to TensorBoard's TEXT and into ``metrics.jsonl``, from which
     ``lit-rl report`` and ``show`` have it; it stays in :attr:`found`, and in :attr:`open` as long as it holds. It
     changes nothing and stops nothing. docs/monitoring.md has an entry for each rule.
@@ -52,7 +53,8 @@ class Diagnostics(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Look at the weights, and where the run's files are; all ranks call."""
-        self._run.begin(pl_module, where_of(trainer))
+        groups = trainer.optimizers[0].param_groups if trainer.optimizers else [{}]
+        self._run.begin(pl_module, where_of(trainer), {k: v for k, v in groups[0].items() if k != "params"})
 
     def on_rollout_end(self, trainer: pl.Trainer, module: TrainedModule, finished: FinishedRollout) -> None:
         """Look at the last rollouts; on every rank, since a rule's trials may need all of them."""
@@ -69,21 +71,20 @@ class Diagnostics(pl.Callback):
         self._look(trainer)
 
     def _look(self, trainer: pl.Trainer) -> None:
-        if not self._run.is_known:
-            return
-        messages = {rule.name: rule.look(self._run) for rule in self.rules}
-        held_back = {
-            name for rule in self.rules if messages[rule.name] or rule.suspects(self._run) for name in rule.explains
-        }
-        for rule in self.rules:
+        run, rules = self._run, [rule for rule in self.rules if self._run.is_known or rule.at_once]
+        rules = [rule for rule in rules if "*" in rule.explains and rule.look(run)] or rules
+        messages = {rule.name: rule.look(run) for rule in rules}
+        holding = [r for r in rules if messages[r.name] or (r.name in self._spoken and r.persists(run))]
+        explained = {name for rule in rules if rule in holding or rule.suspects(run) for name in rule.explains}
+        for rule in rules:
             message, known = messages[rule.name], rule.name in self._spoken
-            if message and not known and rule.name not in held_back:
+            if message and not known and rule.name not in explained:
                 self._spoken.add(rule.name)
                 if trainer.is_global_zero:
                     page = f" ({rule.page}#{rule.name})" if rule.page else ""
                     details = rule.details(self._run)
                     self._report(trainer, Diagnosis(self._run.rollout_step, rule.name, f"{message}{page}", details))
-            elif known and not message:
+            elif known and rule not in holding:
                 self._spoken.discard(rule.name)
                 for record in records_of(trainer):
                     record.on_diagnosis_end(self._run.rollout_step, rule.name)
@@ -144,15 +145,14 @@ def records_of(trainer: Any) -> list[Any]:
 
 def where_of(trainer: Any) -> Where:
     """Commands and places for this run's messages; all ranks call."""
+    logs, saved = trainer.log_dir, any(isinstance(one, SaveConfigCallback) for one in trainer.callbacks)
+    folder = next((one.folder or logs for one in records_of(trainer)), None)
+    show = f"lit-rl show {shlex.quote(str(folder))}" if folder else Where().show
+    at = f"--config {shlex.quote(str(Path(logs or '.') / 'config.yaml'))}"
+    fit = f"lit-rl fit {at} --run_dir NEW" if saved else Where().fit
     if getattr(trainer, "datamodule", None) is None:
-        return Where()
+        return Where(show=show, fit=fit)
     task = type(trainer.datamodule)
-    at = f"--data {task.__module__}.{task.__qualname__}"
-    if any(isinstance(callback, SaveConfigCallback) for callback in trainer.callbacks):
-        at = f"--config {shlex.quote(str(Path(trainer.log_dir or '.') / 'config.yaml'))}"
-    check_data = f"lit-rl check-data {at}"
-    strings = (
-        f"stop_strings are set where {task.__qualname__}.load_problems makes its problems, and `{check_data}` finds "
-        "those that cut right answers"
-    )
-    return Where(check_data, strings)
+    check_data = f"lit-rl check-data {at if saved else f'--data {task.__module__}.{task.__qualname__}'}"
+    strings = f"stop_strings are set where {task.__qualname__}.load_problems makes its problems"
+    return Where(check_data, strings, show, fit)

@@ -9,13 +9,12 @@ from typing import Any
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution import AssertTests
 from lit_rl.reports.summary import (
     Counts,
     count_passed,
-    error_of_pass_at_k,
     may_hold_program,
     mean_pass_at_k,
     summarise,
@@ -65,7 +64,7 @@ class _Tally:
             mine.update(other)
 
 
-class ExecutionEvaluation(pl.Callback):
+class ExecutionEvaluation(pl.Callback, TypedArguments):
     """Logs pass@k, verdicts and lengths of what validation sampled.
 
     Runs at the end of each validation (and of ``lit-rl validate`` and ``test``); how often is the trainer's
@@ -81,8 +80,6 @@ class ExecutionEvaluation(pl.Callback):
     A row of several turns counts once, by the outcome of its last program. Where rows may have several,
     ``.../pass@k/turn_<n>`` is what pass@k would have been after n turns: a row that had fewer stays as it was.
 
-    :attr:`errors` has the standard error of each pass@k of the last validation, by the metric's name.
-
     Args:
         ks: the k of pass@k, unbiased (Chen et al. 2021).
         prefix: first part of the metrics' names.
@@ -93,7 +90,6 @@ class ExecutionEvaluation(pl.Callback):
             raise ArgumentError("ks", "positive numbers", str(list(ks)))
         self.ks = sorted(set(ks))
         self.prefix = prefix
-        self.errors: dict[str, float] = {}
         self._tallies: dict[tuple[int, str], _Tally] = {}
 
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
@@ -133,7 +129,7 @@ class ExecutionEvaluation(pl.Callback):
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         """Forget the last evaluation."""
-        self._tallies, self.errors = {}, {}
+        self._tallies = {}
 
     on_test_epoch_start = on_validation_epoch_start
 
@@ -162,8 +158,6 @@ class ExecutionEvaluation(pl.Callback):
             prefix = "/".join([self.prefix, *_task_name(trainer, loader), name])
             metrics = self._metrics(tally, samplings[name].num_samples)
             pl_module.log_dict({f"{prefix}/{key}": value for key, value in metrics.items()})
-            errors = {f"{prefix}/pass@{k}": error_of_pass_at_k(tally.turns[-1], k) for k in self.ks}
-            self.errors |= {key: error for key, error in errors.items() if error is not None}
 
     on_test_epoch_end = on_validation_epoch_end
 
@@ -179,6 +173,12 @@ class ExecutionEvaluation(pl.Callback):
         if tally.program_bytes is not None:
             metrics["median_program_bytes"] = float(median(tally.program_bytes or [0]))
         return metrics | tally.means.local()
+
+
+def measure_by_default(trainer: Any) -> None:
+    """Measure what validation samples, unless an ExecutionEvaluation is already among the trainer's callbacks."""
+    if not any(isinstance(callback, ExecutionEvaluation) for callback in trainer.callbacks):
+        trainer.callbacks.insert(0, ExecutionEvaluation())
 
 
 def _suffixes(max_turns: int) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import TypedArguments, UsageError
 from lit_rl.data.preferences import PreferencePair, make_pairs, write_pairs
 from lit_rl.rollout import Evaluated
 from lit_rl.training.ranks import gather_over_ranks
@@ -16,7 +16,7 @@ Position = tuple[int, int, int]
 """Batch, index in the batch of its rank, rank: the order of the problems, whatever the number of ranks."""
 
 
-class PreferenceWriter(pl.Callback):
+class PreferenceWriter(pl.Callback, TypedArguments):
     """Writes pairs of completions of one problem whose rewards differ; runs in ``lit-rl predict``.
 
     The file is what :class:`lit_rl.data.PreferencePairs` reads. It is written once, at the end, by the first rank,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 
-from lit_rl.arguments import require_above, require_at_least
+from lit_rl.arguments import TypedArguments, require_above, require_at_least
 from lit_rl.callbacks.run_summary import head_of, summary_of, validation_summary
 from lit_rl.callbacks.run_view import Rows, RunView
 from lit_rl.rollout import FinishedRollout
@@ -26,7 +28,7 @@ _SECONDS_BETWEEN_UPDATES = 1.0
 _SECONDS_BETWEEN_BATCHES = 10.0
 
 
-class ProgressScreen(pl.Callback):
+class ProgressScreen(pl.Callback, TypedArguments):
     """Shows the progress of a run, on the first rank.
 
     In a terminal: one screen of at most 80 x 24, redrawn every ``refresh_seconds``, even during a long rollout.
@@ -203,7 +205,10 @@ class _Drawing:
 
         self._view = view
         self._live: Live = Live(
-            console=console, get_renderable=self._frame, refresh_per_second=1 / refresh_seconds, transient=False
+            console=console,
+            get_renderable=self._frame,
+            refresh_per_second=1 / refresh_seconds,
+            transient=view.word == "batch",  # a validation's results follow as lines
         )
         self._handlers = _redirected_handlers()
 
@@ -244,28 +249,57 @@ def _console() -> Console:
 
 
 def _print(rows: Rows) -> None:
-    """Print labelled lines uncut, whatever the terminal's width: paths and commands are copied from here."""
+    """Print labelled lines; a terminal gets them in its width, a log file uncut."""
     width = max((len(label) for label, _ in rows), default=0)
+    room = shutil.get_terminal_size().columns - width - 3 if sys.stdout.isatty() else sys.maxsize
+    command = False
     for label, text in rows:
-        print(f"{label:<{width}}   {text}")
+        command = label == "next" or (command and not label)
+        for number, line in enumerate(fitted(text, room, command)):
+            print(f"{'' if number else label:<{width}}   {line}")
     sys.stdout.flush()
+
+
+def fitted(text: str, room: int, command: bool = False) -> list[str]:
+    """A text in lines that break between its parts, else between words, never inside one.
+
+    Args:
+        text: parts with three blanks between them.
+        room: columns of a line; a longer word, such as a path, keeps its own line.
+        command: end broken lines in a backslash, so that a shell takes them as copied.
+    """
+    lines: list[str] = []
+    for part in [text] if command else text.split("   "):
+        if lines and len(lines[-1]) + 3 + len(part) <= room:
+            lines[-1] += f"   {part}"
+        elif len(part) <= room:
+            lines.append(part)
+        else:
+            lines += textwrap.wrap(part, max(1, room - 2 * command), break_long_words=False, break_on_hyphens=False)
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:] if command else lines
 
 
 @contextmanager
 def _redirected_handlers() -> Iterator[None]:
-    """Send log messages to the current ``sys.stderr`` and ``sys.stdout``.
+    """Send log messages to the current ``sys.stderr`` and ``sys.stdout``, and back to the terminal at the end.
 
-    Handlers keep the stream that they were created with, and would write into the middle of the screen.
+    Handlers keep the stream that they were created with, and would write into the middle of the screen; those that were
+    created meanwhile would write as the screen that is over, into the middle of the next.
     """
     now = {sys.__stderr__: sys.stderr, sys.__stdout__: sys.stdout}
-    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
-    found = {h for one in loggers for h in one.handlers if type(h) is logging.StreamHandler and h.stream in now}
-    before = {handler: handler.setStream(now[handler.stream]) for handler in found}
+    _move_handlers(now)
     try:
         yield
     finally:
-        for handler, stream in before.items():
-            handler.setStream(stream)
+        _move_handlers({screen: terminal for terminal, screen in now.items()})
+
+
+def _move_handlers(streams: Mapping[Any, Any]) -> None:
+    """Have each handler that writes to a stream write to another."""
+    for one in [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]:
+        for handler in one.handlers:
+            if type(handler) is logging.StreamHandler and handler.stream in streams:
+                handler.setStream(streams[handler.stream])
 
 
 def _doing(trainer: pl.Trainer) -> tuple[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
@@ -24,7 +24,7 @@ _ROLLOUTS_TO_COME = 1000
 """A rollout may take at most this fraction (one in so many) of the bytes left, so the file never outgrows its limit."""
 
 
-class RunRecord(pl.Callback):
+class RunRecord(pl.Callback, TypedArguments):
     """Writes ``metrics.jsonl`` and ``rollouts.jsonl.gz``, which ``lit-rl report``, ``show`` and ``replay`` read.
 
     Both are only appended to, a whole line or compressed frame at a time, so a killed run leaves them readable. A run

@@ -15,9 +15,11 @@ from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.completion_log import CompletionLog
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.run_record import RunRecord
-from lit_rl.callbacks.run_view import Rows, RunView, clock_text, short_name, verdicts_of
+from lit_rl.callbacks.run_view import Rows, RunView, below, short_name, verdicts_of
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.reports.diagnosis import Diagnosis
+from lit_rl.reports.learned import with_interval
+from lit_rl.reports.run_files.row_text import clock_text
 from lit_rl.rollout.records import TrainedModule
 
 ENTRY = "lit-rl docs monitoring#when-it-does-not-learn"
@@ -181,34 +183,29 @@ def validation_summary(trainer: pl.Trainer, module: TrainedModule, metrics: Mapp
         module: that was measured.
         metrics: of the validation.
     """
-    errors: dict[str, float] = {}
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        errors |= getattr(callback, "errors", {})
     rows = [("policy", policy_of(module))]
     if trainer.ckpt_path:
         rows.append(("checkpoint", str(trainer.ckpt_path)))
     prefixes = [name.removesuffix(_COUNT) for name in metrics if name.endswith(_COUNT)]
-    rows += [(short_name(prefix), line_of(module, prefix, metrics, errors)) for prefix in prefixes]
+    rows += [(short_name(prefix), line_of(module, prefix, metrics)) for prefix in prefixes]
     rows += [(short_name(name), f"{value:.4g}") for name, value in metrics.items() if not _is_told(name, prefixes)]
     return [*rows, *logs_of(trainer), *samples_of(trainer)]
 
 
-def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float], errors: Mapping[str, float]) -> str:
-    """pass@k with standard errors, mean reward, how many problems, and how programs ended.
+def line_of(module: TrainedModule, prefix: str, metrics: Mapping[str, float]) -> str:
+    """pass@k with its 95% interval, mean reward, how many problems, and how programs ended.
 
     Args:
         module: has the samplings.
         prefix: of the sampling's metrics, such as ``val/greedy``.
         metrics: of the validation.
-        errors: standard error of those that have one.
     """
-    own = {name.removeprefix(f"{prefix}/"): value for name, value in metrics.items() if name.startswith(f"{prefix}/")}
+    own = below(metrics, prefix)
     parts = []
     for name in (name for name in own if name.startswith("pass@") and "/" not in name):
         turns = [own[key] for key in own if key.startswith(f"{name}/turn_")]
         after = f" (turn by turn {' '.join(f'{value:.3f}' for value in turns)})" if turns else ""
-        error = errors.get(f"{prefix}/{name}")
-        parts.append(f"{name} {own[name]:.3f}" + ("" if error is None else f" ± {error:.3f}") + after)
+        parts.append(f"{name} {with_interval(own[name], own['num_problems'])}{after}")
     if "reward/mean" in own:
         parts.append(f"reward {own['reward/mean']:.3f}")
     samples = module.validation_sampling[prefix.rpartition("/")[2]].num_samples

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lit_rl.reports.run_files.row_text import clock_text, number_text
 from lit_rl.training.progress import Progress
 
 Rows = list[tuple[str, str]]
@@ -48,18 +49,17 @@ class RunView:
 
     def begin(self, done: int, total: int | None) -> None:
         """Start the clock: this start of the run begins after ``done`` of ``total``."""
-        self.done = self.first = self.measured_since = done
+        self.done = self.first = done
         self.total = total
         self.started = self.clock()
 
     def earlier(self) -> dict[str, Any]:
         """Return the validation results to keep in a checkpoint, for :meth:`resume`."""
         kept = [(count, {name: found[name] for name in headline(found)}) for count, found in self.validations]
-        return {"since": self.measured_since, "validations": kept}
+        return {"validations": kept}
 
     def resume(self, earlier: Mapping[str, Any]) -> None:
         """Take over the validations before this start of the run; call it after :meth:`begin`."""
-        self.measured_since = earlier["since"]
         self.validations = [*earlier["validations"], *self.validations]
 
     def finish(self, done: int, metrics: Mapping[str, float]) -> None:
@@ -106,13 +106,13 @@ class RunView:
         return [(label, text) for label, text in rows if text]
 
     def place(self) -> str:
-        """Format the progress of the run, such as ``74 of 180   41%   1:02 gone, 1:29 left``."""
-        gone = f"{clock_text(self.seconds)} gone"
+        """Format the progress of the run, such as ``74 of 180   41%   1:02 elapsed, 1:29 left``."""
+        elapsed = f"{clock_text(self.seconds)} elapsed"
         if self.total is None:
-            return f"{self.done}   {gone}"
+            return f"{self.done}   {elapsed}"
         left = self.seconds_left
         share = self.done / max(1, self.total)
-        return f"{self.done} of {self.total}   {share:.0%}   {gone}" + (
+        return f"{self.done} of {self.total}   {share:.0%}   {elapsed}" + (
             "" if left is None else f", {clock_text(left)} left"
         )
 
@@ -143,8 +143,8 @@ class RunView:
             return ""
         spread = self.metrics.get("reward/std")
         mean = sum(self.recent) / len(self.recent)
-        return f"{self.recent[-1]:.3g} (last {len(self.recent)}: {mean:.3g})" + (
-            "" if spread is None else f"   std {spread:.2g}"
+        return f"{number_text(self.recent[-1], 3)} (last {len(self.recent)}: {number_text(mean, 3)})" + (
+            "" if spread is None else f"   std {number_text(spread, 2)}"
         )
 
     def earned(self) -> bool:
@@ -157,18 +157,18 @@ class RunView:
         return [("validated" if i == 0 else "", text) for i, text in enumerate(texts)]
 
     def measured(self) -> Rows:
-        """First, last and best value of what validation measures over the whole run.
-
-        What an old checkpoint does not know of the validations before it is missing, and the line says so.
-        """
+        """First, last and best value of what validation measures over the whole run; of a last value of 0, why."""
         rows = []
         for name in headline(self.validations[-1][1] if self.validations else {}):
             points = [(count, of_one[name]) for count, of_one in self.validations if name in of_one]
+            (first, value), (_, last) = points[0], points[-1]
             count, best = (min if "loss" in name else max)(points, key=lambda point: point[1])
-            ends = points if len(points) == 1 else (points[0], points[-1])
-            text = f" {arrow()} ".join(f"{value:.3f}" for _, value in ends)
-            since = f", measured since {self.word} {self.measured_since}" if self.measured_since else ""
-            rows.append((short_name(name), f"{text}   best {best:.3f} after {self.word} {count}{since}"))
+            since = f" after {self.word} {first}" if first else ""
+            text = f"{value:.3f}{since} {arrow()} {last:.3f}" if len(points) > 1 else f"{value:.3f}{since}"
+            if best != last:
+                text += f"   best {best:.3f} after {self.word} {count}"
+            why = "" if last else verdicts_of(below(self.validations[-1][1], name.rpartition("/")[0]))
+            rows.append((short_name(name), f"{text}   {why}".rstrip()))
         return rows
 
     # -- a log file ----------------------------------------------------------------------------------------
@@ -205,10 +205,10 @@ _ROWS = {
     "time/tokens_per_second": "{:,.0f} tokens/s",
 }
 _POLICY = {
-    "policy/entropy": "entropy {:.2g}",
-    "policy/kl_to_reference": "KL to reference {:.2g}",
-    "policy/gradient_norm": "gradient {:.2g}",
-    "optimizer/learning_rate": "learning rate {:.2g}",
+    "policy/entropy": "entropy {1}",
+    "policy/kl_to_reference": "KL to reference {1}",
+    "policy/gradient_norm": "gradient {1}",
+    "optimizer/learning_rate": "learning rate {1}",
     "memory/peak_gigabytes": "memory {:.1f} GB",
 }
 _LOSS = {
@@ -248,11 +248,16 @@ def short_name(name: str) -> str:
     return name.removeprefix("val/").replace("/", " ")
 
 
+def below(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
+    """The metrics whose names begin with a prefix, without it."""
+    return {n.removeprefix(f"{prefix}/"): value for n, value in metrics.items() if n.startswith(f"{prefix}/")}
+
+
 def seconds_of(metrics: Mapping[str, float]) -> str:
     """Format the seconds of the last rollout by phase; parts below 5 ms or 2% are left out."""
     taken = {short: metrics.get(f"time/{phase}_seconds", 0.0) for phase, short in _SECONDS.items()}
     least = max(0.005, 0.02 * sum(taken.values()))
-    return "  ".join(f"{short} {seconds:.2g}" for short, seconds in taken.items() if seconds >= least)
+    return "  ".join(f"{short} {number_text(seconds, 2)}" for short, seconds in taken.items() if seconds >= least)
 
 
 def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
@@ -266,12 +271,5 @@ def verdicts_of(metrics: Mapping[str, float], most: int | None = 4) -> str:
 
 
 def said(metrics: Mapping[str, float], formats: Mapping[str, str]) -> str:
-    """The metrics that were logged, each in its format."""
-    return "  ".join(text.format(metrics[name]) for name, text in formats.items() if name in metrics)
-
-
-def clock_text(seconds: float) -> str:
-    """``1:02`` or ``3:01:02``."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    """The metrics that were logged, each in its format: ``{0}`` is the number, ``{1}`` two significant digits of it."""
+    return "  ".join(t.format(metrics[n], number_text(metrics[n], 2)) for n, t in formats.items() if n in metrics)

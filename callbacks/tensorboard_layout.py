@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 
-from lit_rl.arguments import require_at_least
+from lit_rl.arguments import TypedArguments, require_at_least
 from lit_rl.callbacks.checkpointing import metric_names
 from lit_rl.callbacks.run_view import headline
 from lit_rl.execution.interface import Verdict
@@ -39,6 +39,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
         "groups that teach nothing, rows that train": _lines(
             "group/zero_advantage_fraction", "update/trained_fraction"
         ),
+        "updates that do what advantages and rewards say (1)": _lines("update/.*_agreement"),
         "cut by the token limit, no program found, no reward": _lines(
             "completion/truncated_fraction", "reward/invalid_fraction", "completion/program_rate"
         ),
@@ -64,7 +65,7 @@ OVERVIEW: dict[str, dict[str, list[Any]]] = {
 _OF_TEXTS = ("loss on given texts", "pass@1 on validation problems", "norm of the gradient", "tokens a second")
 
 
-class TensorBoardLayout(pl.Callback):
+class TensorBoardLayout(pl.Callback, TypedArguments):
     """Arranges what TensorBoard shows; does nothing for other loggers, whose curves are the same.
 
     At the start of a run on the first rank: an overview (CUSTOM SCALARS) that puts what one looks for first, and the

@@ -26,6 +26,8 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments and arguments[0] in LIGHT:
         light(arguments[0], arguments[1:])
         return
+    if sys.stderr.isatty():
+        print(f"lit-rl {__version__}: loading torch and Lightning", file=sys.stderr, flush=True)
     try:
         from lit_rl.cli.main import main as run
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, require_share
 from lit_rl.functional.masking import (
     SumOverRanks,
     group_sizes,
@@ -50,7 +50,7 @@ Normalize = Literal["std", "none"]
 """Divisor of centred scores: their standard deviation (n - 1), or none."""
 
 
-class RowAdvantages(ABC):
+class RowAdvantages(TypedArguments, ABC):
     """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -117,7 +117,7 @@ class RowAdvantages(ABC):
         """Return the state for a checkpoint as plain data."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  # most have no state
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # most have no state
         """Restore what a checkpoint kept."""
 
 
@@ -349,7 +349,7 @@ def _result_dtype(scores: Tensor) -> torch.dtype:
     return torch.float64 if scores.dtype == torch.float64 else torch.float32
 
 
-class TokenAdvantages(ABC):
+class TokenAdvantages(TypedArguments, ABC):
     """Advantages and the critic's targets; one of your own implements :meth:`estimate`.
 
     Constructor arguments are what YAML gives under ``init_args``.

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from difflib import get_close_matches
+from functools import cache, wraps
+from numbers import Integral, Real
+from os import PathLike
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeGuard,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+_MOST_CLASSES = 3
+"""Named in the answer to a value of another type."""
 
 
 class LitRLError(Exception):
@@ -40,6 +61,217 @@ class ArgumentError(UsageError):
         """The line."""
         line = f"{self.key}: expected {self.expected}"
         return line + (f", got {self.got}" if self.got else "") + (f"; {self.remedy}" if self.remedy else "")
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Group = TypeVar("Group")
+
+
+class TypedArguments:
+    """Base of classes that compare the arguments of their constructor with its annotations, as YAML does anyway.
+
+    A constructor of a class outside this package is left alone: its annotations are its author's business.
+    """
+
+    @staticmethod
+    def argument_hint(key: str, value: object) -> str:
+        """Return what to do about a value of another type than the argument's, if the class knows."""
+        return ""
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """Check the arguments; see :func:`require_arguments`."""
+        _check(cls, args, given, cls.argument_hint)
+        return super().__new__(cls)
+
+
+def typed_group(cls: type[Group]) -> type[Group]:
+    """Class decorator for a dataclass whose fields are keys in a configuration: the same check.
+
+    With a base that is no dataclass the parser of configurations would ask for a ``class_path``.
+    """
+    construct = cls.__init__
+
+    @wraps(construct)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        _check(cls, args, given, getattr(cls, "argument_hint", TypedArguments.argument_hint))
+        construct(self, *args, **given)
+
+    cls.__init__ = checked  # type: ignore[method-assign]
+    return cls
+
+
+def _check(cls: type, args: Sequence[Any], given: Mapping[str, Any], hint: Callable[[str, object], str]) -> None:
+    owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    if (args or given) and owner.__module__.startswith("lit_rl."):  # a copy is made without any
+        require_arguments(cls, dict(zip(arguments_of(cls), args, strict=False)) | dict(given), hint)
+
+
+def require_arguments(cls: type, given: Mapping[str, Any], hint: Callable[[str, object], str] | None = None) -> None:
+    """Compare the arguments of a constructor with its annotations.
+
+    Args:
+        cls: the class.
+        given: its arguments by name.
+        hint: from a name and a value that does not fit to what to do, or nothing.
+
+    Raises:
+        UnknownArgumentError: the constructor has no such argument.
+        ArgumentError: a value does not fit the annotation.
+    """
+    known = arguments_of(cls)
+    for name, value in given.items():
+        if name not in known:
+            near = get_close_matches(name, list(known), n=1)
+            meant = f"; did you mean {near[0]}?" if near else f": it takes {', '.join(known)}"
+            raise UnknownArgumentError(f"{cls.__name__} has no argument {name}{meant}")
+        if not (fits(value, known[name].annotation) or value is known[name].default):
+            remedy = hint(name, value).removeprefix("; ") if hint is not None else ""
+            raise misfit(f"{cls.__name__}.{name}", known[name].annotation, value, remedy)
+
+
+def typed_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Have a function compare its arguments with its annotations at each call."""
+
+    @wraps(function)
+    def checked(*args: Parameters.args, **given: Parameters.kwargs) -> Result:
+        hints = _hints_of(function)
+        for name, value in inspect.signature(function).bind(*args, **given).arguments.items():
+            if not fits(value, hints.get(name, Any)):
+                raise misfit(name, hints[name], value)
+        return function(*args, **given)
+
+    return checked
+
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@cache
+def arguments_of(cls: Any) -> Mapping[str, inspect.Parameter]:
+    """The arguments of a class with their types, and those of its bases to which its ``**kwargs`` go."""
+    known: dict[str, inspect.Parameter] = {}
+    for base in inspect.getmro(cls):
+        if "__init__" in vars(base):
+            own = dict(inspect.signature(vars(base)["__init__"]).parameters)
+            hints = _hints_of(base if is_dataclass(base) else vars(base)["__init__"])
+            hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
+            named = {name: one for name, one in own.items() if one.kind not in _VARIABLE and name != "self"}
+            for name, one in named.items():
+                known.setdefault(name, one.replace(annotation=hints.get(name, Any)))
+            if not hands_on:
+                break
+    return known
+
+
+@cache
+def _hints_of(what: Any) -> dict[str, Any]:
+    """Return the types of arguments; none where a name is imported for type checkers only."""
+    try:
+        return get_type_hints(what)
+    except NameError:
+        return {}
+
+
+LISTS = (list, tuple, Sequence, Iterable)
+"""Types of several values in order."""
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of the annotated type; a type that cannot be looked into fits anything."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any or value is None:
+        return hint in (Any, None, NoneType) or NoneType in inner
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return any(isinstance(value, type(one)) and value == one for one in inner)
+    if hint is str:
+        return isinstance(value, str | PathLike)
+    if hint in (int, float):
+        number = isinstance(value, Integral if hint is int else Real) and not isinstance(value, bool)
+        return number and value == value  # NaN fits nothing
+    kind = origin or hint
+    if kind is Callable:
+        return callable(value)
+    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return True
+    if kind in LISTS:
+        items = isinstance(value, Iterable if kind is Iterable else Sequence) and not isinstance(value, str | bytes)
+        return items and (not inner or not isinstance(value, Sequence) or all(fits(one, inner[0]) for one in value))
+    if kind in (dict, Mapping):
+        return isinstance(value, Mapping) and all(fits(one, inner[1]) for one in value.values() if inner)
+    return isinstance(value, kind)
+
+
+def misfit(name: str, hint: Any, value: object, remedy: str = "") -> ArgumentError:
+    """The error for a value of another type; for values inside a mapping or a list it names them."""
+    kinds = list(alternatives(hint))
+    for kind in kinds:
+        container, inner = get_origin(kind), get_args(kind)
+        if container in (dict, Mapping) and isinstance(value, Mapping):
+            key = next(key for key, one in value.items() if not fits(one, inner[1]))
+            return misfit(f"{name}[{key!r}]", inner[1], value[key])
+        if container in LISTS and isinstance(value, list | tuple):
+            index = next(index for index, one in enumerate(value) if not fits(one, inner[0]))
+            return misfit(f"{name}[{index}]", inner[0], value[index])
+    wanted = " or ".join(dict.fromkeys(map(_described, kinds)))
+    return ArgumentError(name, wanted, shown(value), remedy or _remedy(kinds, value))
+
+
+def alternatives(hint: Any) -> Iterator[Any]:
+    """Yield the types of a union, each once."""
+    if get_origin(hint) in (Union, UnionType):
+        for one in get_args(hint):
+            yield from alternatives(one)
+    else:
+        yield hint
+
+
+def _described(hint: Any) -> str:
+    """An annotation in words."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if hint is None or hint is NoneType:
+        return "None"
+    if origin in LISTS:
+        return f"a list of {' or '.join(map(_described, alternatives(inner[0])))}"
+    if origin in (dict, Mapping):
+        return f"a dict of {_described(inner[1])} by name"
+    if origin is Callable:
+        returned = getattr(inner[1], "__name__", "") if inner else ""
+        return f"a function that returns an object of {returned}" if returned else "a function"
+    return str(getattr(hint, "__name__", hint))
+
+
+def _remedy(kinds: Sequence[Any], value: object) -> str:
+    """Return the thing to write instead of a value, empty where that is unknown."""
+    if any(get_origin(kind) in LISTS and fits(value, get_args(kind)[0]) for kind in kinds):
+        return "put it into a list"
+    kinds = [*kinds, *(one for kind in kinds if get_origin(kind) in LISTS for one in alternatives(get_args(kind)[0]))]
+    if isinstance(value, type) and any(isinstance(kind, type) and issubclass(value, kind) for kind in kinds):
+        return f"give an object of the class, {value.__name__}(...)"
+    if isinstance(value, str) and {int, float} & {*kinds} and value.strip("+-").replace(".", "", 1).isdigit():
+        return f"write {value} without quotes"
+    if any(get_origin(kind) is Callable and fits(value, get_args(kind)[1]) for kind in kinds):
+        return f"give a function that builds it, such as lambda it: {type(value).__name__}(it)"
+    ours = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
+    for kind in ours:
+        if isinstance(value, Mapping) and value.keys() <= arguments_of(kind).keys() and not inspect.isabstract(kind):
+            return f"write {kind.__name__}({', '.join(f'{key}={shown(one, 30)}' for key, one in value.items())})"
+    known = sorted({one.__name__ for kind in ours for one in _built_of(kind)})
+    near = get_close_matches(str(value), known, n=1) or known[:_MOST_CLASSES]
+    return f"give an object such as {' or '.join(f'{name}(...)' for name in near)}" if near else ""
+
+
+def _built_of(kind: type) -> Iterator[type]:
+    """Yield the public classes of this package that are of a kind and can be built."""
+    if not inspect.isabstract(kind) and kind.__module__.startswith("lit_rl.") and kind.__name__[0] != "_":
+        yield kind
+    below: type
+    for below in kind.__subclasses__():
+        yield from _built_of(below)
 
 
 def require_at_least(least: float, **values: float | None) -> None:
@@ -89,40 +321,6 @@ def require_clip(**values: float | None) -> None:
                 shown(value),
                 "0.2 is usual, and 1 would be no lower bound, since ratios are above 0",
             )
-
-
-def require_kind(kind: type, example: str, hint: Callable[[str, object], str] | None = None, **values: object) -> None:
-    """Check whether arguments are objects of a class.
-
-    Args:
-        kind: the class.
-        example: an object of it as one writes it, such as ``Sampling(num_samples=8)``.
-        hint: from an argument's name and value to what to do, or nothing.
-        **values: the arguments by name.
-
-    Raises:
-        ArgumentError: one is something else; the message names it.
-    """
-    for name, value in values.items():
-        if not isinstance(value, kind):
-            remedy = hint(name, value).removeprefix("; ") if hint is not None else ""
-            raise ArgumentError(name, f"an object such as {example}", shown(value), remedy)
-
-
-def require_function(of: str, example: str, **values: Callable[..., object] | None) -> None:
-    """Check whether arguments are functions, not what they would return; ``None`` is ignored.
-
-    Args:
-        of: what the function is called with.
-        example: a function as one writes it.
-        **values: the arguments by name.
-
-    Raises:
-        ArgumentError: one cannot be called; the message names it.
-    """
-    for name, value in values.items():
-        if value is not None and not callable(value):
-            raise ArgumentError(name, f"a function of {of} such as {example}", shown(value))
 
 
 def require_number(owner: object, key: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import UsageError, require_at_least, typed_arguments
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.interface import ProgramRunner, Verdict
@@ -35,10 +35,11 @@ class Evaluation:
 
     pass_at: Mapping[int, float]
     verdicts: Mapping[Verdict, int]
-    rollouts: tuple[Rollout, ...]
+    rollouts: tuple[Rollout, ...] = field(repr=False)
     pass_at_turn: tuple[Mapping[int, float], ...]
 
 
+@typed_arguments
 def evaluate(
     policy: Policy,
     problems: Sequence[Problem],
@@ -73,11 +74,16 @@ def evaluate(
     """
     if not problems:
         raise UsageError("there are no problems to evaluate on: the split is empty, or all prompts are too long")
-    if min(ks) < 1 or max(ks) > sampling.num_samples:
+    require_at_least(1, batch_size=batch_size, ks=min(ks, default=0))
+    if max(ks) > sampling.num_samples:
         raise UsageError(f"pass@{max(ks)} needs num_samples >= {max(ks)}, got {sampling.num_samples}: raise it")
+    if sandbox is None and any(problem.check.runs_program for problem in problems):
+        raise UsageError("evaluate has no sandbox, and the problems have programs to run: give sandbox=Sandbox()")
     refused = [environment.refusal(problem) for problem in problems] if environment is not None else []
     if refused and all(refused):
         raise UsageError(refused[0])
+    if engine is not None:
+        engine.require_ready()
     policy.load()
     key = StreamKey(seed, "evaluate", 0)
     rollouts = []

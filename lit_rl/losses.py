@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above, require_clip
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
 from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
 
@@ -76,7 +76,7 @@ class Tokens:
         return log_ratio(self.logprobs, self.old_logprobs, level=self.level, mask=self.mask)
 
 
-class Loss(ABC):
+class Loss(TypedArguments, ABC):
     """A policy's loss; one of your own implements :meth:`token_losses`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -290,7 +290,7 @@ class ImportanceSampling(Loss):
         return -weights * tokens.advantages * tokens.logprobs
 
 
-class Correction(ABC):
+class Correction(TypedArguments, ABC):
     """Weights of tokens by p / q; one of your own implements :meth:`weights`.
 
     p is the policy when a rollout's updates begin, by the training forward; q is what the sampler reported: older

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-from lit_rl.arguments import UnknownArgumentError, UsageError
+from lit_rl.arguments import UnknownArgumentError, UsageError, arguments_of
 
 ARGUMENTS = {
     "optimizer": "update.optimizer",
@@ -145,22 +145,6 @@ def require_known(cls: type, given: Mapping[str, object]) -> None:
     for name in given:
         if name not in known:
             raise UnknownArgumentError(f"{cls.__name__} has no argument {name}{hint(name, known)}")
-
-
-_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-def arguments_of(cls: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a class, with those of its bases to which its ``**kwargs`` go."""
-    known: dict[str, inspect.Parameter] = {}
-    for base in cls.__mro__:
-        if "__init__" in vars(base):
-            own = dict(inspect.signature(base).parameters)
-            hands_on = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own.values())
-            known = {name: one for name, one in own.items() if one.kind not in _VARIABLE and name != "self"} | known
-            if not hands_on:
-                break
-    return known
 
 
 def arguments_at(class_path: str) -> Mapping[str, inspect.Parameter]:

@@ -15,9 +15,10 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, UsageError, typed_group
 
 
+@typed_group
 @dataclass(frozen=True)
 class Sampling:
     """Sampling settings.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,17 +14,21 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError, require_arguments, shown
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.models.loading.checkpoints import require_checkpoint
+from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.setup_checks import check_precision
 from lit_rl.training.strategy import check_strategy
+from lit_rl.types import Problem
 
 TRAINER_DEFAULTS: dict[str, Any] = {
     # Rollouts differ in length; a step is a rollout, and each one is worth a point on the curves.
@@ -66,6 +71,7 @@ class Trainer(pl.Trainer):
 
     def __init__(self, **settings: Any) -> None:
         quiet()
+        require_arguments(pl.Trainer, settings)
         check_settings(settings)
         endless = {} if {"max_epochs", "max_steps", "max_time"} & settings.keys() else {"max_epochs": -1}
         shown = {**screen_settings(settings), **log_settings(settings)}
@@ -82,7 +88,17 @@ class Trainer(pl.Trainer):
         ckpt_path: Any = None,
         weights_only: bool | None = None,
     ) -> None:
-        """Train; arguments as in ``lightning.pytorch.Trainer.fit``."""
+        """Train; arguments as in ``lightning.pytorch.Trainer.fit``.
+
+        Raises:
+            ArgumentError: there is nothing to train on.
+        """
+        data = train_dataloaders if datamodule is None else datamodule
+        is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
+        if isinstance(data, type) or is_list or (data is None and not is_overridden("train_dataloader", model)):
+            raise ArgumentError("fit", "a task, such as datamodule=Basics()", shown(data))
+        if isinstance(model, PolicyModule):
+            measure_by_default(self)
         say_where(self)
         start = where_to_start(self, ckpt_path)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, start, weights_only)
@@ -100,6 +116,9 @@ class Trainer(pl.Trainer):
 
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
+        require_validation(self)
+        if isinstance(model, PolicyModule):
+            measure_by_default(self)
         start = named(self, ckpt_path)
         return super().validate(model, dataloaders, start, verbose, datamodule, weights_only)
 
@@ -113,6 +132,8 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
+        if isinstance(model, PolicyModule):
+            measure_by_default(self)
         start = named(self, ckpt_path)
         return super().test(model, dataloaders, start, verbose, datamodule, weights_only)
 
@@ -143,6 +164,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             f"trainer.accelerator is {accelerator}, and torch {torch.__version__} sees no GPU here: use cpu or auto, "
             "or install a build of torch that fits the GPU's driver"
         )
+    if str(devices) == "0" or (isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)):
+        raise ArgumentError("trainer.devices", "a number of processes from 1 on, or auto", str(devices))
     cores = os.cpu_count() or 1
     counted = int(devices) if str(devices).isdigit() else 0  # the command line may hand over a text
     if accelerator in ("cpu", "auto") and not torch.cuda.is_available() and counted > MOST_RANKS_A_CORE * cores:
@@ -211,6 +234,16 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
 
 
+def require_validation(trainer: pl.Trainer) -> None:
+    """Refuse a validation of nothing.
+
+    Raises:
+        UsageError: ``limit_val_batches`` is 0.
+    """
+    if trainer.limit_val_batches == 0:
+        raise UsageError("trainer.limit_val_batches is 0, so there is nothing to validate: leave it out, or raise it")
+
+
 def say_where(trainer: pl.Trainer) -> None:
     """Say in one line where a fit writes despite ``default_root_dir``, which moves neither logs nor checkpoints."""
     root = Path(trainer.default_root_dir).resolve()
@@ -257,6 +290,7 @@ _MESSAGES = (
     "Restoring states from the checkpoint path",
     "Restored all states from the checkpoint",
     "Loading `train_dataloader` to estimate",
+    "The following callbacks returned in `LightningModule.configure_callbacks` will override",
 )
 """Beginnings of log messages to silence; the screen shows what a user needs of them."""
 
@@ -273,10 +307,23 @@ def quiet() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for text in _WARNINGS:
         warnings.filterwarnings("ignore", message=text)
+    warnings.formatwarning = _in_one_line
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         if _is_wanted not in logger.filters:
             logger.addFilter(_is_wanted)
+
+
+def _in_one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning without the place in a package that it comes from, which tells a user nothing."""
+    parts = Path(filename).parts
+    ours = "lit_rl" in parts or "callbacks" in parts or "lightning_utilities" in parts
+    if not ours and "site-packages" not in parts:
+        return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+    source = "lit-rl" if ours else parts[parts.index("site-packages") + 1]
+    return f"{source}: warning: {' '.join(str(message).split())}\n"
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:

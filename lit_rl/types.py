@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from lit_rl.arguments import ArgumentError, shown
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.execution.program import Extraction
@@ -67,6 +69,23 @@ class Problem:
     extraction: Extraction = "answer"
     fields: Mapping[str, Any] = field(default_factory=dict)
     public_check: Check | None = None
+
+    def __post_init__(self) -> None:
+        chat = isinstance(self.prompt, Sequence) and not isinstance(self.prompt, str)
+        faults = {
+            "task_id": ("a text", isinstance(self.task_id, str)),
+            "prompt": (
+                "a text, or messages such as ({'role': 'user', 'content': 'Write f.'},)",
+                (chat and all(isinstance(one, Mapping) and {"role", "content"} <= one.keys() for one in self.prompt))
+                or isinstance(self.prompt, str),
+            ),
+            "check": ("a check such as AssertTests('assert f() == 1')", isinstance(self.check, Check)),
+            "public_check": ("a check, or None", isinstance(self.public_check, Check | None)),
+            "stop_strings": ("a tuple of texts", not isinstance(self.stop_strings, str)),
+        }
+        for name, (wanted, fits) in faults.items():
+            if not fits:
+                raise ArgumentError(f"Problem.{name}", wanted, shown(getattr(self, name)))
 
     @property
     def prompt_text(self) -> str:
@@ -205,6 +224,14 @@ class Completions:
     def __len__(self) -> int:
         return len(self.problems)
 
+    @cached_property
+    def on_host(self) -> Completions:
+        """The same rows on the CPU; whoever needs a number of them there need not wait for a device."""
+        tensors: dict[str, Any] = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
+        if all(value.device.type == "cpu" for value in tensors.values()):
+            return self
+        return replace(self, **{name: value.cpu() for name, value in tensors.items()})
+
     @property
     def texts(self) -> tuple[str, ...]:
         """Text of the last turn of each row."""
@@ -245,9 +272,10 @@ class Completions:
 
     def trim(self) -> Completions:
         """The same completions without columns that are padding in every row."""
-        num_prompt = int(self.prompt_mask.sum(-1).max()) if len(self) else 0
-        width = int(self.num_tokens.max()) if len(self) else 0
-        return replace(
+        host = self.on_host
+        num_prompt = int(host.prompt_mask.sum(-1).max()) if len(self) else 0
+        width = int(host.num_tokens.max()) if len(self) else 0
+        trimmed = replace(
             self,
             prompt_ids=self.prompt_ids[:, self.prompt_ids.shape[1] - num_prompt :],
             prompt_mask=self.prompt_mask[:, self.prompt_mask.shape[1] - num_prompt :],
@@ -256,11 +284,17 @@ class Completions:
             token_mask=self.token_mask[:, :width],
             sampler_logprobs=self.sampler_logprobs[:, :width],
         )
+        if host is not self:
+            trimmed.__dict__["on_host"] = host.trim()
+        return trimmed
 
     def select(self, rows: Sequence[int] | Tensor) -> Completions:
         """The given rows, in the given order, on the same device."""
         index = torch.as_tensor(rows, dtype=torch.long)
-        return _select(self, index)
+        chosen = _select(self, index)
+        if self.on_host is not self:
+            chosen.__dict__["on_host"] = _select(self.on_host, index)
+        return chosen
 
 
 @dataclass(frozen=True)

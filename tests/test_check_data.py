@@ -15,6 +15,7 @@ from lit_rl.cli.check_data import check_task
 from lit_rl.cli.data_check.findings import Findings
 from lit_rl.data import Basics
 from lit_rl.data.prompts import chat, fenced
+from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.data.toys.toy_tasks import Sorting
 from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
@@ -184,6 +185,99 @@ def test_each_cause_is_told_with_what_to_do(case: str, sandbox: Sandbox) -> None
     assert not findings.fine
     for line in told:
         assert line in report, "\n".join(report)
+
+
+ALWAYS = AssertTests("assert f(1) is not 0", "f")
+WRONG: dict[str, tuple[list[Problem], str]] = {
+    "a stub": (several(2, check=ALWAYS), "a stub"),
+    "a stub without references": (several(2, check=ALWAYS, reference=None), "a stub"),
+    "a stub of a class": (
+        several(2, prompt="class F", program_prefix="", reference="class F:\n    go = print",
+                check=AssertTests("assert F().go(1) != 3", "F")),
+        "a stub",
+    ),
+    "an empty program": (
+        several(2, check=StdioTests((("1\n", ""),)), prompt="Print.", program_prefix="", reference="print('')"),
+        "an empty program",
+    ),
+    "the reference of another problem": (
+        [
+            several(1, prompt="At least.", program_prefix="", reference="def f(x):\n    return max(x, 2)\n",
+                    check=CallTests((((3,), 3),), "f"))[0],
+            replace(several(1, prompt="It.", program_prefix="", reference="def g(x):\n    return x\n",
+                            check=CallTests((((3,), 3), ((1,), 1)), "g"))[0], task_id="other"),
+        ],
+        "the reference of another problem",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_tests_that_accept_a_wrong_program_are_named(case: str, sandbox: Sandbox) -> None:
+    problems, what = WRONG[case]
+    findings, report = report_of(sandbox, train=problems)
+    faulty = 1 if "another" in what else 2
+    assert f"the tests accept a wrong program, {what}: {faulty} problem{'s' * (faulty > 1)} (train)" in report
+    assert not findings.fine and report[-1].startswith("what to do: add cases")
+    assert [row["accepts"] for row in findings.rows()] == [["the reference of other" if faulty == 1 else what]] * faulty
+
+
+def test_problems_that_ask_for_the_same_and_tests_that_fail_are_not_accused(sandbox: Sandbox) -> None:
+    """Each reference solves the other problem; a reference that fails its own tests is named for that alone."""
+    same = [
+        replace(one, reference=HEAD + body) for one, body in zip(several(2), (BODY, "    return 1 + x\n"), strict=True)
+    ]
+    assert report_of(sandbox, train=same)[0].fine
+    _, report = report_of(
+        sandbox, train=several(2, reference=HEAD + "    return x\n", check=AssertTests("assert f(1) != 1", "f"))
+    )
+    assert not any("accept a wrong program" in line for line in report)
+
+
+class OwnRows(TaskDataModule):
+    """A task that parses rows as the guide says, or by itself."""
+
+    def __init__(self, path: str, by_itself: bool = False) -> None:
+        super().__init__()
+        self.path, self.by_itself = path, by_itself
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        if split == "test":
+            return []
+        rows = read_rows(f"{self.path}/{split}.jsonl")
+        return [self.parse(row) for row in rows] if self.by_itself else list(parse_rows(rows, self.parse))
+
+    def parse(self, row: Row) -> Problem:
+        return replace(several(1)[0], task_id=row.text("id"), prompt=row.text("prompt"))
+
+
+def test_malformed_rows_are_counted_by_cause_and_split_and_the_others_are_checked(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
+    good = [json.dumps({"id": str(i), "prompt": HEAD}) for i in range(3)]
+    bad = ['{"id": 3, "prompt": "x"}', '{"id": "4"}', '{"id": "5"}', "{", "[]"]
+    (tmp_path / "train.jsonl").write_text("\n".join([good[0], *bad, good[1]]))
+    (tmp_path / "validation.jsonl").write_text("\n".join([bad[1], good[2]]))
+    findings = check_task(OwnRows(str(tmp_path)), sandbox)
+    report = findings.report(1).splitlines()
+    assert not findings.fine
+    assert report[:3] == [
+        "something is wrong: 6 rows that make no problem; 3 of 3 references pass",
+        "  train: 2 problems, 2 references pass, 5 rows unread",
+        "  validation: 1 problem, 1 reference passes, 1 row unread",
+    ]
+    assert "field 'prompt' is missing: 2 rows (train), 1 row (validation)" in report
+    assert {
+        "field 'id' needs text: 1 row (train)",
+        "broken JSON: 1 row (train)",
+        "needs a JSON object: 1 row (train)",
+    } <= {*report}
+    assert report[-1].startswith("what to do: correct or remove the rows")
+
+    report = check_task(OwnRows(str(tmp_path), by_itself=True), sandbox).report(1).splitlines()
+    assert "  validation: no problems, 1 row unread" in report, "it stopped at the first, and the report says so"
+    with pytest.raises(RowError, match="row 2"):
+        OwnRows(str(tmp_path)).problems("train")
 
 
 CUT: dict[str, tuple[list[Problem], str | None]] = {

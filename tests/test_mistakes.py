@@ -42,6 +42,27 @@ FILES = {
     ),
     "term.yaml": "model:\n  init_args:\n    rewards:\n      - class_path: lit_rl.rewards.TestReward\n",
     "binary.yaml": b"\xff\xfe\x00",
+    "sampling.yaml": "model:\n  init_args:\n    sampling: {temprature: 1}\n",
+    "update.yaml": "model:\n  class_path: GRPO\n  init_args:\n    update: {epoch: 2}\n",
+    "objective.yaml": "model:\n  class_path: GRPO\n  init_args:\n    objective: {kl_coeff: 1}\n",
+    "collect.yaml": "model:\n  class_path: GRPO\n  init_args:\n    collect: {stalness: 1}\n",
+    "evaluate.yaml": "model:\n  class_path: GRPO\n  init_args:\n    evaluate: {samplings: {}}\n",
+    "greedy.yaml": "model:\n  class_path: GRPO\n  init_args:\n    evaluate: {sampling: {greedy: {top_kk: 1}}}\n",
+    "lora.yaml": "model: {class_path: GRPO, init_args: {policy: {class_path: CausalLM, init_args: {lora: {r: 4}}}}}\n",
+    "trainer.yaml": "trainer: {maxepochs: 3}\n",
+    "one_reward.yaml": "model:\n  class_path: GRPO\n  init_args:\n    rewards: {class_path: TestsReward}\n",
+    "reward_text.yaml": "model:\n  class_path: GRPO\n  init_args:\n    rewards: TestsReward\n",
+    "reward_key.yaml": "model:\n  class_path: GRPO\n  init_args:\n    rewards: [{TestsReward: {weight: 1}}]\n",
+    "callbacks.yaml": "trainer:\n  callbacks: {Checkpointing: {folder: x}}\n",
+    "callback_key.yaml": "trainer:\n  callbacks: [{Checkpointing: {folder: x}}]\n",
+    "beside_reward.yaml": "model: {class_path: GRPO, init_args: {rewards: [{class_path: TestsReward, weight: 2}]}}\n",
+    "beside_data.yaml": "data: {class_path: Basics, batch_size: 2}\n",
+    "beside_model.yaml": "model: {class_path: GRPO, max_rollouts: 2}\n",
+    "beside_callback.yaml": "trainer:\n  callbacks: [{class_path: Checkpointing, folder: x}]\n",
+    "beside_policy.yaml": (
+        "model:\n  class_path: GRPO\n  init_args:\n    policy: {class_path: CausalLM, dtype: bfloat16}\n"
+    ),
+    "no_class.yaml": "data: {batch_size: 2}\n",
     "own_terms.py": OWN,
 }
 
@@ -116,7 +137,37 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("own_terms has no Missing", "NoTerm"),
     ),
     "a class of another kind": ("--model.rewards '[own_terms.NoTerm]'", ("NoTerm is not derived from RewardTerm",)),
-    "a term without a name": ("--model.rewards '[own_terms.Nameless]'", ("Nameless.name is empty",)),
+    "a term without a name": ("--model.rewards '[own_terms.Nameless]'", ("Nameless.default_name is empty",)),
+    # -- the shape of a file: groups, lists, classes ---------------------------------------------------------
+    **{
+        f"a key of {name} in a file": (f"fit --config base.yaml --config {name}.yaml", (f"{name}.yaml: {where}", meant))
+        for name, where, meant in (
+            ("update", "model.update.epoch is unknown to Update", "did you mean epochs?"),
+            ("objective", "model.objective.kl_coeff is unknown to Objective", "did you mean kl_coef?"),
+            ("collect", "model.collect.stalness is unknown to Collect", "did you mean staleness?"),
+            ("evaluate", "model.evaluate.samplings is unknown to Evaluate", "did you mean sampling?"),
+            ("greedy", "model.evaluate.sampling.top_kk is unknown to Sampling", "did you mean top_k"),
+            ("lora", "model.policy.lora.r is unknown to LoRA", "rank, alpha, dropout"),
+            ("trainer", "trainer.maxepochs is unknown to Trainer", "did you mean max_epochs"),
+            ("one_reward", "model.rewards: expected a list", "put it into a list"),
+            ("reward_text", "model.rewards: expected a list, got TestsReward", "put it into a list"),
+            ("reward_key", "model.rewards[0]: TestsReward is a class", "write class_path: TestsReward"),
+            ("callbacks", "trainer.callbacks: Checkpointing is a class", "write class_path: Checkpointing"),
+            ("callback_key", "trainer.callbacks[0]: Checkpointing is a class", "write class_path: Checkpointing"),
+            ("beside_reward", "model.rewards[0]: weight is beside class_path", "put it under init_args"),
+            ("beside_data", "data: batch_size is beside class_path", "put it under init_args"),
+            ("beside_model", "model: max_rollouts is beside class_path", "put it under init_args"),
+            ("beside_callback", "trainer.callbacks[0]: folder is beside class_path", "put it under init_args"),
+            ("beside_policy", "model.policy: dtype is beside class_path", "put it under init_args"),
+            ("no_class", "data names no class", "give class_path"),
+        )
+    },
+    "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
+    "a logger by name": ("--trainer.logger wandb", ("trainer.logger: expected a class such as TensorBoardLogger",)),
+    "a logger without its package": (
+        "--trainer.logger lightning.pytorch.loggers.CometLogger",
+        ("CometLogger needs the package comet_ml: pip install comet_ml",),
+    ),
     # -- values ----------------------------------------------------------------------------------------------
     "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
     "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
@@ -233,6 +284,63 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a copy without a name": ("configs copy", ("needs a NAME",)),
     "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
     "a wrong action": ("configs lst", ("lst", "list")),
+    "a name to list": ("configs list foo", ("configs list takes no name, got foo", "configs copy foo")),
+    "too much to copy": ("configs copy basics_grpo a b", ("b belongs to no option",)),
+    "a verb with an underscore": ("check_data --data Basics", ("no verb check_data; did you mean check-data?",)),
+    "a longer verb with an underscore": ("check_contamination", ("did you mean check-contamination?",)),
+    "a verb of other libraries": ("train --config base.yaml", ("no verb train; did you mean fit?",)),
+    "another verb of other libraries": ("eval --config base.yaml", ("no verb eval; did you mean validate?",)),
+    "a verb with a capital": ("Fit --config base.yaml", ("no verb Fit; did you mean fit?",)),
+    "a file without its flag": ("fit base.yaml", ("base.yaml belongs to no option", "--config base.yaml")),
+    "a number without its flag": ("fit --config base.yaml --smoke 30", ("30 belongs to no option", "--smoke=30")),
+    "a section of no page": ("docs foo#bar", ("no page or section is called foo#bar", "lists the pages")),
+    "a section that a page lacks": ("docs monitoring#nope", ("called monitoring#nope",)),
+    "a word in no page": ("docs zzzzqq", ("none has these words", "lists the pages")),
+    "fewer rollouts than none": ("report . --rollouts -3", ("rollouts: expected at least 1, got -3",)),
+    "no rollouts to show": ("report . --rollouts 0", ("rollouts: expected at least 1, got 0",)),
+    "the last none": ("replay . --config base.yaml --last 0", ("last: expected at least 1, got 0",)),
+    "the last minus one": ("replay . --config base.yaml --last -1", ("last: expected at least 1, got -1",)),
+    "a replay of nothing": ("replay nothere", ("no rollouts.jsonl.gz at or below nothere",)),
+    "a run that is not there": ("show nothere", ("no rollouts.jsonl.gz at or below nothere",)),
+    "a colour that there is not": ("show . --colour pink", ("--colour pink is unknown", "credit, advantage")),
+    "a row in words": ("show . --row x", ("row: expected int, got x",)),
+    "prompts of less than nothing": ("plan --prompt_tokens -1", ("prompt_tokens: expected at least 1, got -1",)),
+    "completions of nothing": ("plan --completion_tokens 0", ("completion_tokens: expected at least 1, got 0",)),
+    "programs that take no time": ("plan --program_seconds -1", ("program_seconds: expected a number above 0",)),
+    "no GPU to plan for": ("plan --gpus 0", ("gpus: expected at least 1, got 0",)),
+    "GPUs in words": ("plan --gpus many", ("--gpus: invalid int value: 'many'",)),
+    "a GPU that is unknown": ("plan --gpu h1000", ("--gpu: invalid choice: 'h1000'", "h100")),
+    "splits that there are not": ("check-data --data Basics --splits [valid]", ("splits: expected one of 'train'",)),
+    "no workers to check with": ("check-data --data Basics --num_workers 0", ("num_workers: expected at least 1",)),
+    # -- validation ------------------------------------------------------------------------------------------------
+    "a validation of nothing": (
+        "validate --config base.yaml --trainer.limit_val_batches 0",
+        ("limit_val_batches is 0, so there is nothing to validate",),
+    ),
+    "a first validation of nothing": (
+        "--validate_first true --trainer.limit_val_batches 0",
+        ("limit_val_batches is 0, so there is nothing to validate",),
+    ),
+    "no problems to validate on": (
+        "validate --config base.yaml --data.max_validation_problems 0",
+        ("basics has no validation problems",),
+    ),
+    "a mistyped monitor": (
+        """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
+        """{"folder": "mistyped", "monitor": "val/gredy/pass@1"}}]'""",
+        ("monitor val/gredy/pass@1 is none of the metrics", "did you mean val/greedy/pass@1?"),
+    ),
+    "a monitor without validation": (
+        """--trainer.limit_val_batches 0 --trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
+        """{"folder": "never", "monitor": "val/greedy/pass@1"}}]'""",
+        ("monitor val/greedy/pass@1 needs validation", "leave one out"),
+    ),
+    "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
+    "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),
+    "vLLM that is not installed": (
+        "--model.collect.engine lit_rl.engines.VLLM",
+        ("the engine VLLM needs the package vllm: pip install",),
+    ),
 }
 
 

@@ -15,12 +15,16 @@ import yaml
 from support.command_line import BASE, TINY, one_line
 
 import lit_rl
+from lit_rl.__main__ import main
 from lit_rl.models import CausalLM, LoRA
 
 GRPO = "fit --config base.yaml --ckpt_path "
 VALIDATE = "validate --config base.yaml --ckpt_path "
 EXPORT = "export {} out"
 MODEL = "--model.policy "
+
+
+TOKENIZER = "package:lit_rl/data/basics/tokenizer"
 
 
 def policy(**arguments: Any) -> str:
@@ -64,8 +68,26 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a run of GRPO for SFT": ("fit --config sft.yaml --ckpt_path run", ("counts rollouts", "SFT", "lit-rl export")),
     "an export without its configuration": ("export bare.ckpt out", ("holds no configuration", "give --config FILE")),
     "an export with another file": ("export bare.ckpt out --config list.yaml", ("list.yaml", "not a configuration")),
-    "an export to a full folder": ("export run saved_model", ("saved_model is not empty", "give a new folder")),
+    "an export to a full folder": ("export run saved_model", ("saved_model is not empty", "or --overwrite true")),
+    "an export over something else": (
+        "export run full --overwrite true",
+        ("full is not empty: it holds no model to overwrite",),
+    ),
     # -- models --------------------------------------------------------------------------------------------------
+    "a run as model": (policy(model="./run"), ("./run holds checkpoints of a run", "lit-rl export ./run FOLDER")),
+    "a checkpoint as model": (
+        policy(model="./bare.ckpt", tokenizer=TOKENIZER),
+        ("./bare.ckpt holds checkpoints of a run", "lit-rl export ./bare.ckpt FOLDER"),
+    ),
+    "a run as tokenizer": (policy(model="./saved_model", tokenizer="./run"), ("./run holds checkpoints of a run",)),
+    "a torn tokenizer": (
+        policy(model="./saved_model", tokenizer="./torn_tokenizer"),
+        ("torn_tokenizer", "model.policy.tokenizer", "cannot be read"),
+    ),
+    "weights that are NaN": (
+        policy(model="./nan_weights", tokenizer=TOKENIZER),
+        ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first"),
+    ),
     "an empty folder as model": (policy(model="./nothing"), ("nothing holds no", "model.policy.model")),
     "a configuration without a type": (
         policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),
@@ -190,6 +212,16 @@ def write_models(here: Path) -> None:
         (here / name).mkdir()
         (here / name / "config.json").write_text(config)
     (here / "nothing").mkdir()
+    (here / "full").mkdir()
+    (here / "full" / "notes.txt").write_text("mine")
+    with torch.no_grad():
+        model.get_input_embeddings().weight[0, 0] = torch.nan
+    model.save_pretrained(here / "nan_weights")
+    whole = CausalLM(config=TINY, tokenizer=TOKENIZER)
+    whole.load_tokenizer()
+    whole.tokenizer.save_pretrained(here / "torn_tokenizer")
+    torn = here / "torn_tokenizer" / "tokenizer.json"
+    torn.write_bytes(torn.read_bytes()[:1000])
 
 
 def tiny_model(folder: Path, **lora: Any) -> Any:
@@ -296,3 +328,28 @@ def test_python_answers_as_the_command_line_does(name: str, folder: Path) -> Non
         assert "\n" not in str(caught.value)
     with pytest.raises((ValueError, FileNotFoundError), match=name):
         lit_rl.SFT.load_from_checkpoint(folder / name)
+
+
+def test_an_export_replaces_a_model_if_it_is_asked_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    shutil.copytree("saved_model", "old_model")
+    Path("old_model", "of_before.txt").touch()
+    main(["export", "run", "old_model", "--overwrite", "true"])
+    assert Path("old_model", "config.json").is_file() and not Path("old_model", "of_before.txt").exists()
+
+
+def test_a_model_that_was_made_in_python_is_trained_itself(folder: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(folder / "saved_model")
+    policy = CausalLM(model, tokenizer=TOKENIZER)
+    assert not list(policy.parameters()), "nothing is loaded by the constructor"
+    policy.load()
+    assert policy.model is model
+    adapted = CausalLM(model, tokenizer=TOKENIZER, lora=LoRA(rank=2))
+    adapted.load()
+    assert all(".lora_" in name for name, one in adapted.named_parameters() if one.requires_grad)
+    with pytest.raises(ValueError, match="a model without adapters, got one of PEFT"):
+        CausalLM(adapted.model, tokenizer=TOKENIZER)
+    with pytest.raises(ValueError, match="expected a causal language model of transformers, got Linear"):
+        CausalLM(torch.nn.Linear(1, 1), tokenizer=TOKENIZER)

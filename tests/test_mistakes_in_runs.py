@@ -20,7 +20,10 @@ from contextlib import contextmanager
 
 from lit_rl import AssertTests, Environment, Problem, TaskDataModule
 from lit_rl.engines import Engine, Session
+from lit_rl.losses import Loss
 from lit_rl.rewards import RewardTerm, TermScore
+from lit_rl.rewards.term import Span
+from lit_rl.types import Generation, StopReason
 
 
 class Floats(RewardTerm):
@@ -128,6 +131,90 @@ class Mute(Engine):
     @contextmanager
     def session(self, policy, sampling):
         yield Silent()
+
+
+class Bare(Engine):
+    def session(self, policy, sampling):
+        yield Silent()
+
+
+class Yields(Engine):
+    @contextmanager
+    def session(self, policy, sampling):
+        yield [1]
+
+
+class Answers(Session):
+    def __init__(self, **answer):
+        self.waiting, self.answer = [], answer
+
+    def submit(self, requests):
+        self.waiting += requests
+
+    def step(self):
+        done, self.waiting = self.waiting, []
+        told = {"ids": (5,), "logprobs": (-1.0,), "reason": StopReason.LENGTH, "weights_version": 0} | self.answer
+        return [Generation(row=request.row, **told) for request in done]
+
+    @property
+    def num_unfinished(self):
+        return len(self.waiting)
+
+
+def answering(**answer):
+    class Answering(Engine):
+        @contextmanager
+        def session(self, policy, sampling):
+            yield Answers(**answer)
+
+    return Answering
+
+
+Unsure = answering(logprobs=(math.nan,))
+Impossible = answering(logprobs=(-math.inf,))
+TooSure = answering(logprobs=(0.5,))
+Beyond = answering(ids=(10**6,))
+Below = answering(ids=(-1,))
+Reasonless = answering(reason="stop")
+for name in ("Unsure", "Impossible", "TooSure", "Beyond", "Below", "Reasonless"):
+    globals()[name].__name__ = globals()[name].__qualname__ = name
+
+
+class Far(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(1.0, spans=(Span(0, 10**6, 1.0),)) for _ in judgements]
+
+
+class Backwards(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(1.0, spans=(Span(1, 0, 1.0),)) for _ in judgements]
+
+
+class Pairs(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(1.0, spans=((0, 1),)) for _ in judgements]
+
+
+class Even(Floats):
+    """Rewards that differ, so that there is a gradient."""
+
+    def score(self, completions, judgements):
+        return [TermScore(float(i % 2)) for i in range(len(judgements))]
+
+
+class Detached(Loss):
+    def token_losses(self, tokens):
+        return -tokens.advantages * tokens.logprobs.detach()
+
+
+class Total(Loss):
+    def token_losses(self, tokens):
+        return (-tokens.advantages * tokens.logprobs).sum()
+
+
+class NoLoss(Loss):
+    def token_losses(self, tokens):
+        pass
 '''
 
 
@@ -137,6 +224,14 @@ def own(name: str) -> str:
 
 def reward(name: str) -> str:
     return f"--model.rewards '[own_things.{name}]' --model.sandbox own_runner.Nothing"
+
+
+def engine(name: str) -> str:
+    return f"--model.collect.engine own_things.{name} --model.sandbox own_runner.Nothing"
+
+
+def loss(name: str) -> str:
+    return f"{reward('Even')} --model.objective.loss own_things.{name}"
 
 
 def repair(**arguments: object) -> str:
@@ -270,6 +365,23 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--model.collect.engine own_things.Mute --model.sandbox own_runner.Nothing",
         ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
     ),
+    "a session without its decorator": (
+        engine("Bare"),
+        ("Bare.session: expected a context manager, got <generator", "decorate it with @contextmanager"),
+    ),
+    "a session of another kind": (engine("Yields"), ("Yields.session: expected a Session from its yield, got [1]",)),
+    "log-probabilities that are NaN": (engine("Unsure"), ("Answers.step answered row 0", "the log-probability nan")),
+    "an impossible token": (engine("Impossible"), ("Answers.step answered row 0", "the log-probability -inf")),
+    "probabilities above 1": (engine("TooSure"), ("Answers.step answered row 0", "the log-probability 0.5")),
+    "ids beyond the vocabulary": (engine("Beyond"), ("the id 1000000", "from 0 to 984")),
+    "ids below 0": (engine("Below"), ("the id -1", "from 0 to 984")),
+    "a reason in words": (engine("Reasonless"), ("the reason 'stop'", "StopReason.EOS")),
+    "a place beyond the text": (reward("Far"), ("Far gave row 0 Span(start=0, end=1000000", "bytes of UTF-8")),
+    "a place that ends before it begins": (reward("Backwards"), ("Backwards gave row 0 Span(start=1, end=0",)),
+    "a place as a pair": (reward("Pairs"), ("Pairs gave row 0 (0, 1)", "give a Span")),
+    "a loss without a gradient": (loss("Detached"), ("Detached.token_losses: expected losses with a gradient",)),
+    "a loss in one number": (loss("Total"), ("Total.token_losses: expected one loss per token", "got ()")),
+    "no loss": (loss("NoLoss"), ("NoLoss.token_losses: expected one loss per token", "got None")),
     # -- the objective and the updates -----------------------------------------------------------------------
     "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low: expected", "got 1.5")),
     "a negative upper bound": (

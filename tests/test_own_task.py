@@ -35,7 +35,8 @@ FILES = (
         "my_hints.py",
     ),
     "my_engine.py",
-    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml"),
+    "my_generate.py",
+    *("my_functions.yaml", "my_method.yaml", "my_best.yaml", "my_turns.yaml", "my_sampler.yaml", "my_generate.yaml"),
 )
 
 
@@ -227,6 +228,19 @@ def test_an_engine_of_ones_own_samples(folder: Path, watched: Watched, algorithm
     drawn = watched.rollout.completions.texts
     assert len(set(drawn)) > 3 and all(set(pairwise(one)) <= pairs for one in drawn)
     assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
+
+
+def test_generate_as_an_engine_samples_what_training_reads(folder: Path, watched: Watched) -> None:
+    """The log-probabilities are the policy's own, so the first ratio is 1; a stop string and EOS end a row."""
+    (folder / "own_sums.py").write_text(SUMS)
+    options = "--trainer.limit_val_batches 0 --model.sampling.num_samples 4 --model.sampling.max_tokens 6"
+    lit_rl.cli.main.main([*with_config("my_generate.yaml"), *options.split(), "--model.rewards", "[own_sums.Sums]"])
+    completions = watched.rollout.completions
+    assert len(set(completions.texts)) > 3 and int(completions.lengths.max()) == 6
+    module = watched.module
+    assert any(not torch.equal(*both) for both in zip(watched.before, watched.weights(), strict=True))
+    gap = module.trainer.callback_metrics["sampling/logprob_gap/max"]
+    assert float(gap) < 1e-4
 
 
 SUMS = """

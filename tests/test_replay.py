@@ -80,7 +80,7 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 def test_a_changed_test_is_seen_in_verdicts_and_rewards(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lines(capsys, str(run)) == [
+    assert lines(capsys, str(run), "--config", str(run / "config.yaml")) == [
         "3 completions of 1 rollouts were judged again",
         "1 left out: they were too long to be recorded whole",
         "1 left out: the task has no such training problem now",
@@ -99,7 +99,14 @@ def test_a_changed_test_is_seen_in_verdicts_and_rewards(run: Path, capsys: pytes
 
 def test_another_reward_is_tried(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two terms, one by its path, one with arguments."""
-    tried = ["--reward", "changed_task.Letters", "--reward", "{class_path: LengthPenalty, init_args: {alpha: 1}}"]
+    tried = [
+        "--config",
+        str(run / "config.yaml"),
+        "--reward",
+        "changed_task.Letters",
+        "--reward",
+        "{class_path: LengthPenalty, init_args: {alpha: 1}}",
+    ]
     found = lines(capsys, str(run), *tried)
     letters = len(program(1))
     tokens = letters + 1

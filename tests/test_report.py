@@ -23,7 +23,7 @@ def test_runs_below_one_folder_are_rows_of_their_own(tmp_path: Path, capsys: pyt
     write(tmp_path / "grpo" / "version_0", {1: 0.25, 2: 0.5})
     write(tmp_path / "ppo" / "version_0", {1: 0.75, 3: 1.0})
     report([str(tmp_path), "--picture", str(tmp_path / "curves.png")])
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:3]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-3:-1]]
     assert [row[1:] for row in rows] == [
         ["reward/mean", "2", "0.25", "0.5", "0.5"],
         ["reward/mean", "2", "0.75", "1", "1"],
@@ -61,7 +61,7 @@ def test_a_validation_is_listed_by_its_reward_only_where_it_has_no_pass_at_k(
         writer.add_scalar(name, 0.5, 1)
     writer.close()
     report([str(tmp_path)])
-    listed = [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]]
+    listed = [line.split()[1] for line in capsys.readouterr().out.partition("last")[2].splitlines()[1:]]
     assert listed == ["val/code/greedy/pass@1", "val/toy/greedy/reward/mean", "val/loss"]
 
 

@@ -387,35 +387,30 @@ def test_a_prediction_that_nobody_writes_is_refused(
     assert "predict samples and writes nothing: add a callback" in error
 
 
-@pytest.mark.parametrize(
-    ("trainer", "told"),
-    [
-        ({"val_check_interval": 9}, "validation every 9 rollouts, and the run has 4: it runs once, at the end"),
-        ({"limit_val_batches": 0}, "monitor val/greedy/reward/mean needs validation, and there is none"),
-    ],
-)
-def test_validation_that_never_comes_is_told(
-    write: Callable[..., str], tmp_path: Path, trainer: dict[str, Any], told: str
-) -> None:
+def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_path: Path) -> None:
     config = sorting(tmp_path)
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
-    config["trainer"] |= trainer
+    config["trainer"]["val_check_interval"] = 9
+    told = "validation every 9 rollouts, and the run has 4: it runs once, at the end"
     with pytest.warns(UserWarning, match=told):
         lit_rl.cli.main.main(["fit", "--config", write(config)])
 
 
-def test_a_monitor_that_nobody_logs_is_told_with_the_nearest_name_before_the_run(
-    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_monitor_without_a_validation_is_refused(
+    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = sorting(tmp_path)
+    config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
+    config["trainer"]["limit_val_batches"] = 0
+    error = error_of(capsys, "fit", "--config", write(config))
+    assert "monitor val/greedy/reward/mean needs validation, and trainer.limit_val_batches is 0" in error
+
+
+def test_a_monitor_that_nobody_logs_is_refused_with_the_nearest_name_before_the_run(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = sorting(tmp_path)
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/gredy/reward/mean"
-
-    def stop(self: Any) -> None:
-        raise ValueError("loaded")
-
-    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", stop)
-    with (
-        pytest.warns(UserWarning, match="monitor val/gredy/reward/mean .* did you mean val/greedy/reward/mean"),
-        pytest.raises(SystemExit),
-    ):
-        lit_rl.cli.main.main(["fit", "--config", write(config)])
+    monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
+    error = error_of(capsys, "fit", "--config", write(config))
+    assert "monitor val/gredy/reward/mean is none of" in error and "did you mean val/greedy/reward/mean?" in error

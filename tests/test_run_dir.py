@@ -56,7 +56,7 @@ def test_all_verbs_find_a_run_by_its_folder(here: Path, capsys: pytest.CaptureFi
 
 def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
     main(["validate", "--config", str(SORTING), "--trainer.logger", "null", "--run_dir", "mine"])
-    assert folders_of("mine") == [Path("mine/version_0")]
+    assert folders_of("mine") == [Path("mine/validate")], "where it is no second run next to one"
     main(["validate", "--config", str(SORTING), "--trainer.logger", "false", "--run_dir", "other"])
     assert not Path("other").exists(), "no logger was wanted, and config.yaml is a training's"
     fit(2, "--trainer.logger", "null")

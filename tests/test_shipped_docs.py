@@ -62,6 +62,12 @@ def test_a_word_is_looked_for_where_no_section_is_called_by_it(capsys: pytest.Ca
         assert "objective.kl_coef" in shipped_docs.find(line.split()[2])
 
 
+def test_words_are_found_in_any_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """No section has them next to each other."""
+    one, other = (printed(words, capsys).splitlines()[2:] for words in (["seed", "band"], ["band", "seed"]))
+    assert one == other and any("monitoring#one-page" in line for line in one)
+
+
 def test_a_heading_of_several_pages_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     first, _, *rows = printed(["when-it-does-not-learn"], capsys).splitlines()
     assert first == "Sections called when-it-does-not-learn:"

@@ -77,3 +77,17 @@ def test_a_run_loads_the_problems_of_each_split_once(byte_tokenizer: str, tmp_pa
     trainer.validate(module, data, verbose=False)
     assert data.calls == ["train"]
     assert held_out.calls == ["validation"]
+
+
+def test_a_terminal_is_told_that_the_program_loads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the imports, which fail here."""
+    from lit_rl.__main__ import main
+
+    monkeypatch.setitem(sys.modules, "lit_rl.cli.main", None)
+    for terminal in (True, False):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda told=terminal: told)
+        with pytest.raises(ImportError):
+            main(["fit"])
+        assert ("loading" in capsys.readouterr().err) is terminal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,19 @@ def test_a_setting_that_one_run_has_counts_unless_it_says_where_it_is_saved(
     assert found(tmp_path, config(), other) == differs
 
 
+def test_a_class_without_arguments_is_shown_by_its_name(tmp_path: Path) -> None:
+    def rewarded(*names: str) -> dict[str, Any]:
+        return config(
+            model__init_args__rewards=[{"class_path": f"lit_rl.rewards.{name}", "init_args": {}} for name in names],
+            model__init_args__loss={"class_path": f"lit_rl.losses.{names[0]}", "init_args": {}},
+        )
+
+    assert found(tmp_path, rewarded("One"), rewarded("Two", "One")) == [
+        ("model.loss", {"One": ["a"], "Two": ["b"]}),
+        ("model.rewards", {"One": ["a"], "Two, One": ["b"]}),
+    ]
+
+
 def test_several_of_one_class_are_numbered_and_classes_of_ones_own_are_told_apart(tmp_path: Path) -> None:
     def tasks(second: str, path: str = "lit_rl.data.Basics") -> dict[str, Any]:
         listed = [{"class_path": path, "init_args": {"name": name}} for name in (second, "b")]
@@ -174,7 +188,7 @@ def test_a_run_whose_settings_cannot_be_read_is_not_compared(
     file.unlink() if text is None else file.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert differences({folder.name: read_settings(folder) for folder in folders}) == []
     report([str(folder) for folder in folders])
-    assert capsys.readouterr().out.splitlines()[-1].endswith("no config.yaml can be read beside the numbers: b")
+    assert "no config.yaml can be read beside the numbers: b\n" in capsys.readouterr().out
 
 
 def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,8 +197,9 @@ def test_the_terminal_and_the_page_say_what_differs(tmp_path: Path, capsys: pyte
     report(folders)
     assert "  model.policy.model  m in a; <b> in b" in capsys.readouterr().out.splitlines()
     text = page(read_runs(folders))
-    row = "<tr><td>model.policy.model</td><td>m</td><td>a</td></tr><tr><td></td><td>&lt;b&gt;</td><td>b</td></tr>"
-    assert row in text and text.index("What differs") < text.index("Learning curves")
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", text.partition("What differs")[2])[:6]
+    assert cells == ["model.policy.model", "m", "a", "", "&lt;b&gt;", "b"]
+    assert text.index("What differs") < text.index("All that validation measured")
 
 
 def test_a_run_given_twice_is_one_and_runs_inside_of_runs_have_names(

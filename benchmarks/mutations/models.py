@@ -36,8 +36,8 @@ MODELS: list[Mutant] = [
     Mutant(
         "prompts that lost their rows keep the mask of those that stay",
         "lit_rl/models/decoding.py",
-        "self.bias = self.bias[needed]",
-        "self.bias = self.bias[: len(needed)]",
+        "self.bias = self.bias[kept]",
+        "self.bias = self.bias[: len(kept)]",
         "tests/models/test_shared_decoding.py",
     ),
     Mutant(
@@ -64,7 +64,7 @@ MODELS: list[Mutant] = [
     Mutant(
         "Granite's scaling is left out",
         "lit_rl/models/family.py",
-        "scale /= divisor",
+        'scale *= divisor if config.model_type == "hyperclovax" else 1 / divisor',
         "pass",
         "tests/models/test_projection.py",
     ),

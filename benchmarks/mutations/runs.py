@@ -38,7 +38,7 @@ RUNS: list[Mutant] = [
         "lit_rl/modules/rollout_module.py",
         "self.policy(micro.completions, self.sampling.temperature, with_entropy)",
         "self.policy(micro.completions, 1.0, with_entropy)",
-        "tests/modules/test_updates.py",
+        "tests/modules/test_formulas.py",
     ),
     Mutant(
         "max_kl stops one update late",
@@ -115,7 +115,7 @@ RUNS: list[Mutant] = [
         "lit_rl/modules/ppo.py",
         "return self.critic_update.coef * reduced, metrics",
         "return reduced, metrics",
-        "tests/modules/test_updates.py",
+        "tests/modules/test_formulas.py::test_ppo_takes_the_steps_of_its_formula",
     ),
     Mutant(
         "the critic's learning rate ignored",
@@ -129,7 +129,7 @@ RUNS: list[Mutant] = [
         "lit_rl/modules/ppo.py",
         "clipped_value_loss(values, micro.old_values, micro.returns",
         "clipped_value_loss(values, values.detach(), micro.returns",
-        "tests/modules/test_updates.py",
+        "tests/modules/test_formulas.py::test_ppo_takes_the_steps_of_its_formula",
     ),
     Mutant(
         "a baseline of REINFORCE is the mean of one rank",

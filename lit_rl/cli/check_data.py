@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from lit_rl.cli.config_files import with_parts
 from lit_rl.cli.data_check.checked import run_references, suggest_rules
 from lit_rl.cli.data_check.findings import Findings
 from lit_rl.cli.data_check.stop_strings import find_cuts
+from lit_rl.cli.data_check.wrong_programs import find_accepted
+from lit_rl.data.rows import RowError, collecting
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.sandbox import Sandbox
 from lit_rl.types import Problem
@@ -23,7 +26,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def check_data(arguments: Sequence[str]) -> None:
-    """Say whether a task can be learned from: run every reference, compare tests with prompts, try stop strings.
+    """Say whether a task can be learned from: run every reference and wrong programs, compare tests with prompts.
 
     Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
     a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
@@ -54,8 +57,9 @@ def check_data(arguments: Sequence[str]) -> None:
 def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] = SPLITS) -> Findings:
     """Check the problems of a task and of its validation tasks.
 
-    References run under the check and the public check. Where a stop string occurs in a right answer, what it leaves
-    runs too. The function that tests call is compared with the one that the prompt asks for.
+    References run under the check and the public check; a stub, an empty program and the reference of another problem
+    must not pass. Where a stop string occurs in a right answer, what it leaves runs too. The function that tests call
+    is compared with the one that the prompt asks for.
 
     Args:
         task: the task.
@@ -71,11 +75,13 @@ def check_task(task: TaskDataModule, sandbox: Sandbox, splits: Iterable[Split] =
         ...     check_task(Sorting(), sandbox).fine
         True
     """
-    problems = problems_by_split(task, splits)
+    unread: dict[str, list[RowError]] = {}
+    problems = problems_by_split(task, splits, unread)
     each_once = _each_once(problems.values())
     checked = find_cuts(sandbox, suggest_rules(sandbox, run_references(sandbox, each_once)))
+    checked = find_accepted(sandbox, checked)
     found = {id(problem): one for problem, one in zip(each_once, checked, strict=True)}
-    return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()})
+    return Findings({name: [found[id(problem)] for problem in split] for name, split in problems.items()}, unread)
 
 
 def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
@@ -83,21 +89,32 @@ def problems_of(task: TaskDataModule, splits: Iterable[Split]) -> list[Problem]:
     return _each_once(problems_by_split(task, splits).values())
 
 
-def problems_by_split(task: TaskDataModule, splits: Iterable[Split]) -> dict[str, list[Problem]]:
+def problems_by_split(
+    task: TaskDataModule, splits: Iterable[Split], unread: dict[str, list[RowError]] | None = None
+) -> dict[str, list[Problem]]:
     """The problems of several splits and of the validation tasks; equal problems of one task are one object.
 
     A split of a validation task is named after the task, and left out where it is empty.
+
+    Args:
+        task: the task.
+        splits: the splits.
+        unread: gets the errors of rows that make no problem, by split; by default the first of them is raised.
     """
     known: dict[tuple[str, str], list[Problem]] = {}
     found: dict[str, list[Problem]] = {}
     names = ["", *task.validation_task_names] if task.validation_tasks else [""]
     for name, one in zip(names, (task, *(task.validation_tasks or ())), strict=True):
         for split in splits:
-            problems = [
-                _known(problem, known.setdefault((one.name, problem.task_id), [])) for problem in one.problems(split)
-            ]
-            if problems or not name:
+            loaded: list[Problem] = []
+            errors: list[RowError] = []
+            with contextlib.nullcontext() if unread is None else collecting(errors):
+                loaded = one.problems(split)
+            problems = [_known(problem, known.setdefault((one.name, problem.task_id), [])) for problem in loaded]
+            if problems or errors or not name:
                 found[f"{name} {split}".strip()] = problems
+            if errors and unread is not None:
+                unread[f"{name} {split}".strip()] = errors
     return found
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import yaml
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import LISTS, ArgumentError, UsageError, alternatives, arguments_of
 from lit_rl.cli.messages import suggestion
 from lit_rl.renamed import arguments_at
 
@@ -74,8 +76,11 @@ def with_parts(
     return found, parts
 
 
-def check_file(name: str) -> None:
+def check_file(name: str) -> dict[str, Any]:
     """Check whether a file is a configuration.
+
+    Returns:
+        Its content.
 
     Raises:
         ValueError: it is empty, not YAML, not a mapping, or has an unknown section; the message names the file.
@@ -100,6 +105,109 @@ def check_file(name: str) -> None:
         first = str(section).partition(".")[0]
         if first not in (*_SECTIONS, *_VERBS):
             raise UsageError(f"{name}: there is no section {section}{suggestion(first, _SECTIONS)}")
+    return content
+
+
+def check_shape(name: str, content: Mapping[str, Any], trainer: type) -> None:
+    """Check the keys, classes and lists of a configuration, as far as the classes of this package say what they take.
+
+    Args:
+        name: of the file.
+        content: as YAML reads it.
+        trainer: class whose arguments the section ``trainer`` has.
+
+    Raises:
+        ValueError: the message names the file and the key.
+    """
+    for section in ("model", "data"):
+        keys = content[section].keys() if isinstance(content.get(section), dict) else ()
+        if keys and not {str(key).partition(".")[0] for key in keys} & {"class_path", "init_args"}:
+            raise UsageError(
+                f"{name}: {section} names no class: give class_path, and {next(iter(keys))} under init_args"
+            )
+        _check_value(f"{name}: {section}", content.get(section), Any)
+    _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
+
+
+def _check_value(where: str, value: Any, hint: Any) -> None:
+    """Check the shape of a value, where the parser's own message would not say what is wrong.
+
+    Args:
+        where: the file and the dotted key.
+        value: as YAML reads it.
+        hint: the type that the constructor's argument has.
+
+    Raises:
+        ValueError: a key that a group does not have, a key beside ``class_path``, or one object where a list is needed.
+    """
+    kinds = list(alternatives(hint))
+    items = next((get_args(kind)[0] for kind in kinds if get_origin(kind) in LISTS), None)
+    if isinstance(value, list) and items is not None:
+        for number, one in enumerate(value):
+            _check_value(f"{where}[{number}]", one, items)
+        return
+    path = value.get("class_path") if isinstance(value, dict) else value
+    cls = _class_of(path) if isinstance(path, str) else None
+    if isinstance(value, dict) and path is not None:
+        for key in value.keys() - {"class_path", "init_args", "dict_kwargs"}:
+            raise UsageError(f"{where}: {key} is beside class_path: put it under init_args")
+        _check_keys(where, value.get("init_args"), cls)
+    of_kind = cls is not None and any(isinstance(kind, type) and issubclass(cls, kind) for kind in kinds)
+    if (
+        cls is not None
+        and items is not None
+        and not of_kind
+        and any(issubclass(cls, one) for one in alternatives(items))
+    ):
+        raise ArgumentError(where, "a list", str(path), "put it into a list, with - before it")
+    groups = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
+    if isinstance(value, dict) and path is None and "init_args" not in value:
+        known = {key for kind in groups for key in arguments_of(kind)}
+        named = next((key for key in value if key not in known and _class_of(key) is not None), None)
+        if named is not None:
+            raise UsageError(f"{where}: {named} is a class: write class_path: {named} and init_args")
+        for group in groups[:1]:
+            if is_dataclass(group):
+                _check_keys(where, value, group, closed=True)
+
+
+def _check_keys(where: str, arguments: Any, cls: type | None, *, closed: bool = False) -> None:
+    """Check the values that a class is given by key, and where it is closed the keys; else those are the parser's."""
+    if not isinstance(arguments, dict) or cls is None:
+        return
+    known = arguments_of(cls)
+    for key, value in arguments.items():
+        name = str(key).partition(".")[0]
+        if name in known:
+            _check_value(f"{where}.{key}", value, known[name].annotation if name == key else Any)
+        elif closed:
+            raise UsageError(f"{where}.{key} is unknown to {cls.__name__}{suggestion(name, known)}")
+
+
+_HOMES = (
+    "modules",
+    "data",
+    "rewards",
+    "models",
+    "callbacks",
+    "rollout",
+    "engines",
+    "execution",
+    "losses",
+    "advantages",
+)
+
+
+def _class_of(path: str) -> type | None:
+    """Return a class of this package or of Lightning by its path or short name; ``None`` for any other."""
+    module, _, name = path.rpartition(".")
+    homes = [module] if module else [f"lit_rl.{home}" for home in _HOMES]
+    for home in homes if module.partition(".")[0] in ("", "lit_rl", "lightning") else ():
+        with suppress(ImportError):
+            found = getattr(import_module(home), name, None)
+            if isinstance(found, type):
+                return found
+    return None
 
 
 def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) -> None:

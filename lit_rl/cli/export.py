@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from lit_rl.callbacks.named_checkpoint import described, find_in_folder
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
+from lit_rl.modules.checkpoint import only_classes_of
 from lit_rl.renamed import arguments_at, migrate
 from lit_rl.training.precision import torch_dtype
 
@@ -51,6 +53,7 @@ def export(arguments: Sequence[str]) -> None:
         "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
     )
     parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
+    parser.add_argument("--overwrite", type=bool, default=False, help="replace a model that is in the folder")
     parser.add_argument(
         "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
     )
@@ -63,10 +66,12 @@ def export(arguments: Sequence[str]) -> None:
     path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)
     checkpoint = read_checkpoint(path)
     config = config_of(checkpoint, parsed.config or ())
-    policy = policy_of(config)
+    remedy = "if you trust who made it, give the run's configuration with --config"
+    with nullcontext() if parsed.config else only_classes_of((), str(path), remedy):
+        policy = policy_of(config)
     policy.load()
     load_weights(policy, checkpoint["state_dict"])
-    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype)
+    kind = write_model(policy, folder, merge=parsed.merge, dtype=dtype, overwrite=parsed.overwrite)
     (folder / "README.md").write_text(card(checkpoint, config, path.name, kind, parsed.license))
     what = described(path, best=wants_best)
     print(f"{kind} of {what} written to {folder}; to publish it: hf upload ORGANISATION/NAME {folder}")

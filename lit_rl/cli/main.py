@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentError
+from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
@@ -24,12 +25,13 @@ import lit_rl.modules
 import lit_rl.rewards
 from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_file, check_groups, files_of
+from lit_rl.cli.config_files import check_file, check_groups, check_shape, files_of
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import explain, fail
 from lit_rl.cli.migrate import migrate
@@ -43,8 +45,10 @@ from lit_rl.cli.run_config import (
     checkpoint_of,
     follow_length,
     follow_seed,
+    require_loggers,
     require_writer,
     settle_run_dir,
+    settle_version,
     with_nulls,
 )
 from lit_rl.cli.shipped_configs import configs, with_paths
@@ -55,7 +59,15 @@ from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files import CONFIG_FILE
-from lit_rl.trainer import TRAINER_DEFAULTS, check_settings, log_settings, quiet, say_where, screen_settings
+from lit_rl.trainer import (
+    TRAINER_DEFAULTS,
+    check_settings,
+    log_settings,
+    quiet,
+    require_validation,
+    say_where,
+    screen_settings,
+)
 from lit_rl.training.ranks import where
 
 DEBUG_VARIABLE = "LIT_RL_DEBUG"
@@ -171,6 +183,7 @@ class Cli(LightningCLI):
         trainer = super().instantiate_trainer(**{**screen_settings(settings), **log_settings(settings), **kwargs})
         if self._smoke is not None:
             self._smoke.watch(trainer)
+        measure_by_default(trainer)
         record_by_default(trainer)
         board_by_default(trainer)
         return trainer
@@ -182,7 +195,9 @@ class Cli(LightningCLI):
             given = config.get(section)
             if given is not None and "class_path" in given:
                 check_groups(section, given["class_path"], given.get("init_args") or {})
+        require_loggers(config["trainer"])
         settle_run_dir(config)
+        settle_version(config, str(self.subcommand))
         if self._smoke is not None:
             shrink(config, self._smoke.rollouts, self._smoke.folder)
         follow_seed(config)
@@ -198,6 +213,7 @@ class Cli(LightningCLI):
 
     def before_validate(self) -> None:
         """Find the named checkpoint."""
+        require_validation(self.trainer)
         self.find_checkpoint()
 
     def before_test(self) -> None:
@@ -210,6 +226,8 @@ class Cli(LightningCLI):
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
         savers = [one for one in self.trainer.checkpoint_callbacks if isinstance(one, Checkpointing)]
+        if options.get("validate_first"):
+            require_validation(self.trainer)
         if options.get("validate_first") and given is None and not any(one.run.checkpoints() for one in savers):
             self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
         for callback in savers:
@@ -259,7 +277,7 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         arguments = with_nulls(with_paths(arguments))
         for file in files_of(arguments):
-            check_file(file)
+            check_shape(file, check_file(file), Trainer)
         smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
     except (OSError, ValueError) as error:
         fail(str(error), status=2)

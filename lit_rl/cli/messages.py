@@ -12,6 +12,7 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import NamedTuple, NoReturn
 
+from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import arguments_at, hint_of_key, value_now
 
 _MOST_NAMES, _MOST_NAMES_BESIDE_A_NEAR_ONE = 40, 12
@@ -39,6 +40,7 @@ _BASES = {
 }
 """Arguments that take classes of one kind where their home has several."""
 _NO_CLASS = "Expected a dot import path string: "
+_SYNONYMS = {"train": "fit", "eval": "validate", "evaluate": "validate", "sample": "predict", "merge": "export"}
 
 
 class Cause(NamedTuple):
@@ -146,7 +148,10 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         now = value_now(where.rpartition(".")[2], found[1])
         return f"{where}: there is no class {found[1]}{now or suggestion(found[1], _our_classes(cause.keys))}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
-        return f"there is no verb {found[1]}{suggestion(found[1], re.findall(r'[a-z-]+', found[2]))}"
+        return f"there is no verb {found[1]}{suggestion(_SYNONYMS.get(found[1], found[1]), RUNS | AROUND_A_RUN)}"
+    if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
+        like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
+        return f"{found[1]} belongs to no option: name one before it, such as {like}"
     if found := re.match(r"the following arguments are required: (.*)", text):
         if cause.class_path is not None:
             return f"{where}: {cause.class_path.rpartition('.')[2]} needs {found[1]}: give them under init_args"
@@ -219,6 +224,8 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     )
     value = got[1] if isinstance(got, re.Match) else got[0] if got else None
     where = ".".join(cause.keys)
+    if where == "trainer.logger":
+        kinds = ["a class such as TensorBoardLogger", *kinds[1:]]  # the first is an Iterable of them
     start = f"{where}: " if where else ""
     if not kinds:
         return start + cause.text
@@ -263,6 +270,7 @@ def _our_classes(keys: tuple[str, ...]) -> list[str]:
         ("baseline", "deltas", "estimator"), "lit_rl.advantages"
     )
     homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines"}
+    homes |= {"optimizer": "torch.optim", "lr_scheduler": "torch.optim.lr_scheduler"}
     homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
     words = [word for key in keys for word in key.split(".")]
     home = next((import_module(homes[word]) for word in reversed(words) if word in homes), None)

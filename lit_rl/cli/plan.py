@@ -10,12 +10,12 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.critic import SeparateCritic, SharedCritic
-from lit_rl.models.family import text_config
+from lit_rl.models.family import has_experts, text_config
 from lit_rl.models.loading.weights import load_model
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
@@ -46,6 +46,7 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
         description=str(plan.__doc__).partition("Args:")[0],
         epilog="All arguments of lit-rl fit are taken too, such as --config FILE.",
         allow_abbrev=False,
+        exit_on_error=False,
     )
     parser.add_argument("--gpus", type=int, default=1, help="accelerators of all nodes together")
     parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
@@ -55,8 +56,9 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")
     parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
     given, rest = parser.parse_known_args(list(arguments))
-    if given.gpus < 1 or given.gpus_per_node < 1:
-        raise UsageError(f"--gpus and --gpus_per_node must be 1 or more, got {given.gpus} and {given.gpus_per_node}")
+    counts = ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens")
+    require_at_least(1, **{name: getattr(given, name) for name in counts})
+    require_above(0, program_seconds=given.program_seconds)
     run, device = build([*rest, *_HERE]), DEVICES[given.gpu]
     job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, given.gpus, given.gpus_per_node)
     job = replace(
@@ -140,7 +142,7 @@ def shape_of(policy: CausalLM) -> tuple[Shape, int]:
     with torch.device("meta"):
         model = load_model(policy.model_spec(), policy.tokenizer)
     config = text_config(model)
-    if any(getattr(config, name, None) for name in ("num_experts", "num_local_experts", "n_routed_experts")):
+    if has_experts(model):
         raise UsageError(f"plan covers dense models, got {config.model_type}, a mixture of experts: give a dense one")
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     sizes = {name: p.numel() for name, p in model.named_parameters()}

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ import torch
 import yaml
 from jsonargparse import ArgumentParser
 
-from lit_rl.arguments import UsageError
-from lit_rl.cli.config_files import with_parts
+from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.cli.config_files import files_of, with_parts
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
+from lit_rl.modules.checkpoint import only_classes_of
 from lit_rl.reports.run_files import CONFIG_FILE, RecordedRow, RecordedTurn, newest_recorded, read_rollouts
 from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.rewards.composite import Composite
@@ -52,8 +55,14 @@ def replay(arguments: Sequence[str]) -> None:
         "--sandbox", type=Callable[[], ProgramRunner] | ProgramRunner | None, default=None, help="what runs programs"
     )
     parser.add_argument("--last", type=int, help="take only this many rollouts, from the end")
-    parsed = parser.parse_args(with_config(arguments))
-    objects = parser.instantiate_classes(parsed)
+    given = with_config(arguments)
+    # What the user typed may name anything; the configuration that lies in the folder of a run may not.
+    typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))
+    remedy = "read it, and give it with --config if you trust it"
+    with nullcontext() if files_of(arguments) else only_classes_of(typed, "config.yaml of the run", remedy):
+        parsed = parser.parse_args(given)
+        require_at_least(1, last=parsed.last)
+        objects = parser.instantiate_classes(parsed)
     if objects.data is None:
         raise UsageError(f"nothing says what the task of {parsed.run} was: give --config FILE")
     folder = newest_recorded(parsed.run)

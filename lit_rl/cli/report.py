@@ -10,8 +10,10 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.reports.learned import answer
 from lit_rl.reports.run_files import CONFIG_FILE, Curve, differences
+from lit_rl.reports.run_files.row_text import number_text
 from lit_rl.reports.runs import Run, read_runs, with_rollouts
 
 DEFAULT_METRICS = (
@@ -29,7 +31,7 @@ DEFAULT_METRICS = (
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Print a run's metrics, what differs between runs, and what Diagnostics found; draw curves; write a page.
+    """Print whether runs learned, what Diagnostics found, what differs between runs, and metrics; write a page.
 
     Each folder at or below RUN with a metrics.jsonl or with TensorBoard event files counts as one run; where a folder
     has both, event files add the numbers that metrics.jsonl lacks.
@@ -41,11 +43,13 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument("--html", type=str, help="write a page with curves, verdicts, tables and rollouts to this file")
     parser.add_argument("--rollouts", type=int, default=25, help="rollouts of each run that the page shows")
     parsed = parser.parse_args(list(arguments))
+    require_at_least(1, rollouts=parsed.rollouts)
     require_files(html=parsed.html, picture=parsed.picture)
     runs = read_runs(parsed.runs)
     metrics = None if parsed.metrics is None else names_in(parsed.metrics)
     chosen = choose(runs, metrics)
-    print("\n".join([as_table(chosen), *differing(runs), *diagnosed(runs)]))
+    answers = [f"{run.name}  {answer(run)}" for run in runs]
+    print("\n".join([*answers, *diagnosed(runs), *differing(runs), as_table(chosen)]))
     if parsed.picture:
         draw(chosen, parsed.picture)
         print(f"picture: {parsed.picture}")
@@ -115,9 +119,9 @@ def differing(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def diagnosed(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield one line per diagnosis of each run; "no diagnosis" where Diagnostics found nothing."""
+    """Yield one line per run and rule that spoke; "no diagnosis" where Diagnostics found nothing."""
     for run in runs:
-        yield from (f"{run.folder}  {one.line()}" for one in run.diagnoses)
+        yield from (f"{run.folder}  {one.rule}, {when}: {one.message}" for one, when in run.causes)
         if not run.diagnoses and run.is_watched:
             yield f"{run.folder}  no diagnosis"
 
@@ -128,7 +132,7 @@ def as_table(runs: Mapping[str, Mapping[str, Curve]]) -> str:
     for run, curves in runs.items():
         for name, curve in curves.items():
             values = [value for _, value in curve]
-            numbers = (f"{value:.4g}" for value in (values[0], max(values), values[-1]))
+            numbers = map(number_text, (values[0], max(values), values[-1]))
             rows.append((str(run), name, str(len(curve)), *numbers))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
 from lit_rl.models.loading.checkpoints import require_checkpoint
 from lit_rl.reports.run_files import NOT_SET, differences, settings_of
+from lit_rl.reports.runs import MEASURED_ALONE
 
 _SEEDS = ("model.init_args.seed", "data.init_args.seed", "model.init_args.policy.init_args.init_seed")
 _KEY = re.compile(r"--(model|data)(\.\w+)+")
@@ -117,9 +119,54 @@ def settle_run_dir(config: Any) -> None:
             logger.init_args["save_dir"], logger.init_args["name"] = str(path.parent), path.name
         elif "save_dir" in logger.init_args:
             logger.init_args["save_dir"] = str(path)
-    for callback in trainer.get("callbacks") or []:
-        if _short_name(callback) == "Checkpointing":
-            callback.init_args["folder"] = str(path)
+    callbacks = trainer.get("callbacks") or []
+    trainer["callbacks"] = callbacks = callbacks if isinstance(callbacks, list) else [callbacks]
+    savers = [one for one in callbacks if _short_name(one) in ("Checkpointing", "ModelCheckpoint")]
+    if not savers and trainer.get("enable_checkpointing") is not False:
+        savers = [Namespace(class_path="lit_rl.callbacks.Checkpointing", init_args=Namespace())]
+        callbacks += savers
+    for saver in savers:
+        if _short_name(saver) == "Checkpointing":
+            saver.init_args["folder"] = str(path)
+
+
+_LOGGERS_NEED = {
+    "WandbLogger": "wandb",
+    "MLFlowLogger": "mlflow",
+    "CometLogger": "comet_ml",
+    "NeptuneLogger": "neptune",
+}
+
+
+def require_loggers(trainer: Any) -> None:
+    """Check whether the packages of the loggers are installed: the parser's message would not name them.
+
+    Raises:
+        ModuleNotFoundError: one is not.
+    """
+    loggers = trainer.get("logger") or []
+    for logger in loggers if isinstance(loggers, list) else [loggers]:
+        package = _LOGGERS_NEED.get(_short_name(logger), "") if hasattr(logger, "class_path") else ""
+        if package and find_spec(package) is None:
+            raise ModuleNotFoundError(
+                f"trainer.logger {_short_name(logger)} needs the package {package}: pip install {package}, or use "
+                "TensorBoardLogger",
+                name=package,
+            )
+
+
+def settle_version(config: Any, verb: str) -> None:
+    """Have a verb that does not train log into a folder of its name, which is no second run next to ``version_0``.
+
+    Args:
+        config: of the subcommand, parsed; changed in place.
+        verb: the subcommand.
+    """
+    loggers: Any = config.get("trainer.logger") if verb in MEASURED_ALONE else None
+    for logger in loggers if isinstance(loggers, list) else [loggers]:
+        is_board = isinstance(logger, Namespace) and _short_name(logger) == "TensorBoardLogger"
+        if is_board and logger.init_args.get("version") is None:
+            logger.init_args["version"] = verb
 
 
 def _short_name(chosen: Any) -> str:

@@ -78,6 +78,8 @@ def configs(arguments: Sequence[str]) -> None:
     parser.add_argument("target", nargs="?", type=str, default=".", help="file or folder to copy it to")
     parsed = parser.parse_args(list(arguments))
     if parsed.action == "list":
+        if parsed.name is not None:
+            raise UsageError(f"lit-rl configs list takes no name, got {parsed.name}: lit-rl configs copy {parsed.name}")
         print("\n".join(f"{name:32} {summary(file)}" for name, file in files().items()))
         return
     if parsed.name is None:

@@ -81,7 +81,7 @@ def find(wanted: str) -> str:
     Args:
         wanted: a page (``monitoring``), a section of one (``monitoring#flat_reward``), a section alone
             (``flat_reward``), any of them as the documentation links to it (``docs/monitoring.md#flat_reward``), or
-            a word to look for. Upper and lower case, hyphens, underscores and blanks are alike.
+            words to look for, in any order. Upper and lower case, hyphens, underscores and blanks are alike.
 
     Raises:
         ValueError: there is none; the message names the nearest.
@@ -100,9 +100,10 @@ def find(wanted: str) -> str:
     if called:
         return _listed(f"Sections called {wanted}:", called, below)
     is_word = "#" not in wanted
-    having = [other for other, one in below.items() if is_word and wanted.lower() in one.own.lower()]
+    words = wanted.lower().split()
+    having = [other for other, one in below.items() if is_word and all(word in one.own.lower() for word in words)]
     if not having:
-        nor = ", and none has these words" if is_word else ""
+        nor = ", and none has all of these words" if is_word else ""
         raise UsageError(f"no page or section is called {wanted}{nor}: {_advice(name, known, below)}")
     return _listed(f"Sections with {wanted}:", having, below)
 
@@ -134,11 +135,11 @@ def _advice(name: str, known: Mapping[str, str], below: Mapping[str, Section]) -
 
 
 def docs(arguments: Sequence[str]) -> None:
-    """Print a page of the documentation, a section of one, or the sections that have a word; alone, list the pages."""
+    """Print a page of the documentation, a section of one, or sections that have all words; alone, list the pages."""
     from jsonargparse import ArgumentParser
 
     parser = ArgumentParser(prog="lit-rl docs", description=docs.__doc__, exit_on_error=False)
-    help = "such as monitoring, monitoring#flat_reward, flat_reward, or a word to look for"
+    help = "such as monitoring, monitoring#flat_reward, flat_reward, or words to look for"
     parser.add_argument("name", nargs="*", type=str, help=help)
     words = parser.parse_args(list(arguments)).name
     if not words:

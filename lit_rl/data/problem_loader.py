@@ -17,14 +17,14 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch.utils.data import SequentialSampler
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least
 from lit_rl.types import Problem
 
 _UNIT = 1000
 """Weight of a problem that is not taken less often; whole numbers, so that all ranks draw the same."""
 
 
-class PreferMixed:
+class PreferMixed(TypedArguments):
     """Takes problems less often whose last completions all passed, or none of which did: they teach little.
 
     Decided anew at the beginning of each epoch, from the verdicts of this run. An epoch keeps its length: places that

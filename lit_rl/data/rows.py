@@ -6,6 +6,8 @@ import gzip
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -19,7 +21,39 @@ Value = TypeVar("Value")
 
 
 class RowError(UsageError):
-    """A row that cannot be used: one line with the file, the row and the field."""
+    """A row that cannot be used: one line with the file, the row and the field.
+
+    Attributes:
+        kind: what is wrong, the same for all rows with that fault.
+    """
+
+    kind = ""
+
+
+_collected: ContextVar[list[RowError] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting(errors: list[RowError]) -> Iterator[None]:
+    """Read on after rows that cannot be used, and collect their errors instead of raising the first.
+
+    An error that a task raises itself ends its reading, and is collected too.
+    """
+    token = _collected.set(errors)
+    try:
+        yield
+    except RowError as error:
+        errors.append(error)
+    finally:
+        _collected.reset(token)
+
+
+def _refuse(error: RowError) -> None:
+    """Raise an error, or collect it."""
+    errors = _collected.get()
+    if errors is None:
+        raise error from None
+    errors.append(error)
 
 
 @dataclass(frozen=True)
@@ -156,8 +190,9 @@ def parse_rows(rows: Iterable[Row], parse: Callable[[Row], Value], bad_rows: Bad
         except (AttributeError, LookupError, TypeError, ValueError, SyntaxError) as fault:
             error = fault if isinstance(fault, RowError) else _stumbled(row, fault)
             if bad_rows == "error":
-                raise error from None
-            skipped.append(error)
+                _refuse(error)
+            else:
+                skipped.append(error)
             continue
         yield value
     if skipped:
@@ -196,8 +231,9 @@ def _read_lines(path: Path) -> Iterator[Row]:
             try:
                 values = json.loads(line)
             except ValueError as fault:
-                raise _row_error(str(path), number, f"broken JSON ({fault})") from None
-            yield _row(str(path), number, values)
+                _refuse(_row_error(str(path), number, f"broken JSON ({fault})"))
+                continue
+            yield from _rows(str(path), number, values)
 
 
 def _read_list(path: Path) -> Iterator[Row]:
@@ -211,7 +247,7 @@ def _read_list(path: Path) -> Iterator[Row]:
     if not isinstance(rows, list):
         raise ArgumentError(str(path), "one JSON list of rows", _typed(rows))
     for number, values in enumerate(rows, 1):
-        yield _row(str(path), number, values)
+        yield from _rows(str(path), number, values)
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -226,7 +262,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=1024):
                 for values in batch.to_pylist():
                     number += 1
-                    yield _row(str(path), number, values)
+                    yield from _rows(str(path), number, values)
     except pyarrow.ArrowInvalid as fault:
         raise UsageError(f"{path} cannot be read as Parquet ({fault}): fetch it again") from None
 
@@ -242,7 +278,7 @@ def _read_arrow(path: Path) -> Iterator[Row]:
         for batch in stream:
             for values in batch.to_pylist():
                 number += 1
-                yield _row(str(path), number, values)
+                yield from _rows(str(path), number, values)
 
 
 def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
@@ -260,13 +296,15 @@ def _read_hub(name: str, subset: str | None, split: str) -> Iterator[Row]:
             f"({type(fault).__name__}: {first_line}): correct the id or give a local file as `path`"
         ) from fault
     for number, values in enumerate(rows, 1):
-        yield _row(name, number, values)
+        yield from _rows(name, number, values)
 
 
-def _row(source: str, number: int, values: Any) -> Row:
-    if not isinstance(values, Mapping):
-        raise _row_error(source, number, f"needs a JSON object, got {_typed(values)}")
-    return Row(source, number, values)
+def _rows(source: str, number: int, values: Any) -> Iterator[Row]:
+    """The row of some values; none where they are no object and errors are collected."""
+    if isinstance(values, Mapping):
+        yield Row(source, number, values)
+    else:
+        _refuse(_row_error(source, number, f"needs a JSON object, got {_typed(values)}"))
 
 
 def _stumbled(row: Row, fault: Exception) -> RowError:
@@ -274,7 +312,10 @@ def _stumbled(row: Row, fault: Exception) -> RowError:
 
 
 def _row_error(source: str, where: int | str, fault: str) -> RowError:
-    return RowError(f"{source}, row {where}: {fault}; fix or remove the row")
+    error = RowError(f"{source}, row {where}: {fault}; fix or remove the row")
+    place = str(where).partition(", ")[2]
+    error.kind = f"{place} {fault}".strip().partition(", got")[0].partition(" (")[0]
+    return error
 
 
 def _extra_missing(package: str, source: str) -> ModuleNotFoundError:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypedDict
 import lightning.pytorch as pl
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least, typed_arguments
 from lit_rl.data.problem_loader import PreferMixed, ProblemLoader
 from lit_rl.execution.program import Extraction
 from lit_rl.types import Problem
@@ -20,7 +20,7 @@ from lit_rl.types import Problem
 Split = Literal["train", "validation", "test"]
 
 
-class TaskDataModule(pl.LightningDataModule):
+class TaskDataModule(pl.LightningDataModule, TypedArguments):
     """A task: problems to train on and problems to measure on.
 
     A subclass implements :meth:`load_problems`. Constructors load nothing, so every YAML instantiates
@@ -81,6 +81,7 @@ class TaskDataModule(pl.LightningDataModule):
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
         raise NotImplementedError
 
+    @typed_arguments
     def problems(self, split: Split) -> list[Problem]:
         """The problems of a split: loaded once, those that do not fit left out, cut to the maximum.
 

@@ -29,6 +29,7 @@ An engine deals in ids and log-probabilities alone: it sees no problems, no text
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -37,7 +38,7 @@ from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
 
-from lit_rl.arguments import ArgumentError, LitRLError, UsageError
+from lit_rl.arguments import ArgumentError, LitRLError, TypedArguments, UsageError
 from lit_rl.models.policy import Policy
 from lit_rl.types import Generation, Request, Sampling, StopReason
 
@@ -85,7 +86,7 @@ class Session(ABC):
         """Requests submitted but not yet answered."""
 
 
-class Engine(ABC):
+class Engine(TypedArguments, ABC):
     """Samples completions with a policy's weights."""
 
     in_rounds: bool = False
@@ -115,14 +116,23 @@ class Engine(ABC):
             sampling: temperature, top-k and top-p of all requests; token limits and streams come with each request.
         """
 
-    def mark_stale(self) -> None:  # noqa: B027  # most engines share the weights
+    def require_ready(self) -> None:  # most engines need nothing else
+        """Check whether what the engine needs is installed; called before the policy's weights are loaded.
+
+        Raises:
+            ImportError: it is not; the message says how to install it.
+        """
+
+    def mark_stale(self) -> None:  # most engines share the weights
         """Called after each optimizer step: the weights have changed, so the next session renews any copy of them."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Release what the engine holds; called once, after the last session."""
 
 
 _SECONDS_OF_SILENCE = 600.0
+_ROUNDING = 1e-3
+"""Log-probabilities of certain tokens come out above 0 by this much at most, in half precision."""
 
 
 class CheckedSession(Session):
@@ -132,14 +142,20 @@ class CheckedSession(Session):
         session: of the engine.
         eos_ids: every id that ends a completion; empty if the policy knows none.
         seconds: without an answer, with requests open, after which a warning says that the engine may hang.
+        num_ids: ids that the policy knows, from 0 on; ``None`` if unknown.
     """
 
     def __init__(
-        self, session: Session, eos_ids: frozenset[int] = frozenset(), seconds: float = _SECONDS_OF_SILENCE
+        self,
+        session: Session,
+        eos_ids: frozenset[int] = frozenset(),
+        seconds: float = _SECONDS_OF_SILENCE,
+        num_ids: int | None = None,
     ) -> None:
         self._session = session
         self._name = type(session).__name__
         self._eos_ids = eos_ids
+        self._num_ids = num_ids
         self._open: dict[int, Request] = {}
         self._seconds = seconds
         self._last_answer = time.monotonic()
@@ -195,6 +211,16 @@ class CheckedSession(Session):
         odd = [one for one in types if not issubclass(one, int | float)]
         if odd:
             return f"numbers of type {odd[0].__name__}: give plain int and float, as .tolist() does"
+        if min(ids) < 0 or (self._num_ids is not None and max(ids) >= self._num_ids):
+            odd_id = min(ids) if min(ids) < 0 else max(ids)
+            return f"the id {odd_id}: give ids of the policy's vocabulary, from 0 to {(self._num_ids or 0) - 1}"
+        wrong = next((one for one in answer.logprobs if not -math.inf < one <= _ROUNDING), None)
+        if wrong is not None:
+            return f"the log-probability {wrong}: give the natural logarithm of the probability of each sampled id"
+        if not isinstance(answer.reason, StopReason):
+            return (
+                f"the reason {answer.reason!r}: give one of {', '.join(f'StopReason.{one.name}' for one in StopReason)}"
+            )
         if answer.reason is StopReason.EOS and self._eos_ids and ids[-1] not in self._eos_ids:
             return f"the reason eos, but its last id is {ids[-1]}: keep the id of EOS, one of {sorted(self._eos_ids)}"
         return ""

@@ -57,8 +57,8 @@ class VLLM(Engine):
         options: further arguments of ``vllm.LLM``, by name.
 
     Raises:
-        ModuleNotFoundError: at the first session: vllm is not installed.
-        ImportError: at the first session: vllm is too old.
+        ModuleNotFoundError: when a run starts: vllm is not installed.
+        ImportError: when a run starts: vllm is too old.
         ValueError: at the first session: vLLM does not know the policy's architecture, or cannot run it here.
     """
 
@@ -106,6 +106,10 @@ class VLLM(Engine):
                 if self.sleep:
                     self._llm.sleep(level=1)
 
+    def require_ready(self) -> None:
+        """Check whether vLLM is installed and new enough."""
+        require_vllm("VLLM")
+
     def mark_stale(self) -> None:
         """The weights have changed: the next session has them arrive."""
         self._holds = None
@@ -122,7 +126,7 @@ class VLLM(Engine):
     def _start(self, policy: CausalLM) -> None:
         if self._llm is not None:
             return
-        require_vllm("VLLM")
+        self.require_ready()
         self._trainers_group = dist.is_initialized()
         with phase("starting vllm"), tempfile.TemporaryDirectory() as folder:
             describe_model(policy, Path(folder))

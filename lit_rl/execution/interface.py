@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Self
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import TypedArguments, UsageError
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted, extract_program
 from lit_rl.execution.wire import plain
 from lit_rl.execution.wire.value_text import shortened
@@ -238,7 +238,7 @@ def require_carried(value: Any, where: str) -> None:
         return  # no copy can be made of it: it is not plain data, and equals no answer
 
 
-class ProgramRunner(ABC):
+class ProgramRunner(TypedArguments, ABC):
     """Judges programs. A module is given one, or a way to build one, and closes what it started when its run ends."""
 
     @abstractmethod

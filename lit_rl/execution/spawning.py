@@ -21,12 +21,12 @@ from lit_rl.execution.confinement.kernel import libc
 from lit_rl.execution.zygote.work_folder import empty_folder
 
 WEAK = -1
-# For the log: what each tier enforces, and what it does not cover.
+# For the log: what each tier enforces. What each leaves open is in docs/sandbox.md.
 TIERS = {
-    WEAK: "resource limits only; not covered: this user's files and processes",
-    0: "filters for system calls and files; not covered: which paths exist, the disk between two checks of its use",
-    1: "also namespaces; not covered: faults of the kernel, the memory of all processes together",
-    2: "also a control group; not covered: faults of the kernel",
+    WEAK: "resource limits only; programs reach this user's files and processes",
+    0: "system-call and file filters; programs see which paths exist",
+    1: "system-call filter, namespaces; memory limit per process only",
+    2: "system-call filter, namespaces, control group",
 }
 _START_SECONDS = 60.0
 _ADDR_NO_RANDOMIZE, _ASK_ONLY = 0x0040000, 0xFFFFFFFF

@@ -84,7 +84,7 @@ def completion_logprobs(
         hidden: [N, S, H] last hidden states of prompt and completion. Carries the gradient.
         project: hidden states to logits. Its parameters receive gradients too.
         completion_ids: [N, T] int64, the sampled ids.
-        mask: [N, T] bool.
+        mask: [N, T] bool; on the CPU it need not be waited for.
         temperature: the sampler's, > 0.
         chunk_tokens: tokens whose logits exist at one time, at least 1.
         with_entropy: also return the entropy.
@@ -111,15 +111,17 @@ def completion_logprobs(
     require_mask(mask, completion_ids)
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
+    counted = tuple(place.to(states.device) for place in mask.nonzero(as_tuple=True))
     logprobs, entropy = chunked_logprobs_and_entropy(
-        states[mask],
+        states[counted],
         project,
-        completion_ids[mask],
+        completion_ids[counted],
         temperature=temperature,
         chunk_tokens=chunk_tokens,
         with_entropy=with_entropy,
     )
-    return _spread(logprobs, mask), None if entropy is None else _spread(entropy, mask)
+    shape = completion_ids.shape
+    return _spread(logprobs, counted, shape), None if entropy is None else _spread(entropy, counted, shape)
 
 
 def chunked_logprobs_and_entropy(
@@ -200,9 +202,9 @@ def _dense(logits: Tensor, targets: Tensor, temperature: float, with_entropy: bo
     return logprobs, -(all_logprobs.exp() * finite).sum(-1)
 
 
-def _spread(flat: Tensor, mask: Tensor) -> Tensor:
-    """Flat values [M] back at their positions in [N, T], 0 elsewhere."""
-    return flat.new_zeros(mask.shape).masked_scatter(mask, flat)
+def _spread(flat: Tensor, places: tuple[Tensor, ...], shape: torch.Size) -> Tensor:
+    """Flat values [M] back at their places in [N, T], 0 elsewhere."""
+    return flat.new_zeros(shape).index_put(places, flat)
 
 
 def _require_flat(hidden: Tensor, targets: Tensor) -> None:

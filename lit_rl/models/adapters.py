@@ -8,6 +8,7 @@ choice of adapter changes, and it is restored on every way out.
 from __future__ import annotations
 
 import copy
+import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lit_rl.arguments import UsageError, require_above, require_at_least, require_share
+from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
 from lit_rl.models.family import base_of
 from lit_rl.models.loading.sources import ADAPTER_CONFIG, MODEL_KEY, plain_failures
 
@@ -30,6 +31,7 @@ CRITIC = "critic"
 _WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 
+@typed_group
 @dataclass(frozen=True)
 class LoRA:
     """Low-rank adapters instead of training all weights.
@@ -119,6 +121,10 @@ def read_adapter(base: nn.Module, home: str, source: str) -> Any:
     if not any((Path(source) / name).is_file() for name in _WEIGHTS):
         raise FileNotFoundError(f"the adapter {source} ({MODEL_KEY}) has no weights: it lacks {_WEIGHTS[0]}")
     with plain_failures("adapter", source, MODEL_KEY):
+        if json.loads((Path(source) / ADAPTER_CONFIG).read_text()).get("megatron_config"):
+            raise ValueError(
+                f"{ADAPTER_CONFIG} sets megatron_config, for which PEFT imports whatever megatron_core names"
+            )
         saved = {name for name in load_peft_weights(source, device="cpu") if ".lora_" in name}
     try:
         model = PeftModel.from_pretrained(base, source, adapter_name=POLICY, is_trainable=True)

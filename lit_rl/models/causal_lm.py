@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from lit_rl.arguments import UsageError, require_kind
+from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
     REFERENCE,
@@ -38,7 +38,7 @@ class CausalLM(Policy):
     Args:
         model: hub id, folder of a model, GGUF file or folder with one, or folder of a PEFT adapter (its base is loaded
             with it). ``package:NAME`` and ``package:NAME/PATH`` name the folder of an installed package and what is
-            inside.
+            inside. In Python also a model of transformers, which is trained itself and not copied.
         config: build a new model from this configuration instead (``model_type`` and its fields); vocabulary
             size and special tokens come from the tokenizer.
         tokenizer: source of the tokenizer; by default that of the model.
@@ -65,7 +65,7 @@ class CausalLM(Policy):
 
     def __init__(
         self,
-        model: str | None = None,
+        model: str | nn.Module | None = None,
         *,
         config: Mapping[str, Any] | None = None,
         tokenizer: str | None = None,
@@ -83,16 +83,26 @@ class CausalLM(Policy):
         probe: bool = True,
     ) -> None:
         super().__init__()
+        given = model if isinstance(model, nn.Module) else None
+        if given is not None and not (hasattr(given, "config") and hasattr(given, "get_input_embeddings")):
+            raise ArgumentError("CausalLM.model", "a causal language model of transformers", shown(given))
+        if hasattr(given, "peft_config"):
+            raise ArgumentError(
+                "CausalLM.model", "a model without adapters", "one of PEFT", "give the adapter's folder"
+            )
+        if given is not None and tokenizer is None:
+            tokenizer = str(getattr(given, "name_or_path", "")) or None
+            if tokenizer is None:
+                raise UsageError("a model that was made in Python needs tokenizer: the hub id or folder of one")
         if (model is None) == (config is None):
             raise UsageError("give either model (hub id or folder) or config (a model from scratch), not both or none")
         if model is None and tokenizer is None:
             raise UsageError("a model from scratch needs tokenizer: the hub id or folder of one")
         if quantization is not None and (model is None or lora is None):
             raise UsageError("quantization freezes the base of a given model under new adapters: give model and lora")
-        if lora is not None:
-            require_kind(LoRA, "LoRA(rank=16)", lora=lora)
         torch_dtype(dtype)  # looked at here, before a run waits for its data
-        self.source = model
+        self.source = None if given is not None else model
+        self._given = (given,)  # in a tuple, so that it is no part of this module before it is loaded
         self.config = config
         self.tokenizer_source = tokenizer or model
         self.chat_template = chat_template
@@ -135,10 +145,11 @@ class CausalLM(Policy):
             counts_pads=counts_pads(self.model),
             template_arguments=self.template_arguments,
         )
+        self.codec.num_ids = text_config(self.model).vocab_size
 
     def arguments(self) -> dict[str, Any] | None:
-        """All that decides which weights there are; ``None`` for a subclass, whose constructor may take others."""
-        if type(self) is not CausalLM:
+        """All that decides which weights there are; ``None`` for a subclass and for a model that was given."""
+        if type(self) is not CausalLM or self._given[0] is not None:
             return None
         spec = dict(vars(self.model_spec()))
         sources = {"model": spec.pop("source"), "tokenizer": self.tokenizer_source, "chat_template": self.chat_template}
@@ -148,7 +159,7 @@ class CausalLM(Policy):
     def model_spec(self) -> ModelSpec:
         """Return the specification that the model is built from."""
         return ModelSpec(
-            source=self.source,
+            source=self.source if self._given[0] is None else self._given[0],
             config=self.config,
             lora=self.lora,
             dtype=self.dtype,
@@ -193,7 +204,7 @@ class CausalLM(Policy):
             hidden,
             projection(model),
             completions.completion_ids,
-            completions.completion_mask,
+            completions.on_host.completion_mask,
             temperature=temperature or 1.0,
             chunk_tokens=self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size),
             with_entropy=with_entropy,
@@ -230,7 +241,13 @@ class CausalLM(Policy):
             self.frozen_reference = self.frozen_reference or frozen_copy(self.model)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included."""
+        """Write a folder that ``transformers`` (or ``peft``, for adapters) loads, tokenizer included.
+
+        Raises:
+            UsageError: nothing is loaded yet.
+        """
+        if self.model is None:
+            raise UsageError(f"{type(self).__name__} has no weights to save yet: train it, or call its load() first")
         path = Path(folder)
         with without_bars():
             if has_adapter(self.model):

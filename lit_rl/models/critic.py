@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import TypedArguments, UsageError
 from lit_rl.functional.logprobs import completion_positions
 from lit_rl.functional.masking import ends
 from lit_rl.models.adapters import CRITIC, LoRA, add_adapter, using_adapter
@@ -27,7 +27,7 @@ from lit_rl.models.probe import probe
 from lit_rl.types import Completions
 
 
-class Critic(nn.Module, ABC):
+class Critic(nn.Module, TypedArguments, ABC):
     """V(state before token t) for every completion token, and V(state after the last one)."""
 
     @abstractmethod

@@ -57,22 +57,22 @@ class CachedDecoding(Decoding):
         prompt_ids, prompt_mask = pad_left(prompts, pad_id, next(self.model.parameters()).device)
         positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
         logits = self._forward(prompt_ids, prompt_mask.long(), positions)
-        copies = copies.to(logits.device)
-        self.room = self._room(prompt_mask[copies])
-        self._begin_rows(copies, prompt_mask, positions[copies, -1], most_tokens)
-        return logits[copies]
+        here = copies.to(logits.device)
+        self.room = self._room([len(prompts[i]) for i in copies.tolist()], prompt_mask.shape[1])
+        self._begin_rows(copies, prompt_mask, positions[here, -1], most_tokens)
+        return logits[here]
 
     def _begin_rows(self, copies: Tensor, prompt_mask: Tensor, positions: Tensor, most_tokens: int) -> None:
         """Give each row what was read of its prompt."""
         self._positions = positions
-        if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies), device=copies.device)):
-            self._cache.reorder_cache(copies)
+        if len(copies) != len(prompt_mask) or not torch.equal(copies, torch.arange(len(copies))):
+            self._cache.reorder_cache(copies.to(prompt_mask.device))
         self._length = prompt_mask.shape[1]
-        self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=copies.device)
-        self._mask[:, : self._length] = prompt_mask[copies].long()
+        self._mask = torch.ones(len(copies), self._length + most_tokens, dtype=torch.long, device=prompt_mask.device)
+        self._mask[:, : self._length] = prompt_mask[copies.to(prompt_mask.device)].long()
 
-    def _room(self, mask: Tensor) -> list[int]:
-        used = [mask.shape[1]] * len(mask) if counts_pads(self.model) else mask.sum(-1).tolist()
+    def _room(self, lengths: list[int], padded: int) -> list[int]:
+        used = [padded] * len(lengths) if counts_pads(self.model) else lengths
         return [max(1, self._max_positions - length) for length in used]
 
     def append(self, tokens: Tensor) -> Tensor:
@@ -145,19 +145,19 @@ class Groups:
     """Prompt and buffer columns of each row.
 
     Row i is one of B x G slots, those of a prompt side by side. Rows write into the same column at the same time, so
-    those that joined late have none before their first.
+    those that joined late have none before their first. Numbers of rows, prompts and columns are kept on the CPU.
     """
 
     def __init__(self, prompt_mask: Tensor) -> None:
         self.bias = torch.zeros(0, prompt_mask.shape[1], device=prompt_mask.device)
-        self.prompt_of_row = self.first_column = torch.zeros(0, dtype=torch.long, device=prompt_mask.device)
+        self.prompt_of_row = self.first_column = torch.zeros(0, dtype=torch.long)
         self.written = 0
 
     def join(self, copies: Tensor, prompt_mask: Tensor, layers: Sequence[SharedLayer]) -> None:
         """Add rows that continue the prompts just read."""
         self.prompt_of_row = torch.cat([self.prompt_of_row, copies + len(self.bias)])
         self.first_column = torch.cat([self.first_column, torch.full_like(copies, self.written)])
-        bias = torch.zeros(prompt_mask.shape, device=copies.device).masked_fill(~prompt_mask, -torch.inf)
+        bias = torch.zeros(prompt_mask.shape, device=prompt_mask.device).masked_fill(~prompt_mask, -torch.inf)
         self.bias = _stacked(self.bias[..., None], bias[..., None], -torch.inf)[..., 0]
         self.fit(layers)
 
@@ -166,7 +166,7 @@ class Groups:
         self.prompt_of_row, self.first_column = self.prompt_of_row[rows], self.first_column[rows]
         oldest = int(self.first_column.min())
         for layer in layers:
-            layer.move(rows, slice(oldest, self.written), layer.keys.shape[-2])
+            layer.move(rows.to(layer.keys.device), slice(oldest, self.written), layer.keys.shape[-2])
         self.written -= oldest
         self.first_column = self.first_column - oldest
         self.fit(layers)
@@ -182,8 +182,8 @@ class Groups:
         """[rows, columns] of rows that began between two columns; ``None`` if they began together."""
         if first == last:
             return None
-        columns = torch.arange(first, self.written, device=self.first_column.device)
-        first_column = self.first_column[rows, None]
+        columns = torch.arange(first, self.written, device=self.bias.device)
+        first_column = self.first_column[rows, None].to(self.bias.device)
         bias = torch.zeros(len(first_column), len(columns), device=columns.device)
         return bias.masked_fill(columns < first_column, -torch.inf)
 
@@ -202,15 +202,17 @@ class Groups:
         num_rows, self.size = len(prompt_of_row), int(counts.max())
         if len(needed) * self.size > _MOST_SLOTS * num_rows:
             needed, self.size = self.prompt_of_row, 1
-            prompt_of_row, counts = torch.arange(num_rows, device=needed.device), torch.ones_like(needed)
-        if not torch.equal(needed, torch.arange(len(self.bias), device=needed.device)):
-            self.bias = self.bias[needed]
+            prompt_of_row, counts = torch.arange(num_rows), torch.ones_like(needed)
+        if not torch.equal(needed, torch.arange(len(self.bias))):
+            kept = needed.to(self.bias.device)
+            self.bias = self.bias[kept]
             for layer in layers:
-                layer.prompt_keys, layer.prompt_values = layer.prompt_keys[needed], layer.prompt_values[needed]
+                layer.prompt_keys, layer.prompt_values = layer.prompt_keys[kept], layer.prompt_values[kept]
         self.prompt_of_row = prompt_of_row
         order = prompt_of_row.argsort(stable=True)
-        place = torch.arange(num_rows, device=order.device) - (counts.cumsum(0) - counts)[prompt_of_row[order]]
-        self.slots = torch.empty_like(order).scatter_(0, order, prompt_of_row[order] * self.size + place)
+        place = torch.arange(num_rows) - (counts.cumsum(0) - counts)[prompt_of_row[order]]
+        slots = torch.empty_like(order).scatter_(0, order, prompt_of_row[order] * self.size + place)
+        self.slots = slots.to(self.bias.device)
 
     def gather(self, rows: Tensor) -> Tensor:
         """[n, K, R, D] of rows as [B, K, G * R, D] of prompts."""
@@ -352,8 +354,7 @@ class SharedDecoding(CachedDecoding):
     def keep(self, rows: Tensor) -> None:
         """Drop the other rows' own tokens, and prompts without rows."""
         assert self._groups is not None
-        rows = rows.to(self._positions.device)
-        self._positions = self._positions[rows]
+        self._positions = self._positions[rows.to(self._positions.device)]
         self._groups.keep(rows, self._cache.layers)
 
 

@@ -99,7 +99,7 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     Args:
         model: a causal LM of transformers (inside PEFT or not).
         ids: [N, S] int64.
-        mask: [N, S] bool; the real tokens of a row are contiguous.
+        mask: [N, S] bool; the real tokens of a row are contiguous. On the CPU it need not be waited for.
         pack_tokens: put rows together in sequences of at most this many tokens (or the longest row); ``None`` gives
             each row a sequence of its own.
 
@@ -110,22 +110,25 @@ def hidden_states(model: Any, ids: Tensor, mask: Tensor, pack_tokens: int | None
     # Positions count real tokens: left padding must not move a row.
     positions = (mask.long().cumsum(-1) - 1).clamp(min=0)
     if pack_tokens is None or len(ids) < 2:
-        given = {"position_ids": positions} if takes(decoder, "position_ids") else {}
-        output = decoder(input_ids=ids, attention_mask=mask.long(), use_cache=False, **given)
+        given = {"position_ids": positions.to(ids.device)} if takes(decoder, "position_ids") else {}
+        output = decoder(input_ids=ids, attention_mask=mask.to(ids.device).long(), use_cache=False, **given)
         hidden: Tensor = output.last_hidden_state
         return hidden
     sequence, column = first_fit(mask.sum(-1).tolist(), pack_tokens)
-    of_row = mask.nonzero()[:, 0]
-    k = torch.tensor(sequence, device=ids.device)[of_row]
-    at = torch.tensor(column, device=ids.device)[of_row] + positions[mask]
+    row, token = mask.nonzero(as_tuple=True)
+    k = torch.tensor(sequence, device=mask.device)[row]
+    at = torch.tensor(column, device=mask.device)[row] + positions[row, token]
     shape = (max(sequence) + 1, int(at.max()) + 1)
     # Every empty column has position 0: rows of one token that are never read.
-    packed_ids, packed_positions = ids.new_zeros(shape), positions.new_zeros(shape)
-    packed_ids[k, at], packed_positions[k, at] = ids[mask], positions[mask]
-    output = decoder(input_ids=packed_ids, position_ids=packed_positions, use_cache=False)
+    packed_positions = positions.new_zeros(shape)
+    packed_positions[k, at] = positions[row, token]
+    row, token, k, at = (places.to(ids.device) for places in (row, token, k, at))
+    packed_ids = ids.new_zeros(shape)
+    packed_ids[k, at] = ids[row, token]
+    output = decoder(input_ids=packed_ids, position_ids=packed_positions.to(ids.device), use_cache=False)
     packed = output.last_hidden_state
     hidden = packed.new_zeros(*ids.shape, packed.shape[-1])
-    hidden[mask] = packed[k, at]
+    hidden[row, token] = packed[k, at]
     return hidden
 
 
@@ -225,14 +228,15 @@ def completion_states(
     Returns:
         [N, 1 + T, H] last hidden states: after the prompt, and after each token of the completion.
     """
-    prompt_ids, prompt_mask = completions.prompt_ids, completions.prompt_mask
+    prompt_ids, prompt_mask, host = completions.prompt_ids, completions.prompt_mask, completions.on_host
     if share and pack_tokens is None:
-        first, prompt_of_row = distinct_prompts(prompt_ids, prompt_mask)
+        first, prompt_of_row = distinct_prompts(host.prompt_ids, host.prompt_mask)
         if len(first) < len(prompt_of_row):
-            ids, mask = completions.completion_ids, completions.token_mask
-            return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask)
+            first, prompt_of_row = first.to(prompt_ids.device), prompt_of_row.to(prompt_ids.device)
+            ids, mask, lengths = completions.completion_ids, completions.token_mask, host.num_tokens.tolist()
+            return _in_two_steps(model, prompt_ids[first], prompt_mask[first], prompt_of_row, ids, mask, lengths)
     ids = torch.cat([prompt_ids, completions.completion_ids], 1)
-    mask = torch.cat([prompt_mask, completions.token_mask], 1)
+    mask = torch.cat([host.prompt_mask, host.token_mask], 1)
     return hidden_states(model, ids, mask, pack_tokens)[:, prompt_ids.shape[1] - 1 :]
 
 
@@ -254,16 +258,21 @@ def distinct_prompts(prompt_ids: Tensor, prompt_mask: Tensor) -> tuple[Tensor, T
 
 
 def _in_two_steps(
-    model: Any, prompt_ids: Tensor, prompt_mask: Tensor, prompt_of_row: Tensor, ids: Tensor, mask: Tensor
+    model: Any,
+    prompt_ids: Tensor,
+    prompt_mask: Tensor,
+    prompt_of_row: Tensor,
+    ids: Tensor,
+    mask: Tensor,
+    lengths: Sequence[int],
 ) -> Tensor:
-    """States [N, 1 + T, H] of completions [N, T] that read on from prompts [K, P]."""
+    """States [N, 1 + T, H] of completions [N, T], of these lengths, that read on from prompts [K, P]."""
     kept = Cache(layer_class_to_replicate=_Kept)
     positions = (prompt_mask.long().cumsum(-1) - 1).clamp(min=0)
     after_prompt = _read(model, prompt_ids, prompt_mask, positions, kept)[:, -1:]
     after_tokens = after_prompt.new_zeros(*ids.shape, after_prompt.shape[-1])
-    lengths = mask.sum(-1)
-    for batch in of_similar_length(lengths.tolist(), _COLUMNS_PER_PASS):
-        rows, width = torch.tensor(batch, device=ids.device), max(1, int(lengths[batch[-1]]))
+    for batch in of_similar_length(lengths, _COLUMNS_PER_PASS):
+        rows, width = torch.tensor(batch, device=ids.device), max(1, lengths[batch[-1]])
         of_prompt = prompt_of_row[rows]
         read = Cache(layers=[_Read(layer, of_prompt) for layer in kept.layers])
         whole_mask = torch.cat([prompt_mask[of_prompt], mask[rows, :width]], 1)
@@ -315,7 +324,8 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     try:
         if share:
             of_row = torch.tensor([0, 1, 0, 1], device=device)
-            states = _in_two_steps(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:])
+            lengths = mask[:, 11:].sum(-1).tolist()
+            states = _in_two_steps(model, ids[:2, :11], mask[:2, :11], of_row, ids[:, 11:], mask[:, 11:], lengths)
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         kept = states[mask[:, 10:]].float()

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lit_rl.arguments import TypedArguments, UsageError, typed_arguments
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
@@ -21,7 +22,7 @@ from lit_rl.training.ranks import evaluating
 from lit_rl.types import Completions, Problem, Sampling
 
 
-class Policy(nn.Module, ABC):
+class Policy(nn.Module, TypedArguments, ABC):
     """A model that writes completions.
 
     The life of a policy: the constructor loads nothing (every YAML instantiates offline); :meth:`load` builds
@@ -48,7 +49,9 @@ class Policy(nn.Module, ABC):
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
-        return next(self.parameters()).device
+        for parameter in self.parameters():
+            return parameter.device
+        raise UsageError(f"{type(self).__name__} has no weights yet: call its load() first")
 
     @abstractmethod
     def decoding(self) -> Decoding:
@@ -97,6 +100,7 @@ class Policy(nn.Module, ABC):
         """Prepare to load a checkpoint with these weights, such as a reference that was refreshed."""
         return
 
+    @typed_arguments
     def complete(
         self,
         prompts: Sequence[str | Problem],

@@ -135,9 +135,16 @@ class Uniforms:
         return self._block[rows, column]
 
 
+_TOKENS_PER_LOOK = 16
+"""Tokens that a device samples before the host looks which rows ended; what a row got beyond its end is dropped."""
+
 # Rows that ended stay in the batch, sampling for nothing, until this share of it is left: dropping them
 # copies the cache, which costs about one step.
 _COMPACT_BELOW = 0.75
+
+
+_LOGITS_AT_ONCE = 2**19
+"""Logits that a CPU turns into probabilities at a time: such temporaries stay in its caches, larger ones do not."""
 
 
 def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -155,12 +162,22 @@ def choose_tokens(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -
         ids [n] int64 and their log-probabilities [n] float32 (nats) under the distribution that was sampled
         from. Greedy choices are scored at temperature 1.
     """
+    rows = max(1, _LOGITS_AT_ONCE // logits.shape[-1] if logits.device.type == "cpu" else len(logits))
+    chunks = torch.split(logits, rows)
+    draws = [None] * len(chunks) if uniforms is None else torch.split(uniforms, rows)
+    chosen = [_choose(chunk, sampling, drawn) for chunk, drawn in zip(chunks, draws, strict=True)]
+    ids, logprobs = zip(*chosen, strict=True)
+    return torch.cat(ids), torch.cat(logprobs)
+
+
+def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Sample one token for each of a few rows, see :func:`choose_tokens`."""
     logits = logits.float()
     if sampling.temperature == 0 or uniforms is None:
         ids = logits.argmax(-1)
         return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
     logprobs = keep_likely(logits / sampling.temperature, sampling).log_softmax(-1)
-    cumulative = logprobs.double().exp().cumsum(-1)
+    cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
     total = cumulative[:, -1:]
     # Just below the total at most, so that rounding never lands on a token of probability zero.
     target = torch.minimum(uniforms.to(total.device)[:, None] * total, total.nextafter(torch.zeros_like(total)))
@@ -191,7 +208,7 @@ def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 class RunningBatch:
-    """Requests that are sampled side by side: each step samples one more token for each of them.
+    """Requests that are sampled side by side: each step samples one more token for each of them, on a device several.
 
     Equal prompts of requests that start together are read once.
 
@@ -240,26 +257,41 @@ class RunningBatch:
         self._joining += requests
 
     def step(self) -> list[Generation]:
-        """Sample one token for each row; return the requests that ended with it."""
-        logits = [] if self._chosen is None else [self._decoding.append(self._chosen)]
+        """Sample one token for each row, or a few; return the requests that ended with them."""
+        read = [] if self._chosen is None else [self._decoding.append(self._chosen)]
         if self._joining:
-            logits.append(self._read())
+            read.append(self._read())
+        logits = torch.cat(read)
+        steps = 1 if logits.device.type == "cpu" else min(_TOKENS_PER_LOOK, self._most_left())
+        found = [self._choose(logits)]
+        for _ in range(1, steps):
+            found.append(self._choose(self._decoding.append(found[-1][0])))
+        chosen, scores = (torch.stack(each, 1) for each in zip(*found, strict=True))
+        generations = []
+        for index, tokens, of_row in zip(self._held.tolist(), *_on_host(chosen, scores), strict=True):
+            for token, score in zip(tokens, of_row, strict=True):
+                if self._ended[index]:
+                    break
+                self._ids[index].append(token)
+                self._logprobs[index].append(score)
+                reason = self._reason(index)
+                if reason is not None:
+                    self._ended[index] = True
+                    self._num_ended += 1
+                    generations.append(self._generation(index, reason))
+        self._chosen = self._without_ended(chosen[:, -1])
+        return generations
+
+    def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """The next token of each row and its log-probability."""
         numbers = self._uniforms.at(self._lengths, self._held) if self._sampling.temperature > 0 else None
         self._lengths += 1
-        chosen, scores = choose_tokens(torch.cat(logits), self._sampling, numbers)
-        generations = []
-        for index, token, score in zip(self._held.tolist(), chosen.tolist(), scores.tolist(), strict=True):
-            if self._ended[index]:
-                continue
-            self._ids[index].append(token)
-            self._logprobs[index].append(score)
-            reason = self._reason(index)
-            if reason is not None:
-                self._ended[index] = True
-                self._num_ended += 1
-                generations.append(self._generation(index, reason))
-        self._chosen = self._without_ended(chosen)
-        return generations
+        return choose_tokens(logits, self._sampling, numbers)
+
+    def _most_left(self) -> int:
+        """Tokens that some row may still write."""
+        rows: list[int] = [index for index in self._held.tolist() if not self._ended[index]]
+        return max(min(self._requests[i].max_tokens, self._room[i]) - len(self._ids[i]) for i in rows)
 
     def _read(self) -> Tensor:
         """Read each distinct prompt of the requests that join once; logits [n, V] of their first tokens."""
@@ -298,6 +330,14 @@ class RunningBatch:
         self._held, self._lengths = self._held[stay], self._lengths[stay]
         self._decoding.keep(stay)
         return chosen[stay.to(chosen.device)]
+
+
+def _on_host(ids: Tensor, scores: Tensor) -> tuple[list[list[int]], list[list[float]]]:
+    """Ids and float32 numbers as lists, for which a device is waited for once: bits travel as integers."""
+    if ids.device.type == "cpu":
+        return ids.tolist(), scores.tolist()
+    both = torch.stack([ids, scores.view(torch.int32).long()]).cpu()
+    return both[0].tolist(), both[1].int().view(torch.float32).tolist()
 
 
 def requests_of(prompts: PromptBatch, sampling: Sampling, key: StreamKey) -> list[Request]:

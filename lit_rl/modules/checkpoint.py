@@ -11,13 +11,16 @@ rewritten as one of the two cases that it handles well: in the middle of an epoc
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import yaml
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser, set_parsing_settings
+from jsonargparse._common import parsing_settings  # public functions add to the settings, but take nothing back
 
 from lit_rl.arguments import UsageError
 from lit_rl.models.policy import Policy
@@ -34,16 +37,17 @@ def describe_policy(module: object, policy: Policy) -> str | None:
     return json.dumps(config, default=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
 
 
-def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path) -> Any:
+def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Path, trust: Iterable[str] = ()) -> Any:
     """The module that a checkpoint's configuration describes, of this version or of 0.3.
 
     Args:
         base: class of the module.
         checkpoint: as read.
-        path: of the checkpoint, for the message.
+        path: of the checkpoint, for messages.
+        trust: modules and classes beside ours that the configuration may name.
 
     Raises:
-        ValueError: the checkpoint holds no configuration.
+        ValueError: the checkpoint holds no configuration, or its configuration names a class of neither.
     """
     if not checkpoint.get("config"):
         raise UsageError(
@@ -54,7 +58,43 @@ def build_from_config(base: type, checkpoint: Mapping[str, Any], path: str | Pat
     parser.add_subclass_arguments(base, "model")
     config = yaml.safe_load(checkpoint["config"])
     migrate(config)
-    return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
+    with only_classes_of(trust, str(path), "if you trust who made it, name the module in trust=[...]"):
+        return parser.instantiate_classes(parser.parse_object({"model": config["model"]})).model
+
+
+_OURS = ("lit_rl", "torch.optim", "bitsandbytes.optim")
+"""Modules that the configuration in any file may name: our parts, and optimizers with their schedules."""
+
+
+@contextmanager
+def only_classes_of(named: Iterable[str], source: str, remedy: str) -> Iterator[None]:
+    """Import and build nothing that a configuration names, except our classes, optimizers, and what is listed.
+
+    A checkpoint or the folder of a run may come from a stranger, and a class is imported, and called, by its name
+    alone. What the user's own configuration names is the user's choice and needs no such care.
+
+    Args:
+        named: modules and classes that the user named.
+        source: where the configuration comes from, for the message.
+        remedy: what to do if the source is trusted, for the message.
+
+    Raises:
+        UsageError: the configuration names something else.
+    """
+    before = dict(parsing_settings)
+    set_parsing_settings(import_path_denylist=["*"], import_path_allowlist=[*_OURS, *named])
+    try:
+        yield
+    except ArgumentError as error:
+        # The parser's message must not be explained: to explain, modules that it names are imported.
+        denied = re.search(r"Importing '([^']+)' is not allowed", str(error))
+        if denied:
+            what = f"{denied[1]}, which is not part of lit_rl, so it was not built"
+            raise UsageError(f"{source} names {what}: {remedy}") from error
+        raise UsageError(f"{source} does not fit this version: {' '.join(str(error).split())[:400]}") from error
+    finally:
+        parsing_settings.clear()
+        parsing_settings.update(before)
 
 
 def _path_of(part: object) -> str:

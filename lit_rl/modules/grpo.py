@@ -12,13 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from lit_rl.advantages import GroupMean, RowAdvantages
-from lit_rl.arguments import require_kind
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.renamed import value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardOutput, RewardTerm
 from lit_rl.rollout import Collect, Rollout, RunnerFactory
@@ -75,7 +73,6 @@ class GRPO(RolloutModule):
             max_rollouts=max_rollouts,
             seed=seed,
         )
-        require_kind(RowAdvantages, "GroupMean()", value_now, baseline=baseline)
         baseline.require_samples(sampling.num_samples, "baseline")
         baseline.sum_over_ranks = sum_over_ranks
         self.baseline = baseline

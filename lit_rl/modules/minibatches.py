@@ -90,7 +90,8 @@ def pieces_of(
     Returns:
         numbers of the rows of each piece; no piece is empty.
     """
-    num_tokens, groups = completions.num_tokens.cpu(), completions.group_ids.cpu()
+    host = completions.on_host
+    num_tokens, groups = host.num_tokens, host.group_ids
     by_length = rows[num_tokens[rows].argsort(stable=True)]
     orders = [by_length]
     if shares_prompts and len(rows) > 1:
@@ -100,7 +101,7 @@ def pieces_of(
         by_group = by_length[groups[by_length].argsort(stable=True)]
         orders.append(by_group[longest[groups[by_group]].argsort(stable=True)])
     names = groups.tolist() if shares_prompts else range(len(completions))
-    known = list(map(_Row, names, completions.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
+    known = list(map(_Row, names, host.prompt_mask.sum(-1).tolist(), num_tokens.tolist()))
     divided = [_divided(order.tolist(), known, size, max_tokens) for order in orders]
     cheapest = min(divided, key=lambda pieces: sum(piece.num_tokens for piece in pieces))
     return [torch.tensor(piece.rows) for piece in cheapest]

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_above, require_kind
+from lit_rl.arguments import ArgumentError, UsageError, require_above, shown, typed_group
 from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
@@ -34,6 +34,7 @@ class Logprobs(NamedTuple):
     ref: Tensor | None
 
 
+@typed_group
 @dataclass(frozen=True)
 class Objective:
     """Loss that the policy minimises.
@@ -56,6 +57,8 @@ class Objective:
             old policy of the loss's ratio is then the one at that beginning, for stale rows too.
     """
 
+    argument_hint = staticmethod(value_now)
+
     loss: Loss = Clipped()  # noqa: RUF009  # frozen
     ratio_level: RatioLevel = "token"
     kl_coef: float = 0.0
@@ -66,7 +69,6 @@ class Objective:
     correction: Correction | None = None
 
     def __post_init__(self) -> None:
-        require_kind(Loss, "Clipped(clip_high=0.28)", value_now, loss=self.loss)
         if self.kl_coef < 0:
             raise ArgumentError(
                 "kl_coef", "a number of at least 0", str(self.kl_coef), "a negative one drives the policy away"
@@ -216,12 +218,12 @@ class Objective:
             logprobs, old_logprobs, micro.completions.sampler_logprobs, micro.advantages, mask, self.ratio_level
         )
         loss = self.loss.token_losses(tokens)
-        if loss.shape != logprobs.shape:
-            raise ArgumentError(
-                f"{type(self.loss).__name__}.token_losses",
-                f"one loss per token, {tuple(logprobs.shape)}",
-                str(tuple(loss.shape)),
-            )
+        who = f"{type(self.loss).__name__}.token_losses"
+        if not isinstance(loss, Tensor) or loss.shape != logprobs.shape:
+            got = str(tuple(loss.shape)) if isinstance(loss, Tensor) else shown(loss)
+            raise ArgumentError(who, f"one loss per token, {tuple(logprobs.shape)}", got)
+        if logprobs.requires_grad and not loss.requires_grad:
+            raise ArgumentError(who, "losses with a gradient", "none", "compute them from tokens.logprobs as it is")
         metrics = {APPROXIMATE_KL: approximate_kl(logprobs.detach(), old_logprobs, mask)}
         metrics |= self.loss.metrics(tokens)
         if self.correction is not None:

@@ -15,7 +15,7 @@ from lightning.pytorch.trainer.states import TrainerFn
 from torch import nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from lit_rl.arguments import UsageError, require_kind
+from lit_rl.arguments import TypedArguments, UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
@@ -30,7 +30,7 @@ from lit_rl.modules.setup_checks import (
     settle_precision,
 )
 from lit_rl.modules.update_trace import Evidence, NotFiniteError, likely_cause, norms, save_evidence
-from lit_rl.renamed import require_known
+from lit_rl.renamed import require_known, value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
@@ -51,7 +51,7 @@ class _TearDownOnException(pl.Callback):
         pl_module.teardown("exception")
 
 
-class PolicyModule(pl.LightningModule):
+class PolicyModule(pl.LightningModule, TypedArguments):
     """A policy with an optimizer, evaluated by running what it writes.
 
     Manual optimization: subclasses call :meth:`optimizer_step` once per update. One optimizer with parameter
@@ -73,13 +73,14 @@ class PolicyModule(pl.LightningModule):
     """Prefix of the metrics of a loss on given texts."""
     sampling: Sampling | None = None
     """Sampling settings of training; ``None`` if it does not sample."""
+    argument_hint = staticmethod(value_now)
     samples_to_train = False
     """True if training runs programs too, not only validation."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Name the argument of version 0.4 where one of 0.3 is given."""
         require_known(cls, kwargs)
-        return super().__new__(cls)
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -94,9 +95,6 @@ class PolicyModule(pl.LightningModule):
         seed: int | None,
     ) -> None:
         super().__init__()
-        require_kind(Policy, 'CausalLM("folder")', policy=policy)
-        require_kind(Collect, "Collect(environment=Repair())", collect=collect)
-        require_kind(Evaluate, 'Evaluate({"greedy": Sampling(temperature=0.0)})', evaluate=evaluate)
         self.automatic_optimization = False
         self.strict_loading = False  # frozen weights are not in a checkpoint; load_state_dict checks the rest
         self.policy = policy
@@ -277,7 +275,9 @@ class PolicyModule(pl.LightningModule):
         if math.isfinite(value):
             return
         step, rank = self.trainer.global_step, self.trainer.global_rank
-        evidence = {"quantity": what, "value": value, "update": step} | self.evidence() | norms(self)
+        optimizer: Any = self.optimizers()
+        evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
+        evidence |= self.evidence() | norms(self)
         path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
         raise NotFiniteError(
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
@@ -401,20 +401,27 @@ class PolicyModule(pl.LightningModule):
 
     @classmethod
     def load_from_checkpoint(  # type: ignore[override]  # hyperparameters are the configuration that it holds
-        cls, checkpoint_path: str | Path, **arguments: Any
+        cls, checkpoint_path: str | Path, *, trust: Sequence[str] = (), **arguments: Any
     ) -> Self:
         """Build a module with the weights of a checkpoint.
 
         Args:
             checkpoint_path: a file or a folder of shards.
+            trust: modules and classes of your own, such as ``my_rewards``, that the configuration in the checkpoint
+                may name; any other that is not part of lit_rl is neither imported nor built.
             **arguments: of the constructor; without any the module is built as the configuration in the
                 checkpoint says.
 
         Raises:
-            ValueError: no arguments are given and the checkpoint holds no configuration, or it is of another model.
+            ValueError: no arguments are given and the checkpoint holds no configuration, or one that names a class
+                of neither lit_rl nor ``trust``, or it is of another model.
         """
         checkpoint = read_checkpoint(Path(checkpoint_path))
-        module: Self = cls(**arguments) if arguments else build_from_config(PolicyModule, checkpoint, checkpoint_path)
+        if arguments:
+            module = cls(**arguments)
+        else:
+            named = (*trust, f"{cls.__module__}.{cls.__qualname__}")
+            module = build_from_config(PolicyModule, checkpoint, checkpoint_path, named)
         module.load_weights()
         module.on_load_checkpoint(checkpoint)
         module.load_state_dict(checkpoint["state_dict"])

@@ -16,12 +16,13 @@ Letters: N completions, T completion tokens, n rows of a micro-batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from lit_rl.advantages import GAE, TokenAdvantages
-from lit_rl.arguments import require_kind
+from lit_rl.arguments import ArgumentError, shown
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import (
     SumOverRanks,
@@ -105,9 +106,6 @@ class PPO(RolloutModule):
             max_rollouts=max_rollouts,
             seed=seed,
         )
-        require_kind(Critic, "SeparateCritic()", critic=critic)
-        require_kind(TokenAdvantages, "GAE(gae_lambda=0.95)", estimator=estimator)
-        require_kind(CriticUpdate, "CriticUpdate(learning_rate=1e-5)", critic_update=critic_update)
         self.critic = critic
         self.estimator = estimator
         self.credit: Credit = credit
@@ -127,7 +125,12 @@ class PPO(RolloutModule):
         )
         credit = place_rewards(rewards, completions.completion_mask, self.credit)
         token_rewards = self.kl_penalty.penalise(credit, logprobs, mask)
-        advantages, returns = self.estimator.estimate(token_rewards, values, mask, bootstrap)
+        estimated: Any = self.estimator.estimate(token_rewards, values, mask, bootstrap)
+        shapes = [tuple(one.shape) for one in estimated] if isinstance(estimated, tuple) else shown(estimated)
+        if shapes != [tuple(mask.shape)] * 2:
+            wanted = f"advantages and returns, each {tuple(mask.shape)}"
+            raise ArgumentError(f"{type(self.estimator).__name__}.estimate", wanted, str(shapes))
+        advantages, returns = estimated
         if self.estimator.whiten:
             advantages = masked_whiten(advantages, mask, sum_over_ranks=sum_over_ranks)
         return Experience(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from lit_rl.advantages import Baseline, NoBaseline, RowAdvantages
-from lit_rl.arguments import ArgumentError, UsageError, require_kind, require_share
+from lit_rl.arguments import ArgumentError, UsageError, require_share
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.returns import reward_to_go
 from lit_rl.losses import PolicyGradient
@@ -24,7 +24,6 @@ from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.renamed import value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.places import Credit, place_rewards
 from lit_rl.rewards.term import RewardOutput, RewardTerm
@@ -93,7 +92,6 @@ class REINFORCE(RolloutModule):
         )
         if objective.kl_coef and objective.kl_in == "reward":
             raise ArgumentError("objective.kl_in", "loss, where REINFORCE takes the KL", "reward")
-        require_kind(Baseline, "NoBaseline()", value_now, baseline=baseline)
         if deltas is not None and not isinstance(baseline, NoBaseline):
             raise UsageError(
                 f"deltas take the place of a baseline, got deltas={type(deltas).__name__} and "
@@ -106,7 +104,6 @@ class REINFORCE(RolloutModule):
             )
         require_share(gamma=gamma)
         used = baseline if deltas is None else deltas
-        require_kind(RowAdvantages, "GroupMean()", value_now, deltas=used)
         used.require_samples(sampling.num_samples, "baseline" if deltas is None else "deltas")
         used.sum_over_ranks = sum_over_ranks
         self.baseline = baseline

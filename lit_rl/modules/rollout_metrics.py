@@ -15,6 +15,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
+from lit_rl.reports.summary import count_passed
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
@@ -24,6 +25,7 @@ from lit_rl.types import Completions, Experience, Problem
 
 _LOW, _HIGH = 0.1, 0.9
 _ENTROPY_ROWS, _ENTROPY_EVERY = 16, 4
+_MOVED_ROWS, _MOVED_SHARE, _MOVED_FIRST, _MOVED_EVERY = 4, 8, 16, 4
 MOST_ROLLOUTS_WITHOUT_REWARD = 5
 """A reward term may fail on all of one small rollout; this many failures in a row mean it is broken."""
 
@@ -62,6 +64,7 @@ def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, see
     means = Means()
     degenerate_share(means, rollout, rewards)
     spread_of_rewards(means, rewards)
+    agreement_with_rewards(means, experience)
     by_verdict(means, rollout)
     mask = experience.loss_mask
     means.add_sum("update/trained_fraction", ((experience.advantages != 0) & mask).any(-1).sum(), len(experience))
@@ -71,13 +74,34 @@ def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, see
 
 
 def degenerate_share(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
-    """Share of groups whose judged rows all have the same reward: they teach nothing."""
+    """Shares of groups whose judged rows all have the same reward, which teach nothing; all passed; or all failed."""
     groups = rollout.completions.groups().values()
+    counts = [count_passed([rollout.judgements[row] for row in rows]).values() for rows in groups]
+    ends = [passed / rows for of_group in counts for rows, passed in of_group if rows > 1]
+    means.add_sum("group/all_passed_fraction", ends.count(1.0), len(ends))
+    means.add_sum("group/none_passed_fraction", ends.count(0.0), len(ends))
     if any(len(rows) > 1 for rows in groups):
         pairs = zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)
         judged = [reward if valid else None for reward, valid in pairs]
         unequal = [len({judged[row] for row in rows} - {None}) > 1 for rows in groups]
         means.add_sum("group/zero_advantage_fraction", unequal.count(False), len(unequal))
+
+
+def agreement_with_rewards(means: Means, experience: Experience) -> None:
+    """Measure whether rows with more reward than the others of their group have larger advantages, from -1 to 1."""
+    scores = experience.rewards if experience.token_rewards is None else experience.token_rewards.sum(-1)
+    mask = experience.loss_mask
+    advantages = (experience.advantages * mask).sum(-1) / mask.sum(-1).clamp(min=1)
+    known = zip(experience.completions.group_ids.tolist(), scores.tolist(), advantages.tolist(), strict=True)
+    rows = [one for one, counted in zip(known, mask.any(-1).tolist(), strict=True) if counted]
+    alone = len({group for group, _, _ in rows}) == len(rows)  # then the rollout is the group
+    by_group: dict[int, list[tuple[float, float]]] = {}
+    for group, score, advantage in rows:
+        by_group.setdefault(0 if alone else group, []).append((score, advantage))
+    for pairs in by_group.values():
+        mean = sum(score for score, _ in pairs) / len(pairs)
+        products = [(score - mean) * advantage for score, advantage in pairs]
+        means.add_sum("update/reward_agreement", sum(products), sum(map(abs, products)))
 
 
 def measure_resampled(means: Means, batch: Sequence[Problem], rollout: Rollout) -> None:
@@ -108,6 +132,34 @@ def measure_entropy(means: Means, policy: Policy, completions: Completions, temp
     some = completions.select(order[: max(1, num_rows // _ENTROPY_ROWS)]).trim()
     mask = some.completion_mask
     means.add_sum("policy/entropy", policy.entropy(some, temperature).detach()[mask].sum(), mask.sum())
+
+
+def moves_measured(rollout: int) -> bool:
+    """Return whether the last update of this rollout, from 0, is measured: of the first ones, then of one in four."""
+    return rollout < _MOVED_FIRST or rollout % _MOVED_EVERY == 0
+
+
+def measure_move(means: Means, policy: Policy, learned: Experience, before: Tensor, temperature: float) -> None:
+    """Measure whether an update made likelier what its advantages favour; all ranks call together.
+
+    Sum of advantage times change of log-probability over the sum of its absolute values: 1 if every token moved as it
+    should, -1 if none did. It costs a forward pass over an eighth of the last micro-batch, at least four rows.
+
+    Args:
+        means: added to.
+        policy: after the update, in eval mode.
+        learned: n rows of the update's last micro-batch.
+        before: [n, T] nats of these rows before the update.
+        temperature: of training.
+    """
+    every = max(1, min(len(learned) // _MOVED_ROWS, _MOVED_SHARE))
+    rows = torch.arange(0, len(learned), every)
+    some = learned.select(rows).trim()
+    with torch.no_grad():
+        after = policy.logprobs(some.completions, temperature)
+    change = after - before[rows.to(before.device), : after.shape[1]]
+    products = (some.advantages * change)[some.loss_mask].double()
+    means.add_sum("update/advantage_agreement", products.sum(), products.abs().sum())
 
 
 def spread_of_rewards(means: Means, rewards: RewardOutput) -> None:

@@ -17,7 +17,7 @@ import torch
 from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from lit_rl.arguments import UsageError, require_kind
+from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
@@ -31,11 +31,13 @@ from lit_rl.modules.rollout_metrics import (
     measure,
     measure_age,
     measure_entropy,
+    measure_move,
     measure_resampled,
+    moves_measured,
     time_split,
 )
 from lit_rl.modules.settings import Evaluate, Update
-from lit_rl.modules.setup_checks import require_rows, require_running_programs, task_of
+from lit_rl.modules.setup_checks import doubt_routing, require_rows, require_running_programs, task_of
 from lit_rl.modules.update_trace import Evidence, UpdateTrace
 from lit_rl.reports.summary import summarise
 from lit_rl.rewards.composite import Composite
@@ -98,9 +100,6 @@ class RolloutModule(PolicyModule):
         max_rollouts: int | None = None,
         seed: int | None = None,
     ) -> None:
-        require_kind(Sampling, "Sampling(num_samples=8)", sampling=sampling)
-        require_kind(Objective, "Objective(kl_coef=0.01)", objective=objective)
-        require_kind(Update, "Update(epochs=2)", update=update)
         super().__init__(
             policy,
             rewards=rewards,
@@ -114,7 +113,7 @@ class RolloutModule(PolicyModule):
         if self.rewards is None:
             raise UsageError(f"{type(self).__name__} needs rewards: list at least one reward term")
         objective = objective.settled(self.kl_in)
-        self._doubts = objective.check(update.aggregate, update.steps)
+        self._doubts = [*objective.check(update.aggregate, update.steps), *self.rewards.doubts()]
         _require_fresh(collect, objective, sampling)
         if name := objective.compares_with_sampler:
             require_unfiltered(sampling, f"{name} compares the sampler's probabilities with the policy's")
@@ -184,6 +183,8 @@ class RolloutModule(PolicyModule):
                 experience = self.make_experience(rollout, rewards)
             self.progress.enter("updating")
             means = self.learn_from(experience)
+            if moves_measured(self.clock.count) and self.trace.learned is not None:
+                measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
         self.finish_rollout()
         means.merge(summarise(rollout, rewards))
@@ -282,7 +283,7 @@ class RolloutModule(PolicyModule):
             self.trace.begin(micro)
             for loss, metrics in self.minibatch_losses(micro, denominator):
                 self.require_finite("loss", float(loss.detach()))
-                of_update.add(metrics, count=float(micro.loss_mask.sum()))
+                of_update.add(metrics, count=micro.loss_mask.sum())
                 of_update.add_sum("loss", loss, 0)
                 self.manual_backward(loss)
             self.trace.store(piece, like=experience.advantages)
@@ -296,7 +297,7 @@ class RolloutModule(PolicyModule):
         else:
             self.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
-        self.trace.end()
+        self.trace.end(stepped=near)
         means.merge(of_update)
         return near
 
@@ -380,6 +381,13 @@ class RolloutModule(PolicyModule):
         """Sampling settings of validation, by name; by default the token limit of training."""
         return self.evaluate.samplings(self.sampling.max_tokens)
 
+    def on_fit_start(self) -> None:
+        """Warn where sampler and trainer may send a token to different experts, unless rows are weighed for it."""
+        super().on_fit_start()
+        doubt = doubt_routing(getattr(self.policy, "model", None), self.trainer)
+        if doubt and not self.objective.compares_with_sampler:
+            rank_zero_warn(doubt)
+
     def setup(self, stage: str) -> None:
         """Check whether rewards, updates and staleness fit the task, before the first rollout.
 
@@ -407,6 +415,12 @@ class RolloutModule(PolicyModule):
     def configure_model(self) -> None:
         """Load the policy; keep its start as the reference if a KL term needs one."""
         super().configure_model()
+        positions, wanted = self.policy.codec.max_positions, self.sampling.max_tokens
+        if wanted >= positions:
+            rank_zero_warn(
+                f"sampling.max_tokens is {wanted}, and the policy has {positions} positions, prompt included: every "
+                "completion is cut there; lower it"
+            )
         self.logprobs.load_reference()
         self.reference = self.logprobs.reference
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import require_above, require_at_least, require_function, require_kind
+from lit_rl.arguments import require_above, require_at_least, typed_group
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.types import Sampling
 
@@ -30,6 +30,7 @@ class AdamWByDefault(dict[str, Any]):
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
 
 
+@typed_group
 @dataclass(frozen=True)
 class Optimization:
     """Settings of one optimizer step.
@@ -49,12 +50,11 @@ class Optimization:
     microbatch_size: int | None = None
 
     def __post_init__(self) -> None:
-        require_function("the parameters", "lambda params: AdamW(params, lr=1e-6)", optimizer=self.optimizer)
-        require_function("the optimizer", "lambda optimizer: LinearLR(optimizer)", lr_scheduler=self.lr_scheduler)
         require_above(0, gradient_clip_norm=self.gradient_clip_norm)
         require_at_least(1, microbatch_size=self.microbatch_size)
 
 
+@typed_group
 @dataclass(frozen=True)
 class Update(Optimization):
     """Settings of a rollout's updates: ``epochs * minibatches`` optimizer steps.
@@ -91,6 +91,7 @@ class Update(Optimization):
         return self.epochs * self.minibatches
 
 
+@typed_group
 @dataclass(frozen=True)
 class CriticUpdate:
     """Settings of the critic's updates.
@@ -117,6 +118,7 @@ class CriticUpdate:
         require_at_least(0, warmup_rollouts=self.warmup_rollouts)
 
 
+@typed_group
 @dataclass(frozen=True)
 class Evaluate:
     """Settings of evaluation.
@@ -129,13 +131,6 @@ class Evaluate:
 
     sampling: Mapping[str, Sampling] | None = None
     predict: Sampling = Sampling(num_samples=8)  # noqa: RUF009  # frozen
-
-    def __post_init__(self) -> None:
-        require_kind(Sampling, "Sampling(num_samples=8)", predict=self.predict)
-        if self.sampling is not None:
-            require_kind(dict, '{"greedy": Sampling(temperature=0.0)}', sampling=self.sampling)
-            for name, one in self.sampling.items():
-                require_kind(Sampling, "Sampling(temperature=0.0)", None, **{f"sampling[{name!r}]": one})
 
     def samplings(self, max_tokens: int | None = None) -> dict[str, Sampling]:
         """Return the sampling settings of validation; by default greedy, with this token limit."""

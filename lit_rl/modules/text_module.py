@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import UsageError, require_kind
+from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
@@ -58,7 +58,6 @@ class TextModule(PolicyModule):
         max_updates: int | None = None,
         seed: int | None = None,
     ) -> None:
-        require_kind(Optimization, "Optimization(microbatch_size=4)", update=update)
         if collect.staleness or collect.max_resamples:
             raise UsageError(
                 f"collect.staleness and collect.max_resamples are about sampling to train on, which "

@@ -56,16 +56,16 @@ def likely_cause(evidence: Mapping[str, Any]) -> str:
     """Locate the first non-finite number between rewards and gradients, and say what helps."""
     inputs = ("rewards", "advantages", "old_logprobs", "ref_logprobs", "token_rewards", "returns")
     bad = [name for name in inputs if name in evidence and not evidence[name].isfinite().all()]
+    rate = f" (learning rate {evidence['learning_rate']:.2g})" if "learning_rate" in evidence else ""
     if not all(map(math.isfinite, evidence["weight_norms"].values())):
-        return "weights are not finite: an earlier update was too large, or a checkpoint is damaged"
+        return f"weights are not finite: an earlier update was too large{rate}, or a checkpoint is damaged"
     if bad:
         return f"{', '.join(bad)} were not finite before the update: check the reward terms and the reference"
     if "logprobs" in evidence and not evidence["logprobs"].isfinite().all():
-        return "the forward pass overflowed: the learning rate may be too high, or the dtype too narrow"
+        return f"the forward pass overflowed: steps may be too large{rate}, or the dtype too narrow"
     if not all(map(math.isfinite, evidence["gradient_norms"].values())):
         return (
-            "the backward pass overflowed: a log-ratio may be too large, the learning rate too high or the dtype "
-            "too narrow"
+            f"the backward pass overflowed: steps may be too large{rate}, a log-ratio too large or the dtype too narrow"
         )
     return "the loss overflowed: a log-ratio may be too large; lower the learning rate or num_epochs"
 
@@ -92,12 +92,14 @@ class UpdateTrace:
     Attributes:
         micro: n rows that are being learned from.
         logprobs: [n, T] nats of the policy, once its forward pass is done.
+        learned: n rows of the last micro-batch that the optimizer stepped on, and their [n, T] nats before that step.
         found: of the rollout, [N, T] nats by name: ``logprobs`` and, where computed, ``entropy`` of each token in the
             forward pass of the last update that its row was part of; NaN in rows that were not trained.
     """
 
     micro: Experience | None
     logprobs: Tensor | None
+    learned: tuple[Experience, Tensor] | None = None
     _entropy: Tensor | None
 
     def __init__(self) -> None:
@@ -126,8 +128,10 @@ class UpdateTrace:
                 kept = self.found.setdefault(name, torch.full_like(like, torch.nan))
                 kept[rows.to(kept.device), : values.shape[1]] = values.to(kept.dtype)
 
-    def end(self) -> None:
-        """Drop the micro-batch after its update."""
+    def end(self, stepped: bool = False) -> None:
+        """Drop the micro-batch after its update; if that was made, keep what tells whether it did what it should."""
+        known = stepped and self.micro is not None and self.logprobs is not None
+        self.learned = (self.micro, self.logprobs) if known else None  # type: ignore[assignment]  # both are known
         self.micro = self.logprobs = self._entropy = None
 
     def evidence(self) -> Evidence:

@@ -22,6 +22,9 @@ from lit_rl.reports.run_files import (
     without_seeds,
 )
 
+MEASURED_ALONE = ("validate", "test", "predict")
+"""Folders next to a run's ``version_0`` in which these verbs log."""
+
 _EVENTS = "events.out.tfevents.*"
 _MEASURE = re.compile(r"val/(?P<sampling>.+?)/(?P<measure>pass@1|reward/mean)")
 _KIND = ("method", "model", "lora_rank", "task", "batch_size", "num_samples", "temperature")
@@ -61,6 +64,14 @@ class Run:
         return bool(self.kind.get("diagnosed"))
 
     @property
+    def causes(self) -> list[tuple[Diagnosis, str]]:
+        """The last diagnosis of each rule and when all of them held, in the order in which rules first spoke."""
+        episodes: dict[str, list[Diagnosis]] = {}
+        for one in self.diagnoses:
+            episodes.setdefault(one.rule, []).append(one)
+        return [(of_rule[-1], _when(of_rule)) for of_rule in episodes.values()]
+
+    @property
     def measures(self) -> dict[str, str]:
         """Metric of each validation sampling: pass@1 or, without programs, the mean reward.
 
@@ -74,6 +85,8 @@ class Run:
 def folders_of(run: str | Path) -> list[Path]:
     """Folders with numbers at or below a folder, one for each run: a resumed run stays in its own.
 
+    What ``lit-rl validate`` or ``test`` logged below a run is no run, unless there is nothing else.
+
     Raises:
         FileNotFoundError: there is no metrics.jsonl and no event file.
     """
@@ -82,7 +95,8 @@ def folders_of(run: str | Path) -> list[Path]:
         raise FileNotFoundError(
             f"no {METRICS_FILE} and no TensorBoard event files below {run}: give the folder that a run logged to"
         )
-    return list(dict.fromkeys(file.parent for file in files))
+    folders = list(dict.fromkeys(file.parent for file in files))
+    return [folder for folder in folders if folder.name not in MEASURED_ALONE] or folders
 
 
 def read_curves(run: str | Path) -> dict[str, Curve]:
@@ -157,6 +171,14 @@ def short_names(folders: Sequence[Path]) -> list[str]:
     while all(len(name) > 1 for name in names) and len({name[-1] for name in names}) == 1:
         names = [name[:-1] for name in names]  # version_0 of each
     return ["/".join(name) for name in names]
+
+
+def _when(episodes: Sequence[Diagnosis]) -> str:
+    """The rollouts in which a rule held; of many episodes the first and the last."""
+    told = [one.when for one in episodes]
+    if len(told) == 1:
+        return told[0]
+    return f"{len(told)} times: {', '.join(told if len(told) < 4 else [told[0], '...', told[-1]])}"
 
 
 def _read_run(folder: Path) -> Run:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
-from statistics import stdev
 
 from lit_rl.execution.interface import Verdict
 from lit_rl.functional.pass_at_k import pass_at_k
@@ -78,18 +76,8 @@ def with_programs(judgements: Sequence[Judgement]) -> list[Judgement]:
 
 def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
     """Mean of the unbiased pass@k over problems of which k rows or more could be judged; ``None`` without any."""
-    estimates = _pass_at_k(counts, k)
+    estimates = [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
     return sum(estimates) / len(estimates) if estimates else None
-
-
-def error_of_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | None:
-    """Standard error of that mean, for randomly drawn problems; ``None`` for fewer than two."""
-    estimates = _pass_at_k(counts, k)
-    return stdev(estimates) / sqrt(len(estimates)) if len(estimates) > 1 else None
-
-
-def _pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> list[float]:
-    return [float(pass_at_k(judged, passed, k)) for judged, passed in counts.values() if judged >= k]
 
 
 def _add_verdicts(means: Means, rollout: Rollout) -> None:

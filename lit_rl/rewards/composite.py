@@ -11,16 +11,17 @@ from typing import Any, SupportsFloat
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError, require_number, shown
-from lit_rl.rewards.places import Parts, TokenPlaces
-from lit_rl.rewards.term import RewardOutput, RewardTerm, TermScore
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_number, shown
+from lit_rl.rewards.places import Parts, TokenPlaces, utf8
+from lit_rl.rewards.program_tests import TestsReward
+from lit_rl.rewards.term import RewardOutput, RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
 """Exceptions that mistakes in a term's own code raise."""
 
 
-class Composite:
+class Composite(TypedArguments):
     """Weighted sum of reward terms.
 
         reward = clip(sum over terms of weight * value, low, high)
@@ -59,6 +60,15 @@ class Composite:
         """
         for term in self.terms:
             term.setup()
+
+    def doubts(self) -> list[str]:
+        """Settings that are legal and probably unintended, each on one line with what to set."""
+        return [
+            f"the weight of the reward term {term.name} is {term.weight:g}, which pays for failing the tests: set it "
+            "above 0, or to 0 to log it only"
+            for term in self.terms
+            if isinstance(term, TestsReward) and term.weight < 0
+        ]
 
     def check_problem(self, problem: Problem) -> None:
         """Check whether the problem has what every term reads.
@@ -134,15 +144,11 @@ class Composite:
         return reward, parts._replace(rest=parts.rest + (reward - total))
 
 
-def _require_terms(terms: Any) -> None:
-    """Check a reward's terms: a list, each with a name of its own."""
-    if isinstance(terms, str) or not isinstance(terms, Sequence):
-        raise ArgumentError("rewards", "a list of reward terms such as [TestsReward()]", shown(terms))
+def _require_terms(terms: Sequence[RewardTerm]) -> None:
+    """Check a reward's terms: at least one, each with a name of its own."""
     if not terms:
         raise UsageError("Composite.terms is empty: list at least one reward term")
-    for index, term in enumerate(terms):
-        if not isinstance(term, RewardTerm):
-            raise UsageError(f"Composite.terms[{index}] is not a reward term, got {term!r}")
+    for term in terms:
         if not (hasattr(term, "name") and hasattr(term, "weight")):
             name = type(term).__name__
             raise UsageError(f"{name} has no name and weight: have {name}.__init__ call super().__init__(weight)")
@@ -178,6 +184,13 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
                 f"{name} gave row {i} {len(score.turn_values)} turn_values for {num_turns} turns: give each turn "
                 "one at most"
             )
+        size = len(utf8(completions.turns[i][-1].text)) or 1  # of nothing but EOS, that is what a span may be about
+        for span in score.spans:
+            if not isinstance(span, Span) or not 0 <= span.start <= span.end <= size:
+                raise UsageError(
+                    f"{name} gave row {i} {shown(span)}, and the text of its last turn has {size} bytes of UTF-8: give "
+                    "a Span of bytes inside it"
+                )
         numbers = [*(span.value for span in score.spans), *score.turn_values]
         numbers += [] if score.value is None else [score.value]
         for number in numbers:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Answer:
     reason: str = ""
 
 
-class Grader(ABC):
+class Grader(TypedArguments, ABC):
     """Anything that answers prompts. ``identity`` names it in the cache: same identity, same answers."""
 
     identity: str
@@ -160,14 +160,15 @@ class LocalGrader(Grader):
             return
         from transformers import AutoModelForCausalLM
 
-        from lit_rl.models.loading.sources import resolve
+        from lit_rl.models.loading.sources import NO_FOREIGN_CODE, resolve
         from lit_rl.models.loading.weights import load_tokenizer
 
         self._tokenizer = load_tokenizer(self.path)
         self._tokenizer.padding_side = "left"
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.eos_token
-        model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=getattr(torch, self.dtype))
+        dtype = getattr(torch, self.dtype)
+        model = AutoModelForCausalLM.from_pretrained(resolve(self.path), dtype=dtype, **NO_FOREIGN_CODE)
         self._model = model.to(self.device).eval()
 
     @torch.no_grad()

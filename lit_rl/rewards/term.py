@@ -14,7 +14,7 @@ from types import ModuleType
 
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import TypedArguments, UsageError, require_number
 from lit_rl.types import Completions, Judgement, Problem
 
 
@@ -57,7 +57,7 @@ class TermScore:
     turn_values: tuple[float, ...] = ()
 
 
-class RewardTerm(ABC):
+class RewardTerm(TypedArguments, ABC):
     """One term of the reward. Values are unweighted; :class:`Composite` multiplies by ``weight``.
 
     Args:
@@ -71,13 +71,11 @@ class RewardTerm(ABC):
     default_name = ""
 
     def __init__(self, weight: float = 1.0, name: str | None = None) -> None:
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight):
-            raise ArgumentError(f"{type(self).__name__}.weight", "a finite number", f"{weight!r}")
-        self.weight = float(weight)
-        self.name = self.default_name if name is None else name
+        self.weight = require_number(self, "weight", weight)
+        self.name = getattr(type(self), "name", self.default_name) if name is None else name
         if not self.name:
-            raise UsageError(f"{type(self).__name__}.name is empty: give the name under which it is logged")
+            kind = type(self).__name__
+            raise UsageError(f"{kind}.default_name is empty: set it in the class to the name under which it is logged")
 
     @abstractmethod
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:

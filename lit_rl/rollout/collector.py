@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError, shown
 from lit_rl.engines.engine import CheckedSession, Engine, Generation, Request, Session
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.codecs.codec import Codec
@@ -210,7 +210,7 @@ def write_rows(
     require_environment(environment)
     conversations = []
     for group, problem in enumerate(problems):
-        prompt = policy.codec.encode(problem)
+        prompt = policy.codec.prompt(problem)
         if not environment.leaves_room(len(prompt)):
             raise UsageError(
                 f"the prompt of problem {problem.task_id} has {len(prompt)} tokens, and max_row_tokens of "
@@ -218,8 +218,14 @@ def write_rows(
             )
         turns = 1 if environment.refusal(problem) else environment.max_turns
         conversations += [Conversation(problem, group, i, prompt, turns) for i in range(sampling.num_samples)]
-    with engine.session(policy, sampling) as session:
-        checked = CheckedSession(session, policy.codec.eos_ids)
+    opened: Any = engine.session(policy, sampling)
+    name = type(engine).__name__
+    if not hasattr(opened, "__enter__"):
+        raise ArgumentError(f"{name}.session", "a context manager", shown(opened), "decorate it with @contextmanager")
+    with opened as session:
+        if not isinstance(session, Session):
+            raise ArgumentError(f"{name}.session", "a Session from its yield", shown(session))
+        checked = CheckedSession(session, policy.codec.eos_ids, num_ids=policy.codec.num_ids)
         loop = _Loop(policy, checked, Judge(runner), sampling, key, environment, conversations, progress)
         loop.run(in_rounds=engine.in_rounds)
     return PendingRollout(conversations, environment.max_turns, policy.codec.pad_id, policy.device)

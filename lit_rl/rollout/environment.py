@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_at_least
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome
 from lit_rl.types import Judgement, Problem, Program, StopReason, Turn
@@ -38,7 +38,7 @@ class Attempt:
     outcome: Outcome | None
 
 
-class Environment(ABC):
+class Environment(TypedArguments, ABC):
     """Answers the policy, turn by turn.
 
     An environment runs nothing itself: it names the check whose outcome it needs, the collector has the program

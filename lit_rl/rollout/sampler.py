@@ -26,7 +26,7 @@ from lightning_utilities.core.rank_zero import rank_zero_warn
 from torch import Tensor
 from torch.nn.functional import pad
 
-from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, require_share, typed_group
 from lit_rl.engines.engine import Engine
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
@@ -159,6 +159,7 @@ _KEY = "pending_rollout"
 _TRAIN = "train"
 
 
+@typed_group
 @dataclass(frozen=True)
 class Collect:
     """Settings for collecting rollouts.
@@ -237,7 +238,8 @@ class Sampler:
     # -- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Start the sandbox, unless it is running."""
+        """Look for what the engine needs; start the sandbox, unless it is running."""
+        self.engine.require_ready()
         if self.runner is not None or self.sandbox is None:
             return
         if isinstance(self.sandbox, ProgramRunner):

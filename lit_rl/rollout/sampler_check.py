@@ -6,13 +6,16 @@ Letters: N rows, T completion tokens, n rows that are compared.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf, isfinite, log
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
-from lit_rl.arguments import LitRLError, require_above, require_at_least
+from lit_rl.arguments import LitRLError, require_above, require_at_least, typed_group
 from lit_rl.execution.checks import ReferenceText
 from lit_rl.models.policy import Policy
 from lit_rl.training.ranks import Means, world_size
@@ -22,12 +25,17 @@ GAP, LARGEST = "sampling/logprob_gap/mean", "sampling/logprob_gap/max"
 _RATIO = "sampling/importance_ratio/mean"
 _SQUARE = "sampling/importance_ratio/mean_square"  # not logged: it becomes the effective sample size
 _FILTERED = 0.99
+_LEFT = 0.1
+"""A cause fits if less than this share of the gap is left without it."""
+_MOST_SHIFTS, _TELLING = 8, 3
+"""Other rows that are tried for one, and tokens of a row that can tell it from another."""
 
 
 class SamplerMismatchError(LitRLError, RuntimeError):
     """An engine with weights of its own does not sample what the policy would."""
 
 
+@typed_group
 @dataclass(frozen=True)
 class SamplerCheck:
     """Compare an engine's log-probabilities with the trainer's after weights arrived, before learning from rows.
@@ -144,20 +152,106 @@ def judge(
     return True
 
 
+class Tried(NamedTuple):
+    """One change, and what it left of the distance between sampler and trainer.
+
+    Args:
+        change: what was changed, in a few words.
+        gap: what is left, nats per token.
+        meaning: what it means if this is little, and what to do then.
+    """
+
+    change: str
+    gap: float
+    meaning: str = ""
+
+
 def likely_cause_of_gap(policy: Policy, some: Completions, sampling: Sampling, gap: float) -> str:
-    """Name the likely cause of a gap: another temperature, a filter, or other weights."""
+    """Name the cause of a gap if one fits: numbers that are not what they should be, another temperature, a filter."""
+    left = "other weights (stale, another model), another dtype, or other prompt ids (chat template)"
+    if not len(some) or world_size() > 1:
+        return f"the cause was not looked for: compare the engine's weights, dtype and prompt ids; likely {left}"
+    with torch.no_grad():
+        found = [*misreported(policy, some, sampling.temperature), *_at_temperature_1(policy, some, sampling)]
+        fits = next((one for one in found if one.gap < _LEFT * gap or not isfinite(gap)), None)
+        higher = some.sampler_logprobs >= policy.logprobs(some, sampling.temperature)
     mask = some.completion_mask
-    if sampling.temperature not in (0, 1) and world_size() == 1 and len(some):
-        with torch.no_grad():
-            at_one = policy.logprobs(some, 1.0)
-        if float((at_one - some.sampler_logprobs.to(at_one))[mask].abs().mean()) < 0.1 * gap:
-            return f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
-    if len(some) and world_size() == 1:
-        with torch.no_grad():
-            higher = some.sampler_logprobs.to(mask.device)[mask] >= policy.logprobs(some, sampling.temperature)[mask]
-        if float(higher.float().mean()) > _FILTERED and int(mask.sum()) > 16:
-            return "every token is likelier to the sampler, as under a filter of its own (top-p, top-k, min-p)"
+    if fits is not None:
+        return fits.meaning
+    if float(higher[mask].float().mean()) > _FILTERED and int(mask.sum()) > 16:
+        return "every token is likelier to the sampler, as under a filter of its own (top-p, top-k, min-p)"
     return (
-        "most likely stale or wrong weights in the engine; else another dtype or temperature, or other prompt ids "
-        "(chat template)"
+        "no known cause fits (numbers that are shifted, constant, or of another row or temperature; a filter); that "
+        f"leaves {left}"
     )
+
+
+def _at_temperature_1(policy: Policy, some: Completions, sampling: Sampling) -> Iterator[Tried]:
+    if sampling.temperature not in (0, 1):
+        said = f"the engine reports log-probabilities at temperature 1 instead of {sampling.temperature:g}"
+        yield Tried("temperature 1", _distance(policy.logprobs(some, 1.0), some), said)
+
+
+def misreported(policy: Policy, some: Completions, temperature: float) -> Iterator[Tried]:
+    """Try ways in which an engine reports something else than the log-probability of its token.
+
+    Args:
+        policy: in eval mode.
+        some: n rows.
+        temperature: of the sampling.
+    """
+    own, mask = policy.logprobs(some, temperature), some.completion_mask
+    said = some.sampler_logprobs.to(own)
+    before, reported = _distance(own, some), said[mask]
+    if not own[mask].isfinite().all():
+        todo = "its weights are broken, not the engine: start again with a lower learning rate"
+        yield Tried("finite numbers of the trainer", 0.0, f"the policy's own log-probabilities are not finite: {todo}")
+    if not isfinite(before):
+        return
+    if len(reported) > 1 and float(reported.std()) == 0:
+        value = float(reported[0])
+        todo = "have it return the log-probability of each sampled token"
+        yield Tried("no constant", 0.0, f"constant: the engine reports {value:.3g} for every token: {todo}")
+        return
+    for unit, values in (
+        ("logarithms to base 2", own / log(2)),
+        ("logarithms to base 10", own / log(10)),
+    ):
+        yield Tried(unit, _distance(values, some), f"the engine reports {unit}: have it report natural logarithms")
+    for change, later, earlier in (("the token after", own, said), ("the token before", said, own)):
+        both = mask[:, 1:] & mask[:, :-1]
+        gap = float((later[:, 1:] - earlier[:, :-1])[both].abs().mean()) if both.any() else before
+        meaning = f"shifted by one: the engine reports for each token the log-probability of {change}"
+        yield Tried(f"numbers of {change}", gap, f"{meaning}; look at where its list begins")
+    yield from _of_other_rows(policy, some, temperature, own)
+
+
+def _of_other_rows(policy: Policy, some: Completions, temperature: float, own: Tensor) -> Iterator[Tried]:
+    """Try the numbers, then the prompts, of the other rows, up to a few."""
+    mask, said = some.completion_mask, some.sampler_logprobs.to(own)
+
+    def apart(values: Tensor, counted: Tensor) -> Tensor:
+        """[n] nats per token; infinite where too few tokens tell one row from another."""
+        number = counted.sum(-1)
+        distances = ((values - said).abs() * counted).sum(-1) / number.clamp(min=1)
+        return distances.masked_fill(number < _TELLING, inf)
+
+    nearest = {"log-probabilities": apart(own, mask), "answers": apart(own, mask)}
+    for shift in range(1, min(len(some), _MOST_SHIFTS)):
+        numbers = apart(own.roll(shift, 0), mask & mask.roll(shift, 0))
+        names = ("prompt_ids", "prompt_mask", "group_ids")
+        other = replace(some, **{name: getattr(some, name).roll(shift, 0) for name in names})
+        answers = apart(policy.logprobs(other, temperature), mask)
+        nearest = {
+            "log-probabilities": torch.minimum(nearest["log-probabilities"], numbers),
+            "answers": torch.minimum(nearest["answers"], answers),
+        }
+    for name, distances in nearest.items():
+        meaning = f"rows permuted: the engine's {name} are those of other requests; look at where it sets their row"
+        known = distances[distances.isfinite()]
+        yield Tried(f"{name} of other rows", float(known.mean()) if len(known) else inf, meaning)
+
+
+def _distance(logprobs: Tensor, some: Completions) -> float:
+    """Mean distance from the sampler's numbers, nats per token."""
+    return float((logprobs - some.sampler_logprobs.to(logprobs))[some.completion_mask].abs().mean())

@@ -51,6 +51,13 @@ def max_over_ranks(value: int, device: torch.device) -> int:
     return int(largest)
 
 
+def _double(value: Tensor | float) -> Tensor | float:
+    """A number of the CPU as it is there; of another device, where it stays, in the widest precision that it has."""
+    if not isinstance(value, Tensor) or value.device.type in ("cpu", "mps"):
+        return float(value)
+    return value.detach().double()
+
+
 class Means:
     """Means over micro-batches, updates and ranks: sums and counts are kept, divided once at the end.
 
@@ -62,17 +69,31 @@ class Means:
         self._counts: dict[str, float] = defaultdict(float)
         self._largest: dict[str, float] = {}
         self._smallest: dict[str, float] = {}
+        self._waiting: list[tuple[str, Tensor, Tensor | float]] = []
 
-    def add(self, values: Mapping[str, Tensor | float], count: float = 1.0) -> None:
+    def add(self, values: Mapping[str, Tensor | float], count: Tensor | float = 1.0) -> None:
         """Add means of ``count`` things each."""
         for name, value in values.items():
-            self._sums[name] += float(value) * count
-            self._counts[name] += count
+            # In double precision wherever it is computed.
+            self.add_sum(name, _double(value) * _double(count), count)
 
     def add_sum(self, name: str, total: Tensor | float, count: Tensor | float) -> None:
-        """Add a sum over ``count`` things."""
-        self._sums[name] += float(total.detach() if isinstance(total, Tensor) else total)
-        self._counts[name] += float(count)
+        """Add a sum over ``count`` things; what a device computes is not waited for until a mean is asked for."""
+        total = _double(total)
+        if isinstance(total, Tensor):
+            self._waiting.append((name, total, count))
+        else:
+            self._sums[name] += total
+            self._counts[name] += float(count)
+
+    def _wait(self) -> None:
+        """Read all that devices were still computing, at once."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            both = [[total, torch.as_tensor(count).to(total)] for _, total, count in waiting]
+            numbers = torch.stack([one for pair in both for one in pair]).tolist()
+            for (name, *_), total, count in zip(waiting, numbers[::2], numbers[1::2], strict=True):
+                self.add_sum(name, total, count)
 
     def add_largest(self, name: str, value: float) -> None:
         """Keep the largest value that was ever given under a name."""
@@ -84,6 +105,7 @@ class Means:
 
     def merge(self, other: Means) -> None:
         """Add another's sums, counts and extremes."""
+        self._waiting += other._waiting
         for name, total in other._sums.items():
             self._sums[name] += total
             self._counts[name] += other._counts[name]
@@ -97,6 +119,7 @@ class Means:
 
     def reduce(self, device: torch.device) -> dict[str, float]:
         """Means over all ranks, also of names that only some ranks have."""
+        self._wait()
         names = _names_of_all_ranks(sorted(self._sums))
         both = torch.tensor([[self._sums[n] for n in names], [self._counts[n] for n in names]], dtype=torch.float64)
         if device.type != "mps":
@@ -104,11 +127,12 @@ class Means:
         sums, counts = sum_over_ranks(both)
         for largest, smallest in gather_over_ranks((self._largest, self._smallest)):
             self._merge_extremes(largest, smallest)
-        found = {n: float(s / c) for n, s, c in zip(names, sums, counts, strict=True) if c > 0}
+        found = {n: s / c for n, s, c in zip(names, sums.tolist(), counts.tolist(), strict=True) if c > 0}
         return found | self._largest | self._smallest
 
     def local(self) -> dict[str, float]:
         """Means of what this object was given, without asking other ranks."""
+        self._wait()
         means = {name: total / self._counts[name] for name, total in self._sums.items() if self._counts[name] > 0}
         return means | self._largest | self._smallest
 

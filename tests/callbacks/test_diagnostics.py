@@ -79,7 +79,11 @@ PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "the learning rate (0.5) is far too high",
     ),
     "collapse": ({"rewards": [Falling(FEW)], "max_rollouts": 2 * FEW}, {}, "lower the learning rate (0.5)"),
-    "stale_engine": ({"engine": NeverRenewed(), "max_rollouts": FEW + 2}, {}, "weights that are 2.0 rollouts old"),
+    "stale_engine": (
+        {"engine": NeverRenewed(), "max_rollouts": FEW + 2, "minibatches": 3, "optimizer": sgd(0.1)},
+        {},
+        "weights that are 2.0 rollouts old",
+    ),
     "timed_out": (
         {"sandbox": Judged(Verdict.TIMED_OUT, 0.4)},
         {"data": Programs(batch_size=3)},
@@ -206,7 +210,7 @@ ENDS: dict[str, tuple[Judged, dict[str, Any], str]] = {
         {"stop_strings": tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")},
         "a stop string ends",
     ),
-    "the token limit": (Judged(Verdict.WRONG_ANSWER), {}, "cut by the token limit: raise sampling.max_tokens"),
+    "the token limit": (Judged(Verdict.WRONG_ANSWER), {}, "cut by the token limit: likely too small a limit"),
 }
 
 
@@ -234,7 +238,7 @@ def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: 
     module = build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW)
     messages = found(module, tmp_path)
     assert list(messages) == ["collapse"]
-    assert re.search(r"rollout [123] earned 0\.\d+, from rollout 4 on 0 \(", messages["collapse"].message)
+    assert re.search(r"rollout [123] earned 0\.\d+, from rollout 4 on 0; ", messages["collapse"].message)
     assert "lower the learning rate (0.5)" in messages["collapse"].message
     without = found(
         build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW),

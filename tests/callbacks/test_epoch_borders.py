@@ -23,10 +23,11 @@ ROLLOUTS = 12
 
 
 class Batches(pl.Callback):
-    """Notes which problems each rollout was on, by the number of the rollout, and how often epochs began."""
+    """Notes which problems each rollout was on and where Lightning says it stands, and how often epochs began."""
 
     def __init__(self) -> None:
         self.of_rollout: dict[int, tuple[str, ...]] = {}
+        self.counts: dict[int, tuple[int, ...]] = {}
         self.epochs: list[int] = []
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
@@ -34,6 +35,8 @@ class Batches(pl.Callback):
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
         self.of_rollout[pl_module.clock.count] = tuple(problem.task_id for problem in batch)
+        loop = trainer.fit_loop.epoch_loop  # Lightning's own callbacks log at its step
+        self.counts[pl_module.clock.count] = (batch_idx, loop._batches_that_stepped, loop.batch_progress.total.ready)
 
 
 class Seen(pl.Callback):
@@ -116,7 +119,7 @@ def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
     crash = how == "crash"
     whole, batches, seen, rows = chain(make_module, tmp_path / "whole", (), crash, **TRAINERS[trainer])
     again, batches_again, seen_again, rows_again = chain(make_module, tmp_path / "a", stops, crash, **TRAINERS[trainer])
-    assert batches_again.of_rollout == batches.of_rollout
+    assert batches_again.of_rollout == batches.of_rollout and batches_again.counts == batches.counts
     assert again.clock.count == whole.clock.count == ROLLOUTS
     assert torch.equal(weights(again), weights(whole))
     if crash:  # a run that ends validates once more at its end

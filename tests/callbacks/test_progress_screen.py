@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import shlex
 import sys
 import threading
 import time
@@ -20,7 +21,7 @@ from support.small_runs import Words, build_module
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
-from lit_rl.callbacks.progress_screen import _redirected_handlers, frame_of
+from lit_rl.callbacks.progress_screen import _redirected_handlers, fitted, frame_of
 from lit_rl.callbacks.run_view import RunView, clock_text
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
@@ -84,7 +85,7 @@ def test_the_screen_says_where_the_run_stands_and_fits() -> None:
     lines = drawn(view)
     assert len(lines) <= 17 and max(map(len, lines)) <= 80  # and six lines of heading above
     text = "\n".join(lines)
-    assert "rollout   74 of 180   41%   1:04 gone, 1:32 left" in text
+    assert "rollout   74 of 180   41%   1:04 elapsed, 1:32 left" in text
     assert "sampling 96 of 128 rows, 0 judged, 500 tokens/s" in text
     assert "0.812 (last 1: 0.812)   std 0.39" in text
     assert "passed 81%  wrong answer 15%  exception 4%" in text and "timed out" not in text
@@ -132,16 +133,32 @@ def test_time_left_counts_from_where_this_start_began() -> None:
     )
     view.begin(0, None)
     view.finish(3, METRICS)
-    assert view.place() == "3   0:00 gone" and "left" not in view.line()
+    assert view.place() == "3   0:00 elapsed" and "left" not in view.line()
 
 
 def test_output_that_has_no_arrow_gets_one_of_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     view, *_ = a_view()
-    for passed in (0.25, 0.5):
+    for rollout, passed in ((0, 0.25), (10, 0.5)):
+        view.done = rollout
         view.add_validation({"val/greedy/pass@1": passed})
     for encoding, text in (("utf-8", "0.250 → 0.500"), ("ascii", "0.250 -> 0.500"), ("latin-1", "0.250 -> 0.500")):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
         assert view.measured()[0][1].startswith(text)
+
+
+def test_what_never_passed_is_told_with_how_programs_ended() -> None:
+    view, *_ = a_view()
+    for rollout in (60, 120):
+        view.done = rollout
+        view.add_validation({"val/greedy/pass@1": 0.0, "val/greedy/verdict/syntax_error_fraction": 0.75})
+    assert view.measured() == [("greedy pass@1", "0.000 after rollout 60 → 0.000   syntax error 75%")]
+
+
+def test_large_numbers_are_spelled_out() -> None:
+    view, *_ = a_view()
+    view.finish(75, {"reward/mean": 1000.0, "policy/gradient_norm": 120.0, "time/sampling_seconds": 130.0})
+    text = "\n".join(drawn(view))
+    assert "1,000 (last" in text and "gradient 120" in text and "sample 130" in text
 
 
 # -- runs ------------------------------------------------------------------------------------------------------
@@ -197,7 +214,7 @@ def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: st
         return screen.view.measured()
 
     whole = told("whole", 6)
-    assert whole == [("greedy pass@1", "0.500 → 0.375   best 0.500 after rollout 2")]
+    assert whole == [("greedy pass@1", "0.500 after rollout 2 → 0.375   best 0.500 after rollout 2")]
     assert told("resumed", 6, "whole/rollout_000002.ckpt") == whole
     told("second", 4, "whole/rollout_000002.ckpt")
     assert told("third", 6, "second/rollout_000004.ckpt") == whole
@@ -205,7 +222,7 @@ def test_a_resumed_run_tells_of_the_validations_before_it_too(byte_tokenizer: st
     old = torch.load(tmp_path / "whole" / "rollout_000002.ckpt", weights_only=False)
     del old["callbacks"]["ProgressScreen"]
     torch.save(old, tmp_path / "old.ckpt")
-    since = [("greedy pass@1", "0.250 → 0.375   best 0.375 after rollout 6, measured since rollout 2")]
+    since = [("greedy pass@1", "0.250 after rollout 4 → 0.375")]
     assert told("of_old", 6, "old.ckpt") == since
     assert told("of_old_twice", 6, "of_old/rollout_000004.ckpt") == since
 
@@ -278,6 +295,38 @@ def test_log_messages_go_above_the_screen(monkeypatch: pytest.MonkeyPatch) -> No
     logger.warning("after")
     logger.removeHandler(handler)
     assert (screen.getvalue(), terminal.getvalue()) == ("inside\n", "after\n")
+
+
+def test_a_handler_made_while_the_screen_is_drawn_writes_to_the_terminal_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sandbox makes one with its first program; the screen of training follows that of a validation."""
+    terminal, first, second = io.StringIO(), io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    logger = logging.getLogger("lit_rl.test_second_screen")
+    monkeypatch.setattr(sys, "stderr", first)
+    with _redirected_handlers():
+        logger.addHandler(logging.StreamHandler())
+        logger.warning("first")
+    logger.warning("between")
+    monkeypatch.setattr(sys, "stderr", second)
+    with _redirected_handlers():
+        logger.warning("second")
+    logger.handlers.clear()
+    assert [one.getvalue() for one in (first, terminal, second)] == ["first\n", "between\n", "second\n"]
+
+
+def test_the_last_lines_break_between_words_and_commands_stay_commands() -> None:
+    text = "runs/mine/version_0   tensorboard --logdir runs/mine   0.858 after rollout 60"
+    assert fitted(text, 80) == [text]
+    assert fitted(text, 45) == ["runs/mine/version_0", "tensorboard --logdir runs/mine", "0.858 after rollout 60"]
+    assert fitted(text, 12) == [
+        "runs/mine/version_0", "tensorboard", "--logdir", "runs/mine", "0.858 after", "rollout 60",
+    ]  # fmt: skip
+    command = "lit-rl export runs/mine 'runs/mine/a model'"
+    lines = fitted(command, 30, command=True)
+    assert all(len(line) <= 30 for line in lines)
+    assert shlex.split(" ".join(line.removesuffix("\\") for line in lines)) == shlex.split(command)
 
 
 # -- how it gets there -----------------------------------------------------------------------------------------

@@ -93,10 +93,11 @@ def test_what_was_found_is_in_files_reports_and_the_last_lines(
     assert shown[1] == f"diagnosis since rollout 2: {flat.message}" and shown[2].startswith("rollout 4: ")
     reported = said_by(capsys, report, str(folder))
     assert (
-        f"{folder}  since rollout 2: {flat.message}" in reported and f"{folder}  rollouts 2 to 4: it holds" in reported
+        f"{folder}  flat_reward, since rollout 2: {flat.message}" in reported
+        and f"{folder}  {between.rule}, rollouts 2 to 4: it holds" in reported
     )
     _, page = page_of(folder)
-    assert "<h2>Diagnoses</h2>" in page and "<td>since rollout 2</td><td>flat_reward</td>" in page
+    assert "<h2>Diagnoses</h2>" in page and ">flat_reward</td>" in page and ">since rollout 2</td>" in page
 
 
 def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_does_not(
@@ -113,7 +114,7 @@ def test_a_run_in_which_nothing_was_found_says_so_and_one_that_nobody_watched_do
     assert [line for line in lines if "diagnos" in line] == [f"{name}  no diagnosis" for name in names[:2]]
     assert said_by(capsys, show, names[2]).splitlines()[1].startswith("rollout 1")
     _, page = page_of(*map(Path, names))
-    assert page.count("<td>none</td>") == 2
+    assert page.count(">none</td>") == 2
 
 
 def test_a_run_killed_while_it_wrote_a_diagnosis_is_readable(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lines that end a validation: pass@k with its error, turn by turn, and what no sampling tells of."""
+"""The lines that end a validation: pass@k with its interval, turn by turn, and what no sampling tells of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 
-from lit_rl.callbacks import CompletionLog, ExecutionEvaluation
+from lit_rl.callbacks import CompletionLog
 from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.types import Sampling
 
@@ -38,29 +38,26 @@ def module() -> Any:
     )
 
 
-LINES: dict[str, tuple[str, dict[str, float], dict[str, float], str]] = {
-    "turns and an error": (
+LINES: dict[str, tuple[str, dict[str, float], str]] = {
+    "turns": (
         "val/greedy",
         TWO_TURNS,
-        {"val/greedy/pass@1": 0.06},
-        "pass@1 0.750 ± 0.060 (turn by turn 0.500 0.750)   reward 0.800   52 problems   passed 75%  wrong answer 25%",
+        "pass@1 0.750 (0.618 to 0.848) (turn by turn 0.500 0.750)   reward 0.800   52 problems   "
+        "passed 75%  wrong answer 25%",
     ),
-    "several samples, each k with its own error": (
+    "several samples": (
         "val/basics/sampled",
         FOUR_SAMPLES,
-        {"val/basics/sampled/pass@1": 0.1, "val/basics/sampled/pass@4": 0.158, "val/greedy/pass@1": 9.0},
-        "pass@1 0.250 ± 0.100   pass@4 0.500 ± 0.158   10 problems x 4",
+        "pass@1 0.250 (0.081 to 0.558)   pass@4 0.500 (0.237 to 0.763)   10 problems x 4",
     ),
-    "no error is known of a single problem": (
+    "none passed": (
         "val/greedy",
-        {"val/greedy/num_problems": 1.0, "val/greedy/pass@1": 1.0},
-        {},
-        "pass@1 1.000   1 problems",
+        {"val/greedy/num_problems": 240.0, "val/greedy/pass@1": 0.0},
+        "pass@1 0.000 (0.000 to 0.016)   240 problems",
     ),
     "a task without programs": (
         "val/greedy",
         {"val/greedy/num_problems": 3.0, "val/greedy/reward/mean": 2.625},
-        {},
         "reward 2.625   3 problems",
     ),
 }
@@ -68,8 +65,9 @@ LINES: dict[str, tuple[str, dict[str, float], dict[str, float], str]] = {
 
 @pytest.mark.parametrize("case", LINES)
 def test_a_sampling_is_one_line(case: str) -> None:
-    prefix, metrics, errors, line = LINES[case]
-    assert line_of(module(), prefix, metrics, errors) == line
+    """Wilson's intervals, from their formula: of 0 of n, z²/(n + z²) = 3.84/243.84 = 0.016."""
+    prefix, metrics, line = LINES[case]
+    assert line_of(module(), prefix, metrics) == line
 
 
 def trainer(folder: Path, *callbacks: pl.Callback, logger: Any = False) -> pl.Trainer:
@@ -77,17 +75,14 @@ def trainer(folder: Path, *callbacks: pl.Callback, logger: Any = False) -> pl.Tr
     return pl.Trainer(accelerator="cpu", default_root_dir=folder, logger=logger, callbacks=list(callbacks), **bare)
 
 
-def test_errors_come_from_the_evaluation_and_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
+def test_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
     """The last lines say which checkpoint was measured, and where samples are."""
-    evaluation = ExecutionEvaluation()
-    evaluation.errors = {"val/greedy/pass@1": 0.06}
     logger = TensorBoardLogger(tmp_path, name="run")
-    measuring = trainer(tmp_path, evaluation, CompletionLog(num_problems=3), logger=logger)
+    measuring = trainer(tmp_path, CompletionLog(num_problems=3), logger=logger)
     measuring.ckpt_path = "runs/mine/rollout_000040.ckpt"
     told = validation_summary(measuring, module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456})
     rows = dict(told)
     assert list(rows) == ["policy", "checkpoint", "greedy", "basics sampled", "loss", "logs", "samples"]
-    assert "0.750 ± 0.060" in rows["greedy"] and "±" not in rows["basics sampled"]
     assert rows["loss"] == "1.235" and rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
     assert "first 3 problems" in rows["samples"] and "run/version_0" in rows["samples"]
     without = dict(validation_summary(trainer(tmp_path), module(), TWO_TURNS))

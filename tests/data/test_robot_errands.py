@@ -115,7 +115,7 @@ def test_a_problem_lists_its_errands():
 
 @pytest.mark.parametrize("number", [0, 5, 2.0, True, "3"])
 def test_another_number_of_errands_is_refused(number):
-    with pytest.raises(ValueError, match="num_errands: expected a whole number from 1 to 4, got"):
+    with pytest.raises(ValueError, match=r"num_errands: expected (int|a whole number from 1 to 4), got"):
         RobotTasks(num_errands=number)
 
 

@@ -14,7 +14,9 @@ from support.ill_runs import (
     OtherDtype,
     OtherSampling,
     Padding,
+    Permuted,
     ReadsPads,
+    Reports,
     Shifted,
     WithoutAdapters,
 )
@@ -64,7 +66,12 @@ CAUSES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "adapters": ({"engine": WithoutAdapters(), "lora": LoRA(rank=4)}, "adapters: the sampler's numbers are those"),
     "dtype": ({"engine": OtherDtype(), "at_most": 0.003}, "dtype: the sampler's numbers are those of bfloat16"),
-    "another": ({"engine": Shifted()}, "does the engine have other weights"),
+    "later token": ({"engine": Reports(lambda said: (*said[1:], -4.0))}, "log-probability of the token after"),
+    "earlier token": ({"engine": Reports(lambda said: (-4.0, *said[:-1]))}, "log-probability of the token before"),
+    "zero": ({"engine": Reports(lambda said: [0.0] * len(said))}, "constant: the engine reports 0 for every token"),
+    "numbers of others": ({"engine": Permuted(whole=False)}, "rows permuted: the engine's log-probabilities are"),
+    "answers of others": ({"engine": Permuted(whole=True)}, "rows permuted: the engine's answers are"),
+    "another": ({"engine": Shifted()}, "none of the "),
 }  # fmt: skip
 
 

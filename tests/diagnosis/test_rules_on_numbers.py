@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +13,14 @@ import torch
 from support.ill_runs import Programs
 
 from lit_rl.callbacks import Diagnostics
-from lit_rl.execution import AssertTests
+from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.modules import Collect, Update
+from lit_rl.modules import Collect, Objective, Update
 from lit_rl.reports.diagnosis import Diagnosis, RunHistory
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
+from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
+from lit_rl.rewards import Composite, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
@@ -68,7 +72,11 @@ def letters(ids: Sequence[int], reason: StopReason, strings: Sequence[str]) -> t
 
 
 def told(
-    numbers: Sequence[dict[str, float]], rollout: Rollout | None = None, patience: int = 10, **options: Any
+    numbers: Sequence[dict[str, float]],
+    rollout: Rollout | None = None,
+    patience: int = 10,
+    module: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> list[Diagnosis]:
     """What is said of a run with these numbers, all of whose rollouts have the same rows."""
     rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
@@ -76,14 +84,18 @@ def told(
     policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
     sampler = SimpleNamespace(settings=Collect())
     clock = Clock("rollout")
-    module: Any = SimpleNamespace(policy=policy, sampling=Sampling(), sampler=sampler, update=Update(), clock=clock)
-    trainer: Any = SimpleNamespace(is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs())
-    callback.on_train_start(trainer, module)
-    rewards: Any = SimpleNamespace(rewards=torch.zeros(len(rollout.judgements)))
+    settings = {"sampling": Sampling(), "sampler": sampler, "update": Update(), "rewards": None} | dict(module or {})
+    trained: Any = SimpleNamespace(policy=policy, clock=clock, **settings)
+    trainer: Any = SimpleNamespace(
+        is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs(), optimizers=[], log_dir=None
+    )
+    callback.on_train_start(trainer, trained)
+    zeros = torch.zeros(len(rollout.judgements))
+    rewards: Any = SimpleNamespace(rewards=zeros, valid=zeros == 0)
     for metrics in numbers:
-        module.clock.count += 1
-        finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * metrics["reward/mean"]} | metrics)  # type: ignore[arg-type]
-        callback.on_rollout_end(trainer, module, finished)
+        clock.count += 1
+        finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * abs(metrics["reward/mean"])} | metrics)  # type: ignore[arg-type]
+        callback.on_rollout_end(trainer, trained, finished)
     return callback.found
 
 
@@ -119,6 +131,18 @@ def test_a_reward_that_begins_below_0_is_not_gone_at_0() -> None:
     """Rewards between -1 and 1 that rise slowly, with noise around 0."""
     noise = [0.1, -0.06, -0.03, 0.04, -0.05, -0.02, 0.0, -0.04, -0.02, 0.03, -0.02, -0.01, -0.03, 0.02]
     assert told([earned(-0.6 + 0.05 * i, 0.5) for i in range(12)] + [earned(x, 0.5) for x in noise]) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "now", "passed", "falls"), [(3.0, 0.2, 0.8, True), (0.4, 0.06, 0.8, False), (3.0, 0.2, 0.95, False)]
+)
+def test_an_entropy_has_collapsed_compared_to_its_own_beginning_unless_the_task_is_solved(
+    first: float, now: float, passed: float, falls: bool
+) -> None:
+    """To a fifteenth, and to more than an eighth."""
+    alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": 0.5}
+    said = told([earned(passed, policy__entropy=entropy) | alike for entropy in [first] * 11 + [now] * 9])
+    assert [one.rule for one in said] == (["entropy_collapse"] if falls else [])
 
 
 @pytest.mark.parametrize("trained", [0.0, 0.5])
@@ -166,7 +190,7 @@ def test_a_stop_string_that_cuts_some_of_the_programs_is_told(
     if found_:
         share = "57%" if cut == 8 else "100%"
         assert f"{share} of the programs that fail break off" in found_[0].message
-        assert r"whether '\n\n' comes inside of good answers" in found_[0].message
+        assert r"'\n\n' comes inside of good answers" in found_[0].message
         assert "Programs.load_problems" in found_[0].message
 
 
@@ -180,7 +204,7 @@ def test_a_stop_string_whose_rows_never_pass_while_others_do_is_told(passes: int
     assert [one.rule for one in found_] == (["stop_string"] if speaks else [])
     if speaks:
         facts = "a stop string ended 75% of the programs that fail; of all that one ended 0% pass, of the others 50%"
-        assert f"{facts}: check whether '(' comes inside" in found_[0].message
+        assert facts in found_[0].message and "'(' comes inside of good answers" in found_[0].message
 
 
 def _beside(one: Rollout, other: Rollout) -> Any:
@@ -208,7 +232,7 @@ def test_a_stop_string_inside_of_every_answer_is_named_with_where_it_is_set() ->
     cut = rows([Outcome(N)] * 20, ("ret", "\nclass"), ["    return 1"] * 20, StopReason.STOP_STRING)
     (one,) = told([earned(0.0)] * 10, cut)
     assert one.rule == "flat_reward"
-    assert "a stop string ends 100% of the completions, after 12.0 tokens: check whether 'ret' comes" in one.message
+    assert "a stop string ends 100% of the completions, after 12.0 tokens: likely 'ret' comes" in one.message
     assert "stop_strings are set where Programs.load_problems makes its problems" in one.message
 
 
@@ -250,13 +274,13 @@ def test_a_few_lucky_hits_are_no_reward_that_was_lost(passed: float | None, lost
     [
         (Outcome(Verdict.NO_PROGRAM), "100% end as no_program: no program is found"),
         (Outcome(Verdict.WRONG_ANSWER, failed_case=FailedCase(1, "f(3)", "5", "6")), "(f(3): 5, not 6)"),
-        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError: read"),
+        (Outcome(Verdict.EXCEPTION, exception_type="NameError"), "most often NameError; likely"),
         (
             Outcome(Verdict.EXCEPTION, exception_type="NameError", exception_message="name 'f'"),
-            "NameError (name 'f'): ",
+            "NameError (name 'f'); ",
         ),
-        (Outcome(Verdict.SYNTAX_ERROR), "does a stop string or the token limit cut them"),
-        (Outcome(Verdict.OUTPUT_LIMIT), "do the tests fit it"),
+        (Outcome(Verdict.SYNTAX_ERROR), "although 100% ended by themselves: no limit or stop string cut them"),
+        (Outcome(Verdict.OUTPUT_LIMIT), "in the tests"),
     ],
 )
 def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> None:
@@ -290,3 +314,165 @@ def test_one_program_that_ends_in_another_way_clears_the_tests(other):
     said = [f"    return {number}" for number in range(12)]
     rules = {one.rule for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 11 + [other], said=said))}
     assert "broken_tests" not in rules
+
+
+# -- falls, and what is solved -------------------------------------------------------------------------------
+
+
+def test_a_reward_that_crosses_zero_has_one_alarm_at_most_and_noise_has_none() -> None:
+    """Means of ten rollouts go up and down by a standard error or two, around 0 and around 0.1."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(300, generator=generator).tolist()
+    assert told([earned(0.1 * one, 0.5) for one in noise]) == []
+    assert told([earned(0.0004 * i + 0.08 * one, 0.5) for i, one in enumerate(noise)]) == []
+
+
+def test_a_fall_is_one_episode_until_most_of_it_is_made_up_for() -> None:
+    """From 0.8 to 0.3, then in waves around the half of the best, then back, then down again."""
+    levels = [0.8] * 20 + [0.3] * 15 + ([0.5] * 12 + [0.3] * 12) * 2 + [0.8] * 20 + [0.3] * 15
+    said = [one.rollout for one in told([earned(level, 0.5) for level in levels]) if one.rule == "collapse"]
+    assert len(said) == 2 and 20 < said[0] <= 32 and said[1] > 95
+
+
+def test_a_fall_from_a_reward_below_zero_is_found_too() -> None:
+    said = told([earned(-2.0, 0.5)] * 10 + [earned(-0.2, 0.5)] * 20 + [earned(-1.9, 0.5)] * 12)
+    assert [one.rule for one in said] == ["collapse"]
+
+
+def test_a_reward_that_rose_from_far_below_zero_may_cross_it_again() -> None:
+    assert told([earned(-2.0, 0.5)] * 10 + [earned(0.1, 0.5)] * 20 + [earned(0.01, 0.5)] * 12) == []
+
+
+def test_rare_hits_are_no_fall_where_they_stay_away_for_some_rollouts() -> None:
+    """One rollout in ten earns 0.4 and the others 0.04: means of ten are 0.04 or several times as much."""
+    generator = torch.Generator().manual_seed(1)
+    hits = (torch.rand(300, generator=generator) < 0.1).tolist()
+    assert told([earned(0.04 + 0.36 * hit, 0.5) for hit in hits]) == []
+
+
+def test_no_verdict_is_quoted_where_nothing_runs() -> None:
+    rollout = rows([Outcome(N)] * 20)
+    without = [replace(one, problem=replace(one.problem, check=TokenTarget())) for one in rollout.judgements]
+    played = Rollout(rollout.completions, tuple(without))
+    numbers = [{n: v for n, v in earned(level).items() if "pass_rate" not in n} for level in [0.4] * 10 + [0.0] * 10]
+    (said,) = told(numbers, played)
+    assert said.rule == "collapse" and "no_program" not in said.message
+
+
+@pytest.mark.parametrize(
+    ("all_passed", "none_passed", "part"),
+    [(0.97, 0.0, "the tests check nothing"), (0.0, 0.97, "no program passes"), (0.5, 0.47, "groups too small")],
+)
+def test_groups_that_all_pass_are_told_apart_from_those_of_which_none_does(
+    all_passed: float, none_passed: float, part: str
+) -> None:
+    shares = {"group/all_passed_fraction": all_passed, "group/none_passed_fraction": none_passed}
+    (said,) = told([earned(max(all_passed, 0.02), **{"group__zero_advantage_fraction": 0.98}) | shares] * 10)
+    assert said.rule == "flat_groups" and part in said.message
+
+
+@pytest.mark.parametrize(("begins", "speaks"), [(0.2, False), (0.97, True)])
+def test_a_solved_task_is_no_fault_and_tests_that_always_passed_may_be(begins: float, speaks: bool) -> None:
+    flat = {"group/zero_advantage_fraction": 1.0, "group/all_passed_fraction": 1.0, "policy/entropy": 0.001}
+    numbers = [earned(begins, policy__entropy=1.0)] * 12 + [earned(1.0) | flat | {"reward/std": 0.0}] * 30
+    assert {one.rule for one in told(numbers, rows([Outcome(P)] * 20))} == (
+        {"flat_groups", "flat_reward"} if speaks else set()
+    )
+
+
+# -- reward and pass rate ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("passed", "reward", "speaks"),
+    [((0.38, 0.12), (-0.1, 0.3), True), ((0.38, 0.12), (0.3, 0.1), False), ((0.38, 0.36), (0.1, 0.3), False)],
+    ids=["hacked", "both fall", "hardly falls"],
+)
+def test_a_pass_rate_that_falls_while_the_reward_rises_is_told_without_validation(
+    passed: tuple[float, float], reward: tuple[float, float], speaks: bool
+) -> None:
+    wobble = [0.02 * (-1) ** i for i in range(15)]
+    numbers = [earned(reward[0] + w, passed[0] + w) for w in wobble] + [
+        earned(reward[1] + w, passed[1] - w) for w in wobble
+    ]
+    said = [one for one in told(numbers) if one.rule == "reward_hacking"]
+    assert len(said) == speaks
+    if speaks:
+        assert "pass rate in training fell from 38% to" in said[0].message and said[0].rollout <= 25
+
+
+def test_noise_in_reward_and_pass_rate_is_no_reward_hacking() -> None:
+    """Rewards that have nothing to do with passing: means of ten differ by a standard error or two, some by 0.05."""
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(2, 300, generator=generator).T.tolist()
+    assert told([earned(0.5 + 0.1 * reward, 0.4 + 0.1 * passed) for reward, passed in noise]) == []
+
+
+def test_a_negative_weight_on_tests_is_named_after_the_first_rollout() -> None:
+    rewards = Composite([TestsReward(weight=-1.0)])
+    (said,) = told([earned(-0.1, 0.1)], module={"rewards": rewards})
+    assert (said.rollout, said.rule) == (1, "negative_weight")
+    assert told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0)])}) == []
+
+
+# -- the update ----------------------------------------------------------------------------------------------
+
+OBJECTIVE = {"objective": Objective()}
+
+
+@pytest.mark.parametrize("name", ["update/advantage_agreement", "update/reward_agreement"])
+@pytest.mark.parametrize(
+    ("agreement", "speaks"),
+    [
+        ([-0.9] * 10, True),
+        ([-0.9, 0.9] * 5, False),
+        ([0.8] * 10, False),
+        ([-0.25] * 10, True),
+        ([-0.1] * 10, False),
+        ([-0.9, 0.4] * 5, False),
+    ],
+)
+def test_updates_against_their_advantages_are_told(name: str, agreement: list[float], speaks: bool) -> None:
+    said = told([earned(0.3) | {name: one} for one in agreement], module=OBJECTIVE)
+    assert [one.rule for one in said] == ["wrong_sign"] * speaks
+
+
+def test_a_reward_that_a_wrong_sign_lost_is_not_blamed_on_the_learning_rate_later_either() -> None:
+    """Nothing is measured once all rewards are 0."""
+    against = {"update/advantage_agreement": -0.9}
+    numbers = [earned(0.4) | against] * 6 + [earned(0.1) | against] * 4 + [WRECKED] * 40
+    assert [one.rule for one in told(numbers, module=OBJECTIVE)] == ["wrong_sign"]
+
+
+def test_what_is_not_finite_is_said_alone_and_at_once() -> None:
+    broken = earned(0.3, policy__loss=float("nan"), completion__truncated_fraction=0.9) | {
+        "sampling/logprob_gap/mean": 3.0
+    }
+    said = told([earned(0.3)] + [broken] * 20)
+    assert [(one.rollout, one.rule) for one in said] == [(2, "not_finite")] and "policy/loss" in said[0].message
+
+
+def test_of_one_rollout_causes_are_said_before_symptoms() -> None:
+    """A time limit too short for this machine, and groups that are flat for that."""
+    numbers = earned(0.0, 0.01, verdict__timed_out_fraction=0.9, group__zero_advantage_fraction=1.0) | {
+        "reward/std": 0.1
+    }
+    said = told([numbers] * 10)
+    assert [one.rule for one in said] == ["timed_out", "flat_groups"] and {one.rollout for one in said} == {10}
+
+
+def test_a_rule_of_a_saved_run_knows_its_levels(tmp_path: Path) -> None:
+    """Best and first means with their errors, through a file that holds plain data."""
+    run = RunHistory(2)
+    module: Any = SimpleNamespace(policy=SimpleNamespace(parameters=lambda: ()), clock=Clock("rollout"))
+    run.begin(module, Where())
+    for value in (1.0, 2.0, 5.0, 3.0):
+        run.add_numbers(module, {"x": value})
+    torch.save(run.state_dict(), tmp_path / "state.pt")
+    again = RunHistory(2)
+    again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert (again.first, again.best, again.least) == (run.first, run.best, run.least)
+    assert run.first["x"] == pytest.approx((1.5, 0.5)) and run.best["x"] == pytest.approx((3.5, 1.5))
+    old = run.state_dict() | {"first": {"x": 1.5}, "best": {"x": 3.5}}
+    again.load_state_dict({name: value for name, value in old.items() if name not in ("least", "highest", "worst")})
+    assert again.best["x"].mean == 3.5

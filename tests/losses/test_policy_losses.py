@@ -137,6 +137,15 @@ def test_importance_weights_are_constants_under_a_cap_that_holds() -> None:
         assert gradient(loss, new) == pytest.approx(want)
 
 
+def test_the_importance_of_a_whole_completion_is_the_same_for_all_its_tokens() -> None:
+    """Ratios 2, 3 and, masked, 5: their product is 6, and their geometric mean the root of it."""
+    policy, sampler = torch.tensor([[0.8, 0.3, 0.5]]).log(), torch.tensor([[0.4, 0.1, 0.1]]).log()
+    mask, advantage = torch.tensor([[True, True, False]]), torch.tensor([[-0.5]])
+    for level, weight in (("sequence", 6**0.5), ("sequence_product", 6.0)):
+        tokens = Tokens(policy, policy, sampler, advantage, mask, level)  # type: ignore[arg-type]
+        torch.testing.assert_close(ImportanceSampling().token_losses(tokens)[mask], 0.5 * weight * policy[mask])
+
+
 def test_importance_sampling_is_unbiased_by_enumeration() -> None:
     """E_q[gradient of the loss] is the gradient of -E_p[reward], over a vocabulary of four."""
     logits = torch.tensor([[0.1, -0.3, 0.8, 0.0]], dtype=torch.float64, requires_grad=True)

@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from support.sampling import sample
+from support.asking import AsksAgain
+from support.families import config_of
+from support.sampling import KEY, sample
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.arguments import ArgumentError
+from lit_rl.data.prompts import chat
+from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM, LoRA
+from lit_rl.rollout import write_rows
 from lit_rl.training.ranks import evaluating
-from lit_rl.types import Problem, StopReason
+from lit_rl.types import Problem, Sampling, StopReason
 
 TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 """Learned positions, which a wrong count of pads or tokens changes most."""
@@ -222,6 +228,33 @@ def test_a_prompt_must_leave_a_position_and_completions_end_with_the_positions(t
     done = sample(tiny_policy, problems("x" * 125, "x"), max_tokens=6)
     assert done.lengths[0] <= 3
     assert done.completion_ids.shape[1] <= 6
+
+
+@pytest.mark.parametrize(("family", "positions"), [("gpt2", 128), ("phi3_longrope", 32)])
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_rows_of_one_turn_and_of_several_end_with_the_positions(
+    byte_tokenizer: str, family: str, positions: int, is_chat: bool
+) -> None:
+    """Long RoPE changes its frequencies there, also for the short rows of a batch."""
+    template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
+    policy.load()
+    policy.codec.eos_ids = frozenset({101})
+    made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
+    both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
+    with torch.no_grad(), evaluating(policy):
+        sampling = Sampling(num_samples=3, max_tokens=positions // 4)
+        rows = write_rows(policy, InProcess(), None, both, sampling, KEY, AsksAgain()).finish().completions
+        lengths = rows.prompt_mask.sum(-1) + rows.token_mask.sum(-1)
+        assert lengths.max() == positions and max(len(turns) for turns in rows.turns) > 1
+        gap = (policy.logprobs(rows) - rows.sampler_logprobs).where(rows.completion_mask, 0.0)
+        assert gap.abs().max() < 1e-5
+    long = Problem("long", chat("x" * positions) if is_chat else "x" * positions, TokenTarget())
+    for ask in (policy.complete, lambda p: write_rows(policy, InProcess(), None, p, Sampling(), KEY)):
+        with pytest.raises(
+            ArgumentError, match=rf"problem long: expected fewer than the {positions} tokens .*, got \d+"
+        ):
+            ask([both[1], long])
 
 
 def test_a_policy_from_scratch_is_the_same_each_time(byte_tokenizer: str) -> None:

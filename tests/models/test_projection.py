@@ -21,6 +21,9 @@ from lit_rl.models.family import UnsupportedModelError, check_projection, decode
         ("gemma2", {"final_logit_softcapping": 0.05}),
         ("gemma3_text", {"final_logit_softcapping": 0.05}),
         ("cohere", {"logit_scale": 0.25}),
+        ("falcon_h1", {"lm_head_multiplier": 0.25}),
+        ("hyperclovax", {"logits_scaling": 4.0}),
+        ("mpt", {}),  # has a logit_scale that transformers ignores
         ("qwen2", {}),
     ],
 )

@@ -9,6 +9,7 @@ import torch
 from support.tiny_models import TINY_QWEN2
 from transformers import GenerationConfig
 
+import lit_rl.models.sampling
 from lit_rl.models import CausalLM
 from lit_rl.models.codecs.text_codec import TextCodec
 from lit_rl.models.sampling import Uniforms, choose_tokens
@@ -44,6 +45,23 @@ def test_filters_keep_the_likeliest_tokens_and_score_them_as_drawn(sampling: Sam
         share = PROBABILITIES[token] / total
         assert abs(float((ids == token).float().mean()) - share) < 2 / count
         assert torch.allclose(logprobs[ids == token].exp(), torch.tensor(share))
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(temperature=0), Sampling(temperature=0.7, top_p=0.8), Sampling(top_k=5)]
+)
+@pytest.mark.parametrize("rows_at_once", [0.5, 1, 3, 7])
+def test_rows_chosen_in_chunks_are_those_of_the_whole(
+    sampling: Sampling, rows_at_once: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logits = torch.randn(7, 40, generator=torch.Generator().manual_seed(1)) * 3
+    before, uniforms = logits.clone(), torch.linspace(0.05, 0.95, 7, dtype=torch.float64)
+    whole = choose_tokens(logits, sampling, uniforms)
+    monkeypatch.setattr(lit_rl.models.sampling, "_LOGITS_AT_ONCE", int(40 * rows_at_once))
+    for one, other in zip(choose_tokens(logits, sampling, uniforms), whole, strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(logits, before)
+    assert len(whole[0].unique()) > 2
 
 
 def test_a_rows_random_numbers_never_repeat_and_are_its_own() -> None:

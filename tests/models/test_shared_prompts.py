@@ -25,8 +25,11 @@ GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positi
 
 
 def rows() -> Completions:
-    """Groups of three, two and one, not side by side, of one to three turns; prompts behind different pads."""
-    prompts = {"a": [119, 120], "b": [97] * 7, "c": [119] * 4}
+    """Groups of three, two and one, not side by side, of one to three turns; prompts behind different pads.
+
+    One prompt begins with the id of the padding: its ids are those of another one and its pads.
+    """
+    prompts = {"a": [119, 120], "b": [97] * 7, "c": [257, 257, 119, 120]}
     return rows_of([prompts[name] for name in "abacba"], [drawn(str(i)) for i in range(6)])
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.completions import batch, judged
+from support.completions import batch, inside, judged
 from torch import Tensor
 
 from lit_rl.execution.interface import Outcome, Verdict
@@ -98,7 +98,7 @@ places = st.lists(st.builds(Span, st.integers(0, 14), st.integers(0, 14), number
 def test_every_option_sums_to_the_reward_and_leaves_padding_alone(
     credit: Credit, texts: list[str], values: list[tuple[float, list[Span]]], low: float | None
 ) -> None:
-    scores = [TermScore(value, tuple(spans)) for value, spans in values[: len(texts)]]
+    scores = [TermScore(value, inside(spans, text)) for text, (value, spans) in zip(texts, values, strict=False)]
     rewards, mask = scored(texts, scores, low)
     tokens = place_rewards(rewards, mask, credit)
     scale = max(1.0, tokens.abs().sum().item())

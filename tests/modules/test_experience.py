@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.small_runs import fit
+from support.two_turns import rows_of
 
 from lit_rl.losses import PolicyGradient
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
+from lit_rl.modules.minibatches import idle
 from lit_rl.rollout import Rollout
 from lit_rl.types import Experience
 
@@ -35,6 +38,14 @@ CASES: dict[str, tuple[type[RolloutModule], dict[str, Any], set[str]]] = {
         {"old_logprobs", "ref_logprobs"},
     ),
 }
+
+
+def test_the_row_of_a_rank_with_nothing_to_do_has_no_weight() -> None:
+    """The first row of the rollout, cut to its own length, even if another update learns from it."""
+    rows = rows_of([[119], [119, 120]], [[[1, 2]], [[1, 2, 3]]])
+    experience = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
+    row = idle(experience)
+    assert row.advantages.shape == (1, 2) and not row.loss_mask.any()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -117,26 +117,6 @@ class Absent(EvenBytes):
         return [TermScore(None) if bad else score for bad, score in zip(failed, scores, strict=True)]
 
 
-class Without(GRPO):
-    """The same rollout with the failed rows not there at all."""
-
-    def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
-        kept = [i for i in range(len(rollout.judgements)) if i % 4 != 1]
-        group = rollout.completions.select(kept)
-        part = Rollout(group, tuple(rollout.judgements[i] for i in kept))
-        assert self.rewards is not None
-        return super().make_experience(part, self.rewards(part.completions, part.judgements))
-
-
-def test_infrastructure_failures_leave_baseline_and_loss(make_module: Make, tmp_path: Path) -> None:
-    """Items 16, 58: the gradient is that of the rows that were judged."""
-    failing = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_failures=0.3)
-    fit(failing, tmp_path)
-    without = make_module(Without, max_rollouts=1)
-    fit(without, tmp_path)
-    assert (weights(failing) - weights(without)).abs().max() < 1e-10
-
-
 def test_too_many_infrastructure_failures_stop_the_run(make_module: Make, tmp_path: Path) -> None:
     module = make_module(SomeFail, rewards=[Absent()], max_rollouts=1, max_failures=0.2)
     with pytest.raises(InfrastructureError, match=r"3 of 12 programs could not be judged.*no worker"):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support.completions import with_stop_reasons
 from support.small_runs import fit, weights
-from support.tiny_models import TINY_QWEN2
 from torch import Tensor
 
 from lit_rl.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, NoBaseline, RowAdvantages
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, PolicyGradient, Unclipped
-from lit_rl.models import CausalLM
 from lit_rl.modules import GRPO, Objective, RolloutModule
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import evaluating
@@ -128,12 +124,9 @@ SURROGATES: dict[str, tuple[Objective, Surrogate]] = {
     ),
 }
 
-AGGREGATES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "token_mean": lambda loss, m: (loss * m).sum() / m.sum(),
-    "sequence_mean": lambda loss, m: ((loss * m).sum(-1) / m.sum(-1)).mean(),
-    "sequence_sum": lambda loss, m: (loss * m).sum(-1).mean(),
-    "sequence_sum_constant": lambda loss, m: (loss * m).sum(-1).mean() / LIMIT,
-}
+
+def token_mean(loss: Tensor, mask: Tensor) -> Tensor:
+    return (loss * mask).sum() / mask.sum()
 
 
 def two_updates(
@@ -141,19 +134,15 @@ def two_updates(
     folder: Path,
     surrogate: str = "clipped",
     baseline: str = "GroupMean",
-    mode: str = "token_mean",
-    microbatch_size: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Weights after two updates on one rollout, by the module and by hand, and the ratios of the second update."""
     objective, formula = SURROGATES[surrogate]
     module: Any = make(
         Watched,
         objective=objective,
-        aggregate=mode,
         baseline=BASELINES[baseline],
         epochs=2,
         max_rollouts=1,
-        microbatch_size=microbatch_size,
         optimizer=sgd,
         sampling=Sampling(num_samples=4, max_tokens=LIMIT, temperature=TEMPERATURE),
     )
@@ -167,7 +156,7 @@ def two_updates(
         old = policy.logprobs(rows, TEMPERATURE).detach()
         for _ in range(2):
             new = policy.logprobs(rows, TEMPERATURE)
-            step_down(policy, AGGREGATES[mode](formula(new, old, q, a, mask), mask))
+            step_down(policy, token_mean(formula(new, old, q, a, mask), mask))
     by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
     return weights(module), by_hand, (new - old).exp()[mask].detach()
 
@@ -198,107 +187,3 @@ def test_each_baseline_takes_the_steps_of_its_formula(make_module: Make, tmp_pat
     """Items 15, 18, 19: group means with and without deviation, RLOO, best of a group, batch, none."""
     ours, by_hand, _ = two_updates(make_module, tmp_path, baseline=baseline)
     assert (ours - by_hand).abs().max() < 1e-5  # advantages are float32
-
-
-@pytest.mark.parametrize("mode", AGGREGATES)
-def test_each_aggregate_takes_the_steps_of_its_formula(make_module: Make, tmp_path: Path, mode: str) -> None:
-    """Items 1, 2: four completions a group, at most six tokens each."""
-    ours, by_hand, _ = two_updates(make_module, tmp_path, mode=mode, microbatch_size=5)
-    assert (ours - by_hand).abs().max() < 1e-5  # advantages are float32
-
-
-# -- KL, entropy, credit, truncation ------------------------------------------------------------------------
-
-KINDS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "k1": lambda new, ref: new - ref,
-    "k2": lambda new, ref: (new - ref) ** 2 / 2,
-    "k3": lambda new, ref: (ref - new).exp() - 1 - (ref - new),
-}
-
-
-class Drifted(Watched):
-    """The reference is not where the policy starts: its weights are moved by a fixed small step."""
-
-    def configure_model(self) -> None:
-        super().configure_model()
-        drift(self.policy.frozen_reference)
-
-
-def drift(model: Any) -> None:
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.02 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-
-
-def after_one_update(module: Any, folder: Path) -> tuple[Any, Any, Tensor, Tensor]:
-    """Run one rollout; a fresh policy, the rows, their mask, and their log-probabilities under the reference."""
-    fit(module, folder)
-    twin: Any = CausalLM(config=TINY_QWEN2, tokenizer=module.policy.tokenizer_source, dtype="float64")
-    twin.load()
-    twin.eval()
-    reference: Any = CausalLM(config=TINY_QWEN2, tokenizer=module.policy.tokenizer_source, dtype="float64")
-    reference.load()
-    drift(reference.model)
-    rows = module.rollout.completions
-    with torch.no_grad(), evaluating(reference):
-        ref = reference.logprobs(rows)
-    return twin, rows, rows.completion_mask, ref
-
-
-@pytest.mark.parametrize("kind", ["k2", "k3"])
-def test_kl_in_the_loss_adds_its_estimate_to_each_token(make_module: Make, tmp_path: Path, kind: Any) -> None:
-    """Items 43, 48: with the entropy bonus, whose sign would show (item 37)."""
-    objective = Objective(loss=PolicyGradient(), kl_coef=0.3, kl_kind=kind, entropy_coef=0.1)
-    module = make_module(Drifted, objective=objective, max_rollouts=1, optimizer=sgd)
-    policy, rows, mask, ref = after_one_update(module, tmp_path)
-    a = advantages("GroupMean", module.output.rewards.tolist())  # type: ignore[attr-defined]
-    new = policy.logprobs(rows)
-    loss = -new * a + 0.3 * KINDS[kind](new, ref) - 0.1 * policy.entropy(rows)
-    step_down(policy, AGGREGATES["token_mean"](loss, mask))
-    by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
-    assert (weights(module) - by_hand).abs().max() < 1e-6
-
-
-@pytest.mark.parametrize("kind", ["k1", "k3"])
-def test_kl_in_the_reward_is_taken_off_before_the_baseline(make_module: Make, tmp_path: Path, kind: Any) -> None:
-    """Item 32: the reward that is logged is that of the task alone."""
-    objective = Objective(loss=PolicyGradient(), kl_coef=0.3, kl_kind=kind, kl_in="reward")
-    module: Any = make_module(
-        Drifted, objective=objective, baseline=BASELINES["centred"], max_rollouts=1, optimizer=sgd
-    )
-    scored, under = [], module.logprobs.under
-    module.logprobs.under = lambda *args: scored.append(args) or under(*args)
-    policy, rows, mask, ref = after_one_update(module, tmp_path)
-    assert len(scored) == 2, "once under the policy and once under the reference"
-    new = policy.logprobs(rows)
-    rewards = module.output.rewards
-    scores = rewards.double() - 0.3 * (KINDS[kind](new.detach(), ref) * mask).sum(-1)
-    a = advantages("centred", scores.tolist())
-    step_down(policy, AGGREGATES["token_mean"](-new * a, mask))
-    by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
-    assert (weights(module) - by_hand).abs().max() < 1e-6
-    assert module.trainer.callback_metrics["reward/mean"] == pytest.approx(rewards.mean().item(), abs=1e-6)
-
-
-class SomeEnd(Watched):
-    """Every third completion is taken to have ended by itself, the others to have been cut."""
-
-    def collect(self, *args: Any) -> Rollout:
-        rollout = super().collect(*args)
-        kind = type(rollout.completions.stop_reasons[0])
-        reasons = tuple(kind.EOS if i % 3 == 0 else kind.LENGTH for i in range(len(rollout.judgements)))
-        return replace(rollout, completions=with_stop_reasons(rollout.completions, *reasons))
-
-
-def test_masked_completions_leave_the_loss_and_stay_in_the_baseline(make_module: Make, tmp_path: Path) -> None:
-    """Items 11, 26."""
-    module = make_module(
-        SomeEnd, mask_truncated=True, objective=Objective(loss=PolicyGradient()), max_rollouts=1, optimizer=sgd
-    )
-    policy, rows, mask, _ = after_one_update(module, tmp_path)
-    a = advantages("GroupMean", module.output.rewards.tolist())  # type: ignore[attr-defined]
-    ended = mask & (torch.arange(len(rows)) % 3 == 0)[:, None]
-    step_down(policy, AGGREGATES["token_mean"](-policy.logprobs(rows) * a, ended))
-    by_hand = torch.cat([p.detach().flatten() for p in policy.parameters()])
-    assert (weights(module) - by_hand).abs().max() < 1e-6

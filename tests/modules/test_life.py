@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
+from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
 
@@ -78,6 +79,12 @@ def test_a_plateau_of_a_training_metric_is_looked_for_after_every_rollout(make_m
     module: Any = make_module(Rising, lr_scheduler=plateau("reward/invalid_fraction"), max_rollouts=3)
     fit(module, tmp_path)
     assert module.rates == pytest.approx([0.5, 0.5, 0.05])
+
+
+def test_validation_has_the_token_limit_of_training_unless_it_has_its_own(make_module: Make) -> None:
+    sampling, own = Sampling(num_samples=4, max_tokens=7), Sampling(temperature=0.5, max_tokens=9)
+    assert make_module(sampling=sampling).validation_sampling == {"greedy": Sampling(temperature=0.0, max_tokens=7)}
+    assert make_module(sampling=sampling, validation_sampling={"own": own}).validation_sampling == {"own": own}
 
 
 def test_a_plateau_without_a_metric_is_refused_in_one_line(make_module: Make, tmp_path: Path) -> None:

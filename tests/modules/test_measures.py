@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,12 @@ import torch
 from rollout.test_watchers import Watcher
 from support.completions import batch
 from support.small_runs import build_module, fit
+from support.two_turns import rows_of
 
 from lit_rl.execution import AssertTests, Outcome, Verdict
-from lit_rl.modules.rollout_metrics import measure, time_split
+from lit_rl.models import CorridorPolicy
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules.rollout_metrics import measure, measure_entropy, time_split
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import Rollout
 from lit_rl.training.progress import Progress
@@ -126,6 +130,17 @@ def test_the_entropy_of_a_few_rows_is_that_of_all(byte_tokenizer: str, tmp_path:
     with torch.no_grad():
         exact = module.policy.entropy(watcher.seen[0][1].rollout.completions)
     assert told[0] == pytest.approx(float(exact[exact > 0].mean()), rel=0.05)
+
+
+def test_the_entropy_is_that_at_the_temperature_that_samples() -> None:
+    """One row from cell 2 by cell 1: at temperature 1/2 the logits there are 1 and 0, and 3 and 0."""
+    policy = CorridorPolicy(num_cells=2)
+    policy.weights = torch.nn.Embedding.from_pretrained(torch.tensor([[0.0, 0.0], [1.5, 0.0], [0.5, 0.0]]))
+    means = Means()
+    measure_entropy(means, policy, rows_of([[2, 2]], [[[1, 1]]]), 0.5, StreamKey(0, "entropy", 0))
+    shares = [1 / (1 + math.exp(-logit)) for logit in (1.0, 3.0)]
+    expected = [-p * math.log(p) - (1 - p) * math.log(1 - p) for p in shares]
+    assert means.local()["policy/entropy"] == pytest.approx(sum(expected) / 2)
 
 
 def test_the_split_of_time_adds_up_to_the_step(byte_tokenizer: str, tmp_path: Path) -> None:

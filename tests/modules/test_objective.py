@@ -11,6 +11,7 @@ from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, SeparateCritic, Te
 from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens
+from lit_rl.modules.objective import KLPenalty, Logprobs
 
 TERMS: Any = [TestsReward()]
 GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
@@ -76,6 +77,17 @@ def test_what_is_hardly_meant_is_told_with_what_to_set(
 ) -> None:
     doubts = objective.check(mode, steps)
     assert len(doubts) == len(told) and all(key in doubt for key, doubt in zip(told, doubts, strict=True)), doubts
+
+
+def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two completions count, of 0.9 - 0.5 + 0.4 = 0.8 nats together: 0.4 each, a ninth below the target of 0.45."""
+    monkeypatch.setattr("lit_rl.modules.objective.HORIZON_COMPLETIONS", 20)
+    penalty = KLPenalty(Objective(kl_coef=0.5, kl_in="reward", target_kl=0.45))
+    old = torch.tensor([[0.9, -0.5], [0.4, 7.0], [3.0, 3.0]], dtype=torch.float64)
+    mask = torch.tensor([[True, True], [True, False], [False, False]])
+    rewards = penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
+    assert rewards.tolist() == [[pytest.approx(1 - 0.45), pytest.approx(1 + 0.25)], [pytest.approx(1 - 0.2), 0], [0, 0]]
+    assert penalty.coef == pytest.approx(0.5 * (1 - 1 / 9 * 2 / 20))
 
 
 @pytest.mark.parametrize(

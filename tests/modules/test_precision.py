@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from support.tiny_models import TINY_QWEN2
 from lit_rl.data.preferences import PreferencePair
 from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
+from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, Update
+from lit_rl.modules.setup_checks import doubt_routing
 from lit_rl.types import Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -71,6 +75,47 @@ def test_every_module_trains_and_validates_in_each_precision(
     wanted = {"bf16-true": torch.bfloat16, "64-true": torch.float64, "bf16-mixed": torch.float32}[precision]
     assert {p.dtype for p in module.policy.parameters() if p.requires_grad} == {wanted}
     assert all(torch.isfinite(p).all() for p in module.parameters())
+
+
+EXPERTS = {
+    "model_type": "mixtral",
+    "num_local_experts": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("experts", "dtype", "precision", "corrected", "warned"),
+    [
+        (True, "bfloat16", "32-true", False, 1),
+        (True, "float32", "bf16-mixed", False, 1),
+        (True, "float32", "32-true", False, 0),
+        (True, "bfloat16", "32-true", True, 0),
+        (False, "bfloat16", "32-true", False, 0),
+    ],
+)
+def test_experts_in_bfloat16_are_warned_of_once_unless_rows_are_weighed(
+    byte_tokenizer: str, tmp_path: Path, experts: bool, dtype: str, precision: Any, corrected: bool, warned: int
+) -> None:
+    config = TINY_QWEN2 | (EXPERTS if experts else {})
+    actor = CausalLM(config=config, tokenizer=byte_tokenizer, dtype=dtype)
+    objective = Objective(correction=TruncatedWeights() if corrected else None)
+    module = GRPO(actor, **COMMON | {"max_rollouts": 1, "objective": objective})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(module, tmp_path, precision=precision)
+    assert sum("objective.correction" in str(one.message) for one in said) == warned
+
+
+@pytest.mark.parametrize(("gathered", "warns"), [(torch.bfloat16, True), (torch.float32, False)])
+def test_experts_are_warned_of_where_sharded_weights_are_gathered_in_bfloat16(
+    byte_tokenizer: str, gathered: torch.dtype, warns: bool
+) -> None:
+    actor = CausalLM(config=TINY_QWEN2 | EXPERTS, tokenizer=byte_tokenizer, probe=False)
+    actor.load()
+    trainer: Any = SimpleNamespace(precision="32-true", strategy=SimpleNamespace(param_dtype=gathered))
+    assert bool(doubt_routing(actor.model, trainer)) == warns
 
 
 @pytest.mark.parametrize(("dtype", "precision"), [("bfloat16", "32-true"), ("float32", "bf16-true")])

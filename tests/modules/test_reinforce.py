@@ -15,7 +15,7 @@ from lit_rl.advantages import BatchMean, GroupMean, MaxRewards, NoBaseline, Runn
 from lit_rl.data import Sorting
 from lit_rl.losses import Clipped, PolicyGradient, Unclipped
 from lit_rl.models import SortingPolicy
-from lit_rl.modules import REINFORCE, Objective, RolloutModule
+from lit_rl.modules import GRPO, REINFORCE, Objective, RolloutModule
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.training.ranks import sum_over_ranks
@@ -176,11 +176,12 @@ def test_of_ten_steps_the_clip_lets_only_the_first_ones_move_the_policy(tmp_path
     assert 0 < moved["clipped"] < 0.5 * moved["unclipped"]
 
 
-def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_module: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cls", [REINFORCE, GRPO])
+def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(
+    make_module: Make, tmp_path: Path, cls: type[RolloutModule]
+) -> None:
     """Items 55 to 57, with the running baseline."""
-    whole, second = whole_and_resumed(
-        lambda: make_module(REINFORCE, baseline=RunningMean(), max_rollouts=6), tmp_path, 3
-    )
+    whole, second = whole_and_resumed(lambda: make_module(cls, baseline=RunningMean(), max_rollouts=6), tmp_path, 3)
     assert torch.equal(weights(second), weights(whole))
 
 

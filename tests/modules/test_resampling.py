@@ -13,7 +13,7 @@ import torch
 from support.small_runs import fit, weights
 from support.two_turns import rows_of
 
-from lit_rl.execution import Outcome, Verdict
+from lit_rl.execution import Outcome, TokenTarget, Verdict
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.rollout import Rollout
@@ -120,6 +120,18 @@ def test_each_attempt_and_each_rollout_draws_numbers_of_its_own(
     fit(make_module(Keys, max_resamples=2, max_rollouts=2), tmp_path)
     assert len(keys) == len({key.seed_of("train0", 0) for key in keys}) == 6
     assert len(orders) == len(set(orders)) == 2
+
+
+def test_ranks_draw_different_fresh_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two and three problems are taken; of the other seven the ranks want two and three, then one each."""
+    problems = [Problem(f"{i}", "", TokenTarget()) for i in range(12)]
+    batches, drawn = [problems[:2], problems[2:5]], []
+    for rank, wanted in ((0, (2, 1)), (1, (3, 1))):
+        answers = iter([[[problem.task_id for problem in batch] for batch in batches], [[2], [3]], [[1], [1]]])
+        monkeypatch.setattr("lit_rl.rollout.sampler.gather_over_ranks", lambda value, answers=answers: next(answers))
+        fresh = FreshProblems(problems, batches[rank], StreamKey(0, "resample", 0), rank)
+        drawn += [problem.task_id for count in wanted for problem in fresh.take(count)]
+    assert sorted(drawn, key=int) == [f"{i}" for i in range(5, 12)]
 
 
 def test_what_could_not_be_judged_is_no_failure_of_a_group() -> None:

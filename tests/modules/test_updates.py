@@ -15,7 +15,6 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.models import SeparateCritic
 from lit_rl.modules import GRPO, PPO, RolloutModule
 from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.types import Sampling
 
 Make = Callable[..., RolloutModule]
 
@@ -124,49 +123,12 @@ def steps(make_module: Make, folder: Path, **options: Any) -> dict[str, torch.Te
     return {name: value - before[name] for name, value in now().items()}
 
 
-@pytest.mark.parametrize(("option", "value"), [("coef", 3.0), ("critic_learning_rate", 0.03)])
-def test_the_critic_s_own_weight_and_rate_move_the_critic_alone(
-    make_module: Make, tmp_path: Path, option: str, value: float
-) -> None:
-    """A loss of three times the weight, or three times the rate, is a step of three times the length."""
-    usual, other = steps(make_module, tmp_path), steps(make_module, tmp_path, **{option: value})
+def test_the_critic_s_own_rate_moves_the_critic_alone(make_module: Make, tmp_path: Path) -> None:
+    """Three times the rate is a step of three times the length."""
+    usual, other = steps(make_module, tmp_path), steps(make_module, tmp_path, critic_learning_rate=0.03)
     assert usual["critic"].norm() > 0
     torch.testing.assert_close(other["critic"], 3 * usual["critic"])
     torch.testing.assert_close(other["policy"], usual["policy"])
-
-
-def test_the_value_clip_is_around_the_values_of_the_rollout(make_module: Make, tmp_path: Path) -> None:
-    """In the first update nothing has moved, so the clip does nothing; in the second it does."""
-    options: dict[str, Any] = {"critic_learning_rate": 0.3}
-    for epochs, same in ((1, True), (2, False)):
-        free = steps(make_module, tmp_path, epochs=epochs, **options)["critic"]
-        held = steps(make_module, tmp_path, epochs=epochs, value_clip=1e-3, **options)["critic"]
-        assert torch.equal(free, held) is same
-
-
-class Scored(GRPO):
-    """Notes how far the sampler's, the old and the new log-probabilities of the first update are apart."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.apart: list[tuple[float, float]] = []
-
-    def policy_loss(self, micro: Any, denominator: torch.Tensor) -> Any:
-        result = super().policy_loss(micro, denominator)
-        new, sampled = self.trace.logprobs, micro.completions.sampler_logprobs
-        assert new is not None
-        old = new if micro.old_logprobs is None else micro.old_logprobs
-        mask = micro.loss_mask
-        self.apart.append((float((new - sampled)[mask].abs().max()), float((new - old)[mask].abs().max())))
-        return result
-
-
-@pytest.mark.parametrize("num_epochs", [1, 2])
-def test_an_update_scores_at_the_temperature_that_sampled(make_module: Make, tmp_path: Path, num_epochs: int) -> None:
-    sampling = Sampling(num_samples=4, max_tokens=6, temperature=0.5)
-    module: Any = make_module(Scored, sampling=sampling, epochs=num_epochs, max_rollouts=1)
-    fit(module, tmp_path)
-    assert max(module.apart[0]) < 1e-5
 
 
 @pytest.mark.parametrize("num_minibatches", [1, 3])
@@ -177,6 +139,8 @@ def test_updates_end_before_the_first_one_that_starts_too_far_away(
     options: dict[str, Any] = {"epochs": 4, "minibatches": num_minibatches, "max_rollouts": 1}
     options["optimizer"] = lambda params: torch.optim.SGD(params, lr=50.0)
     assert fit(make_module(**options), tmp_path).global_step == 4 * num_minibatches
-    trainer = fit(make_module(**options, max_kl=1e-6), tmp_path)
+    held = make_module(**options, max_kl=1e-6)
+    trainer = fit(held, tmp_path)
     assert trainer.global_step == 1
+    assert all(p.grad is None for p in held.policy.parameters()), "the next rollout would begin with these gradients"
     assert trainer.callback_metrics["policy/approximate_kl"] > 1e-6

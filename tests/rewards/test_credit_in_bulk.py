@@ -86,8 +86,8 @@ def scores_of(rng: random.Random, completions: Completions) -> list[TermScore]:
         size = len(turns[-1].text.encode())
         spans = []
         for _ in range(rng.choice((0, 0, 1, 3, 8))):
-            start = rng.randint(-1, size + 3)
-            spans.append(Span(start, start + rng.randint(-1, 9), rng.uniform(-1, 1), rng.random() < 0.3))
+            start = rng.randint(0, size)
+            spans.append(Span(start, min(size, start + rng.randint(0, 9)), rng.uniform(-1, 1), rng.random() < 0.3))
         values = tuple(rng.uniform(-1, 1) for _ in range(rng.randint(0, len(turns)))) if rng.random() < 0.4 else ()
         covered = sum(span.value for span in spans) if rng.random() < 0.3 else rng.choice((0, 1, -0.37))
         scores.append(TermScore(None if rng.random() < 0.05 else covered, tuple(spans), "why", values))
@@ -113,13 +113,14 @@ def test_credit_of_random_rollouts_is_that_of_a_loop_over_tokens(
 
 
 def test_rows_do_not_reach_into_each_other() -> None:
-    """Places beyond a text, and the last token of a row, stay in their row."""
+    """The end of a text, and the last token of a row, stay in their row."""
     rng = random.Random(0)
     completions, judgements = rollout(rng, 2)
-    far = TermScore(1.0, (Span(10_000, 10_001, 1.0), Span(-5, -2, 1.0)))
+    end = len(completions.texts[0].encode())
+    far = TermScore(1.0, (Span(end, end, 1.0), Span(0, end, 1.0)))
     output = Composite([Given([far, TermScore(0.0)], 1.0, "far")])(completions, judgements)
     assert float(output.credit[0].sum()) == pytest.approx(1.0)
-    assert not output.credit[1].any() and not output.decided.any()
+    assert not output.credit[1].any() and not output.decided[1].any()
 
 
 def test_a_rollout_without_rows_has_no_credit() -> None:

@@ -37,5 +37,5 @@ def test_wrong_arguments_and_tasks_are_named() -> None:
     SimulatorReward().check_problem(problem(WORLDS))
     with pytest.raises(ValueError, match=r"grades must not fall from python_error to .* got \[0.9, 0.3, 0.6, 1.0\]"):
         SimulatorReward(grades={"python_error": 0.9})
-    with pytest.raises(ValueError, match=r"SimulatorReward\.mode: expected one of graded, conjuncts, got 'x'"):
+    with pytest.raises(ValueError, match=r"SimulatorReward\.mode: expected one of .graded., .conjuncts., got 'x'"):
         SimulatorReward(mode="x")  # type: ignore[arg-type]

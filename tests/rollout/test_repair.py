@@ -76,6 +76,9 @@ def test_the_hidden_check_is_not_even_read(sandbox):
             assert name not in ("check", "reference", "fields"), f"{name} is not for an environment"
             return super().__getattribute__(name)
 
+        def __post_init__(self):
+            """Check no field: that would read them."""
+
     in_a_chat = Guarded("p", CHAT, HIDDEN, public_check=PUBLIC)
     continued = Guarded("p", HEADER, HIDDEN, program_prefix=HEADER, public_check=PUBLIC)
     for open_, guarded in ((PROBLEM, in_a_chat), (CONTINUED, continued)):

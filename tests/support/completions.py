@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import Composite, RewardOutput, RewardTerm
+from lit_rl.rewards import Composite, RewardOutput, RewardTerm, Span
 from lit_rl.types import Completions, Judgement, Problem, Program, StopReason
 
 PASSED = Outcome(Verdict.PASSED, cases=(Verdict.PASSED,))
@@ -71,6 +72,13 @@ def batch(texts: list[str], spans: list[tuple[tuple[int, int], ...]] | None = No
         texts=tuple(texts),
         token_bytes=tuple(places),
     )
+
+
+def inside(spans: Sequence[Span], text: str) -> tuple[Span, ...]:
+    """Spans moved into a text; an empty one has room for one, its end."""
+    size = len(text.encode()) or 1
+    both = [(one, sorted((min(one.start, size), min(one.end, size)))) for one in spans]
+    return tuple(replace(one, start=start, end=end) for one, (start, end) in both)
 
 
 def reward_of(term: RewardTerm, text: str, outcome: Outcome = PASSED, **task: Any) -> RewardOutput:

@@ -13,6 +13,13 @@ SMALL: dict[str, Any] = {
     "max_position_embeddings": 128,
 }
 HEAD = {"head_dim": 8}
+CAPS = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+GRANITE = {
+    "logits_scaling": 4.0,
+    "embedding_multiplier": 3.0,
+    "attention_multiplier": 0.3,
+    "residual_multiplier": 0.5,
+}
 EXPERTS = {
     "num_experts": 4,
     "num_local_experts": 4,
@@ -20,6 +27,8 @@ EXPERTS = {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 16,
     "moe_topk": 2,
+    "route_scale": 1.5,
+    "routed_scaling_factor": 1.5,
 }
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "n_inner": 64}
 LATENT = {
@@ -65,8 +74,8 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "rotary_dim": 4,
         "n_inner": 64,
     },
-    "cohere": SMALL,
-    "cohere2": SMALL | HEAD | {"sliding_window": 8},
+    "cohere": SMALL | {"logit_scale": 0.3},
+    "cohere2": SMALL | HEAD | {"sliding_window": 8, "logit_scale": 0.3},
     "cwm": SMALL
     | HEAD
     | {"bos_token_id": 256, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]},
@@ -76,7 +85,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "n_layers": 2,
         "max_seq_len": 128,
         "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2},
-        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8.0, "rope_theta": 10000.0},
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.8, "rope_theta": 10000.0},
     },
     "deepseek_v2": SMALL | LATENT | EXPERTS | {"q_lora_rank": None},
     "deepseek_v3": SMALL | LATENT | EXPERTS,
@@ -91,13 +100,27 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "exaone4": SMALL | HEAD | {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
     "falcon": SMALL | {"alibi": False},
     "falcon_alibi": SMALL | {"model_type": "falcon", "alibi": True},
-    "falcon_h1": SMALL | HEAD | MAMBA2,
+    "falcon_h1": SMALL
+    | HEAD
+    | MAMBA2
+    | {
+        "attention_in_multiplier": 0.7,
+        "attention_out_multiplier": 1.4,
+        "embedding_multiplier": 1.7,
+        "key_multiplier": 0.6,
+        "lm_head_multiplier": 0.4,
+        "mlp_multipliers": [0.8, 1.3],
+        "ssm_in_multiplier": 1.2,
+        "ssm_multipliers": [0.9, 1.1, 0.7, 1.3, 0.6],
+        "ssm_out_multiplier": 0.8,
+    },
     "falcon_mamba": SMALL | {"state_size": 8},
     "flex_olmo": SMALL | EXPERTS,
     "gemma": SMALL | HEAD,
-    "gemma2": SMALL | HEAD | {"sliding_window": 8, "query_pre_attn_scalar": 8},
+    "gemma2": SMALL | HEAD | CAPS | {"sliding_window": 8, "query_pre_attn_scalar": 8},
     "gemma3_text": SMALL
     | HEAD
+    | CAPS
     | {"sliding_window": 8, "query_pre_attn_scalar": 8, "layer_types": ["sliding_attention", "full_attention"]},
     "gemma3": {
         "text_config": SMALL | HEAD | {"model_type": "gemma3_text", "vocab_size": 258, "sliding_window": 8},
@@ -128,17 +151,18 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gpt_neox_japanese": SMALL | {"intermediate_multiple_size": 2},
     "gpt_oss": SMALL | HEAD | EXPERTS | {"sliding_window": 8},
     "gptj": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128, "rotary_dim": 4, "n_inner": 64},
-    "granite": SMALL
-    | {"logits_scaling": 4.0, "embedding_multiplier": 3.0, "attention_multiplier": 0.3, "residual_multiplier": 0.5},
-    "granitemoe": SMALL | EXPERTS,
+    "granite": SMALL | GRANITE,
+    "granitemoe": SMALL | EXPERTS | GRANITE,
     "granitemoehybrid": SMALL
     | EXPERTS
+    | GRANITE
     | MAMBA2
     | {"layer_types": ["mamba", "attention"], "shared_intermediate_size": 32, "position_embedding_type": "rope"},
-    "granitemoeshared": SMALL | EXPERTS | {"shared_intermediate_size": 32},
+    "granitemoeshared": SMALL | EXPERTS | GRANITE | {"shared_intermediate_size": 32},
     "helium": SMALL | HEAD,
     "hunyuan_v1_dense": SMALL | HEAD,
     "hunyuan_v1_moe": SMALL | HEAD | EXPERTS,
+    "hyperclovax": SMALL | HEAD | GRANITE,
     "jamba": SMALL
     | EXPERTS
     | {
@@ -167,24 +191,31 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "mistral": SMALL | {"sliding_window": 8},
     "mixtral": SMALL | EXPERTS,
     "modernbert-decoder": SMALL | {"bos_token_id": 256, "local_attention": 8, "sliding_window": 8},
-    "mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128},
-    "nanochat": SMALL,
+    "mpt": {
+        "d_model": 32,
+        "n_heads": 4,
+        "n_layers": 2,
+        "max_seq_len": 128,
+        "logit_scale": 0.3,
+        "attn_config": {"clip_qkv": 0.8, "softmax_scale": 0.5},
+    },
+    "nanochat": SMALL | CAPS,
     "nemotron": SMALL | HEAD,
     "nemotron_h": SMALL
     | HEAD
     | EXPERTS
     | {
-        "hybrid_override_pattern": "M*",
+        "hybrid_override_pattern": "M*E",
         "mamba_num_heads": 8,
         "mamba_head_dim": 8,
         "ssm_state_size": 8,
         "n_groups": 1,
         "chunk_size": 8,
     },
-    "olmo": SMALL,
+    "olmo": SMALL | {"clip_qkv": 0.8},
     "olmo2": SMALL,
     "olmo3": SMALL | {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
-    "olmoe": SMALL | EXPERTS,
+    "olmoe": SMALL | EXPERTS | {"clip_qkv": 0.8},
     "openai-gpt": GPT2,
     "opt": SMALL | {"ffn_dim": 64, "word_embed_proj_dim": 32},
     "persimmon": SMALL | {"num_key_value_heads": 4},
@@ -256,7 +287,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "solar_open": SMALL | HEAD | EXPERTS,
     "stablelm": SMALL,
     "starcoder2": SMALL,
-    "vaultgemma": SMALL | HEAD | {"sliding_window": 8},
+    "vaultgemma": SMALL | HEAD | CAPS | {"sliding_window": 8},
     "xglm": {"d_model": 32, "num_layers": 2, "attention_heads": 4, "ffn_dim": 64, "max_position_embeddings": 300},
     "zamba2": SMALL
     | {
@@ -293,7 +324,7 @@ REFUSED = {
     "modernbert-decoder": "not its output matrix times its hidden states",
     "openai-gpt": "in no cache whose rows can be chosen",
     "qwen2_vl": "no causal language model of the kind",
-    "recurrent_gemma": "in no cache whose rows can be chosen",
+    "recurrent_gemma": "not its output matrix times its hidden states",
     "rwkv": "in no cache whose rows can be chosen",
 }
 """Families that do not load, and what the one line says."""

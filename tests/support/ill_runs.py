@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lit_rl.advantages import GroupMean
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
+from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.rewards.term import RewardTerm, TermScore
@@ -73,6 +75,20 @@ class Falling(EvenBytes):
         self.calls += 1
         scale = 1.0 if self.calls <= self.after else 0.1
         return [TermScore(scale * (one.value or 0.0)) for one in super().score(completions, judgements)]
+
+
+class FlippedLoss(Clipped):
+    """Lost its minus sign."""
+
+    def token_losses(self, tokens: Tokens) -> Tensor:
+        return -super().token_losses(tokens)
+
+
+class FlippedAdvantages(GroupMean):
+    """The group's mean minus the reward."""
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        return -super().advantages(scores, valid, group_ids)
 
 
 # -- tasks and judges ----------------------------------------------------------------------------------------
@@ -148,6 +164,9 @@ class Around(Engine):
     def change(self, generation: Generation) -> Generation:
         return generation
 
+    def change_all(self, done: list[Generation]) -> list[Generation]:
+        return done
+
     def ask(self, requests: Sequence[Request]) -> Sequence[Request]:
         return requests
 
@@ -160,7 +179,7 @@ class _Changed(Session):
         self.inner.submit(self.engine.ask(requests))
 
     def step(self) -> list[Generation]:
-        return [self.engine.change(generation) for generation in self.inner.step()]
+        return self.engine.change_all([self.engine.change(generation) for generation in self.inner.step()])
 
     @property
     def num_unfinished(self) -> int:
@@ -172,6 +191,32 @@ class Shifted(Around):
 
     def change(self, generation: Generation) -> Generation:
         return replace(generation, logprobs=tuple(p - 0.2 for p in generation.logprobs))
+
+
+class Reports(Around):
+    """Reports something else than the log-probabilities of its tokens."""
+
+    def __init__(self, change: Callable[[tuple[float, ...]], Sequence[float]]) -> None:
+        super().__init__()
+        self.reported = change
+
+    def change(self, generation: Generation) -> Generation:
+        return replace(generation, logprobs=tuple(self.reported(generation.logprobs)))
+
+
+class Permuted(Around):
+    """Gives the requests of a session each other's answers, or each other's log-probabilities."""
+
+    def __init__(self, whole: bool) -> None:
+        super().__init__()
+        self.whole = whole
+
+    def change_all(self, done: list[Generation]) -> list[Generation]:
+        half = len(done) // 2
+        pairs = zip(done, done[half:] + done[:half], strict=True)
+        if self.whole:
+            return [replace(other, row=one.row) for one, other in pairs]
+        return [replace(one, logprobs=other.logprobs) for one, other in pairs]
 
 
 class Says(Around):

@@ -81,6 +81,16 @@ def causes_of(checked: Checked) -> list[Cause]:
                 idle[0],
             )
         )
+    if checked.accepts:
+        what = "the reference of another problem" if "the reference" in checked.accepts[0] else checked.accepts[0]
+        found.append(
+            Cause(
+                "the tests accept a wrong program",
+                "add cases that only a right answer passes, or leave these rows out: a policy finds such programs",
+                what,
+                f"the tests accept a wrong program, {what}",
+            )
+        )
     if checked.cut_by is not None:
         found.append(
             Cause(

@@ -27,6 +27,7 @@ class Checked:
         passes_by: for printed output that is wrong, the strictest other rule by which the reference passes.
         public: outcome of the reference under the public check, if the problem has one.
         cut_by: the stop string that ends a right answer (reference or demonstration) before it is right.
+        accepts: wrong programs that pass the tests.
     """
 
     problem: Problem
@@ -34,6 +35,7 @@ class Checked:
     passes_by: Compare | None = None
     public: Outcome | None = None
     cut_by: str | None = None
+    accepts: tuple[str, ...] = ()
 
     @property
     def ran(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from lit_rl.cli.data_check.causes import Cause, causes_of
 from lit_rl.cli.data_check.checked import HEADROOM, Checked, calibrated_limit
+from lit_rl.data.rows import RowError
 from lit_rl.execution.interface import Outcome
 
 _MOST_DETAILS = 3
@@ -51,9 +52,11 @@ class Findings:
 
     Args:
         splits: name of each split and the problems in it, checked; a problem of two splits is in both.
+        unread: errors of the rows of each split that make no problem.
     """
 
     splits: Mapping[str, Sequence[Checked]]
+    unread: Mapping[str, Sequence[RowError]] = field(default_factory=dict)
 
     @cached_property
     def checked(self) -> list[Checked]:
@@ -81,8 +84,8 @@ class Findings:
 
     @property
     def fine(self) -> bool:
-        """True if there are problems and none has a fault."""
-        return bool(self.checked) and not self.groups
+        """True if there are problems and none has a fault, and every row makes one."""
+        return bool(self.checked) and not self.groups and not any(self.unread.values())
 
     def report(self, num_examples: int = 3) -> str:
         """The verdict, counts for each split, faults by cause, times, and what to do.
@@ -91,6 +94,7 @@ class Findings:
             num_examples: problems that are named of each group, at most.
         """
         lines = [self._verdict(), *self._counts()]
+        lines += self._unread_rows(num_examples)
         for group in self.groups:
             lines += [group.title, *_examples(group.problems, num_examples)]
         return "\n".join([*lines, *self._times(), self._public_checks(), f"what to do: {self.advice}"])
@@ -98,6 +102,8 @@ class Findings:
     @property
     def advice(self) -> str:
         """First thing to do, in one line."""
+        if any(self.unread.values()):
+            return "correct or remove the rows that make no problem, then run check-data again"
         if not self.checked:
             return "see that load_problems returns problems for train or validation, and that its paths are right"
         if self.groups:
@@ -120,6 +126,7 @@ class Findings:
                 "line": outcome and outcome.line,
                 "passes_by": one.passes_by,
                 "cut_by": one.cut_by,
+                "accepts": list(one.accepts),
                 "public_verdict": one.public and str(one.public.verdict),
                 "stderr": outcome and outcome.stderr,
                 "cpu_seconds": one.cpu_seconds,
@@ -134,11 +141,15 @@ class Findings:
     def _verdict(self) -> str:
         ran = [one for one in self.checked if one.ran]
         passed = f"{sum(one.passed for one in ran)} of {len(ran)} references pass"
+        unread = sum(map(len, self.unread.values()))
+        also = f"{counted(unread, 'row')} that make{'s' if unread == 1 else ''} no problem" if unread else ""
         if not self.checked:
-            return "something is wrong: no split has a problem"
+            return f"something is wrong: {also or 'no split has a problem'}"
         if self.groups:
             what = f"something is wrong with {len(self.faulty)} of {counted(len(self.checked), 'problem')}"
-            return f"{what}: {passed}" if ran else what
+            return ": ".join([f"{what}, and {also}" if also else what, *([passed] if ran else [])])
+        if also:
+            return f"something is wrong: {also}" + (f"; {passed}" if ran else "")
         if ran:
             return f"nothing wrong found: {passed}"
         why = "has a reference solution"
@@ -158,7 +169,20 @@ class Findings:
                 )
             if split and len(ran) < len(split):
                 parts.append(f"{len(split) - len(ran)} without a reference that runs")
+            if self.unread.get(name):
+                parts.append(f"{counted(len(self.unread[name]), 'row')} unread")
             yield f"  {name}: {', '.join(parts)}"
+
+    def _unread_rows(self, num_examples: int) -> Iterator[str]:
+        """Rows that make no problem, by cause: how many of which split, and the first."""
+        kinds: dict[str, dict[str, list[RowError]]] = {}
+        for name, errors in self.unread.items():
+            for error in errors:
+                kinds.setdefault(error.kind, {}).setdefault(name, []).append(error)
+        for kind, splits in sorted(kinds.items(), key=lambda item: -sum(map(len, item[1].values()))):
+            counts = [f"{counted(len(errors), 'row')} ({name})" for name, errors in splits.items()]
+            yield f"{kind}: {', '.join(counts)}"
+            yield from (f"  {error}" for error in [one for errors in splits.values() for one in errors][:num_examples])
 
     def _times(self) -> list[str]:
         ran = sorted((one for one in self.checked if one.ran), key=lambda one: -one.cpu_seconds)[:_SLOWEST]
@@ -202,8 +226,9 @@ def _how_it_ended(one: Checked) -> str:
     if one.outcome is not None and one.outcome.passed and one.public is not None and not one.public.passed:
         failed = one.public
     if failed is None:
-        return "no reference that runs"
-    return "the reference passes" if failed.passed else _outcome_text(failed)
+        return f"passed by {' and '.join(one.accepts)}" if one.accepts else "no reference that runs"
+    also = "".join(f", and so does {what}" for what in one.accepts)
+    return f"the reference passes{also}" if failed.passed else _outcome_text(failed)
 
 
 def _outcome_text(outcome: Outcome) -> str:

@@ -136,8 +136,6 @@ class Basics(TaskDataModule):
         super().__init__(**options)
         if not 0 <= bug_share <= 1:
             raise UsageError(f"bug_share is a share in [0, 1], got {bug_share}: use 0.6 for 60%")
-        if families not in _FAMILIES:
-            raise ArgumentError("families", "trained, held_out or tellable", f"{families!r}")
         if not 0 <= num_public_cases <= MAX_PUBLIC_CASES:
             raise ArgumentError(
                 "num_public_cases",

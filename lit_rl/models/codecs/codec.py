@@ -15,6 +15,7 @@ from typing import Protocol
 
 import torch
 
+from lit_rl.arguments import ArgumentError
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.requests import ByteSpan
 from lit_rl.types import Completions, Problem, PromptBatch, StopReason
@@ -57,6 +58,9 @@ class Codec(ABC):
         max_positions: prompt and completion tokens that the policy can hold together.
         counts_pads: whether left pads use up positions too.
     """
+
+    num_ids: int | None = None
+    """Ids that the policy knows, from 0 on; ``None`` if unknown."""
 
     def __init__(
         self, eos_ids: frozenset[int], pad_id: int, max_positions: int = 1 << 30, *, counts_pads: bool = False
@@ -132,9 +136,25 @@ class Codec(ABC):
         """Return whether the prompt leaves at least one position to write in."""
         return len(self.encode(problem)) < self.max_positions
 
+    def prompt(self, problem: Problem) -> tuple[int, ...]:
+        """Ids of a problem's prompt.
+
+        Raises:
+            ArgumentError: it leaves no position to write in.
+        """
+        ids = self.encode(problem)
+        if len(ids) >= self.max_positions:
+            raise ArgumentError(
+                f"the prompt of problem {problem.task_id}",
+                f"fewer than the {self.max_positions} tokens that the model can hold",
+                str(len(ids)),
+                "shorten it, or leave the problem out",
+            )
+        return ids
+
     def prompts(self, problems: Sequence[Problem], device: torch.device | str = "cpu") -> PromptBatch:
-        """The prompts of problems, padded on the left."""
-        ids, mask = pad_left([self.encode(problem) for problem in problems], self.pad_id, device)
+        """The prompts of problems, padded on the left; see :meth:`prompt`."""
+        ids, mask = pad_left([self.prompt(problem) for problem in problems], self.pad_id, device)
         return PromptBatch(tuple(problems), ids, mask)
 
     def room(self, prompts: PromptBatch) -> list[int]:

@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from lit_rl.arguments import UsageError
 from lit_rl.models.adapters import CRITIC, POLICY, save_adapter
 from lit_rl.models.causal_lm import CausalLM
+from lit_rl.models.loading.sources import ADAPTER_CONFIG
 from lit_rl.models.loading.weights import without_bars
 from lit_rl.training.strategy import META_FILE
 
@@ -145,14 +146,17 @@ def load_weights(policy: CausalLM, weights: Mapping[str, Tensor]) -> None:
     policy.load_state_dict(own, strict=False)
 
 
-def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dtype | None = None) -> str:
-    """Write a policy as a folder of its own; never overwrites a folder.
+def write_model(
+    policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dtype | None = None, overwrite: bool = False
+) -> str:
+    """Write a policy as a folder of its own.
 
     Args:
         policy: loaded.
         folder: must not exist, or be empty.
         merge: add adapters to the base, so that ``transformers`` alone loads the result.
         dtype: of the written weights; ``None`` for the policy's own.
+        overwrite: replace the folder if it holds a model or an adapter.
 
     Returns:
         ``model`` or ``adapter``: what the folder holds.
@@ -161,8 +165,10 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
         FileExistsError: the folder is not empty.
         ValueError: an adapter without a base that anyone could load.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty: give a new folder")
+    replaces = overwrite and any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
+    if folder.exists() and any(folder.iterdir()) and not replaces:
+        advice = "it holds no model to overwrite" if overwrite else "give a new folder, or --overwrite true"
+        raise FileExistsError(f"{folder} is not empty: {advice}")
     adapted = hasattr(policy.model, "peft_config")
     if adapted and not merge and policy.source is None:
         raise UsageError(
@@ -179,7 +185,9 @@ def write_model(policy: CausalLM, folder: Path, *, merge: bool, dtype: torch.dty
             model.save_pretrained(written)
         policy.tokenizer.save_pretrained(written)
         _open_to_readers(written)
-        if folder.exists():
+        if replaces:
+            shutil.rmtree(folder)
+        elif folder.exists():
             folder.rmdir()
         shutil.move(written, folder)
     return "adapter" if adapted and not merge else "model"

@@ -15,9 +15,16 @@ from lit_rl.models.family import UnsupportedModelError
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
 ADAPTER_CONFIG = "adapter_config.json"
+NO_FOREIGN_CODE = {"trust_remote_code": False}
+"""For every ``from_pretrained``: left open, transformers asks on the terminal whether to run Python of the folder."""
 
 _TOKENIZER_FILES = ("tokenizer", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", "qwen.tiktoken")
 _SECONDS_TO_ANSWER = 4.0
+_UNTRUSTED = {
+    "custom code": "it brings Python of its own, which is never run; give a model of a family that transformers has",
+    "Weights only load failed": "its weights are a pickle of more than tensors, which may run code; give safetensors",
+}
+"""Words of libraries on files that would run code, most of which advise to let them, and ours."""
 
 
 def resolve(source: str) -> str:
@@ -28,11 +35,16 @@ def resolve(source: str) -> str:
     Raises:
         FileNotFoundError: a path that looks local does not exist.
         ModuleNotFoundError: the package is not installed.
+        UsageError: it is a run, or a checkpoint of one.
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
         return str(_package_folder(package, source) / path)
     source = os.path.expandvars(source)
+    given = Path(source).expanduser()
+    if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
+        advice = f"lit-rl export {source} FOLDER writes one; give that folder"
+        raise UsageError(f"{source} holds checkpoints of a run and no model: {advice}")
     looks_local = source.startswith((".", "/", "~")) or source.count("/") > 1 or source.endswith(".gguf")
     if looks_local and not Path(source).expanduser().exists():
         kind = "file" if source.endswith(".gguf") else "folder"
@@ -126,6 +138,8 @@ def plain_failures(kind: str, source: str, key: str) -> Iterator[None]:
 def _failure(kind: str, source: str, key: str, error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[0][:200].rstrip(".") if lines else type(error).__name__
+    for words, plainly in _UNTRUSTED.items():
+        said = plainly if words in str(error) else said
     if Path(source).exists():
         if kind == "tokenizer" and Path(source).is_dir() and not has_tokenizer(Path(source)):
             return f"{source} holds no tokenizer ({key}): give {TOKENIZER_KEY} the folder or hub id of one"

@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.models.adapters import POLICY, LoRA, add_reference_adapter, lora_config, read_adapter
-from lit_rl.models.family import plain_refusals
+from lit_rl.models.family import free_time_steps, plain_refusals, text_config
 from lit_rl.models.loading.sources import (
     ADAPTER_CONFIG,
     CONFIG_KEY,
     MODEL_KEY,
+    NO_FOREIGN_CODE,
     TOKENIZER_KEY,
     base_of_adapter,
     has_tokenizer,
@@ -126,8 +128,8 @@ class ModelSpec:
     """A causal language model and its adapters, described before anything is loaded.
 
     Args:
-        source: hub id, folder of a model, GGUF file, or folder of a PEFT adapter; ``None`` builds a model from
-            ``config``.
+        source: hub id, folder of a model, GGUF file, folder of a PEFT adapter, or a model of transformers; ``None``
+            builds a model from ``config``.
         config: fields of a new model's configuration, ``model_type`` among them.
         lora: shape of new adapters; ``None`` for none.
         dtype: of the weights, by torch's name.
@@ -136,7 +138,7 @@ class ModelSpec:
         quantization: ``4bit`` loads the base in 4 bits.
     """
 
-    source: str | None = None
+    source: Any = None
     config: Mapping[str, Any] | None = None
     lora: LoRA | None = None
     dtype: str = "float32"
@@ -171,7 +173,7 @@ def load_tokenizer(source: str, key: str = TOKENIZER_KEY) -> Any:
             raise FileNotFoundError("no file of a tokenizer")
         if declared.exists() and json.loads(declared.read_text()).get("tokenizer_class") in _GENERIC:
             return PreTrainedTokenizerFast.from_pretrained(folder)
-        return AutoTokenizer.from_pretrained(folder, **options)
+        return AutoTokenizer.from_pretrained(folder, **options, **NO_FOREIGN_CODE)
 
 
 def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
@@ -190,12 +192,58 @@ def load_model(spec: ModelSpec, tokenizer: Any) -> Any:
         torch.manual_seed(spec.init_seed)
         if spec.config is not None:
             model = _from_config(spec, tokenizer)
+        elif isinstance(spec.source, torch.nn.Module):
+            model = spec.source.to(torch_dtype(spec.dtype))
         else:
             source = resolve(str(spec.source))
-            if (Path(source) / ADAPTER_CONFIG).exists():
-                return _from_adapter(spec, source)
-            model = _from_pretrained(spec, source)
+            is_adapter = (Path(source) / ADAPTER_CONFIG).exists()
+            model = (_from_adapter if is_adapter else _from_pretrained)(spec, source)
+        if tokenizer is not None:
+            _require_rows(model, tokenizer)
+        _require_finite(model, spec)
+        if free_time_steps(model):
+            rank_zero_info(
+                f"{text_config(model).model_type}: time steps of its Mamba blocks are not limited, in sampling and in "
+                "training; transformers would limit them in training alone"
+            )
         return _with_new_adapter(spec, model) if spec.lora is not None else model
+
+
+def _require_finite(model: Any, spec: ModelSpec) -> None:
+    """Raise if a weight is NaN or infinite: every log-probability would be NaN.
+
+    Raises:
+        UsageError: naming the first such weight.
+    """
+    for name, weight in model.named_parameters():
+        counts = weight.is_floating_point() and not weight.is_meta and weight.numel()
+        if counts and not all(bound.isfinite() for bound in weight.detach().aminmax()):
+            raise UsageError(
+                f"the model in {spec.source} ({MODEL_KEY}) has weights that are not finite, {name} first: take an "
+                "earlier checkpoint, or load it in a wider dtype"
+            )
+
+
+def _require_rows(model: Any, tokenizer: Any) -> None:
+    """Raise if the tokenizer has ids beyond the embedding, special tokens that nothing names excepted.
+
+    Gemma 3's tokenizer, for example, has a token for images, of which its smallest model knows nothing.
+
+    Raises:
+        ArgumentError: naming both sizes.
+    """
+    rows = model.get_input_embeddings().weight.shape[0]
+    special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
+    named = {tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token, tokenizer.unk_token}
+    unused = {token for token in special - named if token not in str(tokenizer.chat_template)}
+    most = max((index for token, index in tokenizer.get_vocab().items() if token not in unused), default=-1)
+    if most >= rows:
+        raise ArgumentError(
+            TOKENIZER_KEY,
+            f"ids below {rows}, the rows of the model's embedding",
+            f"a tokenizer of {most + 1}",
+            "give the tokenizer that the model was trained with, or resize the embedding",
+        )
 
 
 def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
@@ -240,7 +288,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
         with plain_failures("model", source, key):
-            config = AutoConfig.from_pretrained(source)
+            config = AutoConfig.from_pretrained(source, **NO_FOREIGN_CODE)
         model = AutoModelForCausalLM.from_config(config, **options)
         with suppress(OSError), without_retries(source):  # not every model has a generation config
             model.generation_config = GenerationConfig.from_pretrained(source)
@@ -248,7 +296,7 @@ def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:
     if spec.quantization is not None:
         options["quantization_config"] = _four_bits(options["dtype"])
     with plain_failures("model", source, key), plain_refusals(source, spec.attention):
-        model = AutoModelForCausalLM.from_pretrained(source, **options)
+        model = AutoModelForCausalLM.from_pretrained(source, **options, **NO_FOREIGN_CODE)
     for layer in model.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             # On some CPUs a 4-bit layer that ran once in eval mode has no gradients afterwards; we train in eval mode.
@@ -270,10 +318,10 @@ def _from_gguf(spec: ModelSpec, home: str, file: dict[str, str], key: str) -> An
     options: dict[str, Any] = {"attn_implementation": spec.attention, "dtype": torch_dtype(spec.dtype)}
     with plain_failures("model", path, key), plain_refusals(path, spec.attention), without_gguf_bar():
         if torch.empty(0).is_meta:  # this rank gets its weights from rank 0
-            config = AutoConfig.from_pretrained(home, **file)
+            config = AutoConfig.from_pretrained(home, **file, **NO_FOREIGN_CODE)
             forget_packing_of_config(config, path)
             return AutoModelForCausalLM.from_config(config, **options)
-        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **unpacked())
+        model = AutoModelForCausalLM.from_pretrained(home, **file, **options, **unpacked(), **NO_FOREIGN_CODE)
     forget_packing(model, path)
     return model
 
@@ -331,7 +379,7 @@ def warn_of_another_tokenizer(folder: Path) -> None:
     """Warn if ``AutoTokenizer`` would not read a saved folder's tokenizer as it was saved."""
     from transformers import AutoTokenizer
 
-    mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder)
+    mine, theirs = load_tokenizer(str(folder)), AutoTokenizer.from_pretrained(folder, **NO_FOREIGN_CODE)
     sample = 'def f(x1, y):\n    """Is x1 >= 42?"""\n    return x1 >= 42\n'
     if mine(sample)["input_ids"] != theirs(sample)["input_ids"]:
         warnings.warn(

@@ -12,7 +12,7 @@ from lit_rl.reports.diagnosis.program_rules import (
     TimedOut,
     Truncated,
 )
-from lit_rl.reports.diagnosis.reward_rules import FlatGroups, FlatReward, RewardCollapse, RewardHacking
+from lit_rl.reports.diagnosis.reward_rules import FlatGroups, FlatReward, NegativeWeight, RewardCollapse, RewardHacking
 from lit_rl.reports.diagnosis.rule import LimitRule, Rule, ShareRule
 from lit_rl.reports.diagnosis.run_history import RunHistory
 from lit_rl.reports.diagnosis.update_rules import (
@@ -22,36 +22,43 @@ from lit_rl.reports.diagnosis.update_rules import (
     FirstRatio,
     GrowingMemory,
     JumpingWeights,
+    NotFinite,
     ReferenceDrifted,
     StaleEngine,
     StillWeights,
     StuckLoss,
     UselessCritic,
+    WeightDecay,
+    WrongSign,
 )
 from lit_rl.reports.run_files import Diagnosis
 
 RULES: tuple[type[Rule], ...] = (
-    FlatReward,
-    FlatGroups,
-    RewardCollapse,
-    RewardHacking,
-    FormatFalling,
-    Truncated,
-    StopStringCuts,
-    TimedOut,
-    Infrastructure,
-    BrokenTests,
-    FirstRatio,
-    StaleEngine,
+    NotFinite,
+    NegativeWeight,
+    WrongSign,
+    WeightDecay,
     StillWeights,
     JumpingWeights,
+    FirstRatio,
+    StaleEngine,
+    Infrastructure,
+    TimedOut,
+    BrokenTests,
+    StopStringCuts,
+    RewardHacking,
     ExplodingLoss,
     ExplodingKL,
-    EntropyCollapse,
     ReferenceDrifted,
     UselessCritic,
+    RewardCollapse,
+    EntropyCollapse,
+    FlatReward,
+    FlatGroups,
+    FormatFalling,
+    Truncated,
 )
-"""All that come with the package; the callback asks each, with its defaults, unless told otherwise."""
+"""All that come with the package, causes before symptoms; the callback asks each unless told otherwise."""
 
 CHECKS: dict[str, tuple[type[Rule], ...]] = {
     "programs run": (NoPrograms, Infrastructure, TimedOut),
@@ -79,7 +86,9 @@ __all__ = [
     "Infrastructure",
     "JumpingWeights",
     "LimitRule",
+    "NegativeWeight",
     "NoPrograms",
+    "NotFinite",
     "ReferenceDrifted",
     "RewardCollapse",
     "RewardHacking",
@@ -93,4 +102,6 @@ __all__ = [
     "TimedOut",
     "Truncated",
     "UselessCritic",
+    "WeightDecay",
+    "WrongSign",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.diagnosis.run_history import RunHistory
+from lit_rl.reports.diagnosis.run_history import RunHistory, Where
 from lit_rl.reports.diagnosis.stop_strings import commonest_string, stopped_rows
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, StopReason
@@ -42,19 +42,23 @@ def failure_mode(run: RunHistory) -> FailureMode:
         mean = sum(lengths[row] for row in stopped) / len(stopped)
         return FailureMode(
             f"a stop string ends {len(stopped) / rows:.0%} of the completions, after {mean:.1f} tokens",
-            f"check whether {commonest_string(rollout, stopped, run.decode)} comes inside of good answers (lit-rl "
-            f"show); {run.where.stop_strings}",
+            f"likely {commonest_string(rollout, stopped, run.decode)} comes inside of good answers; "
+            f"{run.where.stop_strings} (`{run.where.check_data}`)",
         )
     cut = sum(why is StopReason.LENGTH for why in rollout.completions.stop_reasons)
-    if cut > rows / 2:
+    named = sum(other_name(judgement) is not None for judgement in rollout.judgements)
+    if cut > rows / 2 >= named:
         return FailureMode(
             f"{cut / rows:.0%} of the completions are cut by the token limit",
-            "raise sampling.max_tokens, or check whether the policy ever ends (EOS, stop strings)",
+            f"likely too small a limit (`{run.where.fit} --model.sampling.max_tokens 1024`), or a policy that never "
+            f"ends, for lack of EOS or a stop string (`{run.where.show}`)",
         )
     verdicts = Counter(judgement.outcome.verdict for judgement in rollout.judgements)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (Verdict.NO_PROGRAM, 0)
     alike = [judgement for judgement in rollout.judgements if judgement.outcome.verdict is verdict]
-    return FailureMode(f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where.check_data))
+    return FailureMode(
+        f"{count / rows:.0%} end as {verdict}", _advice(verdict, alike, run.where, (rows - cut - len(stopped)) / rows)
+    )
 
 
 def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:
@@ -63,41 +67,49 @@ def _stops_early(rollout: Rollout, stopped: Sequence[int]) -> bool:
     return sum(rollout.judgements[row].outcome.verdict in broken for row in stopped) > len(stopped) / 2
 
 
-def _advice(verdict: Verdict, judgements: Sequence[Judgement], check_data: str) -> str:
+def _advice(verdict: Verdict, judgements: Sequence[Judgement], where: Where, ended: float) -> str:
+    """Likely causes of a verdict, each with a command; ``ended`` is the share of rows that ended by themselves."""
     if verdict is Verdict.NO_PROGRAM:
         return (
-            "no program is found in what is written: read some completions (lit-rl show) and compare them with the "
-            "form that the prompt asks for and the task extracts"
+            "no program is found in what is written; likely the prompt asks for another form than the task extracts "
+            f"(`{where.show}`), or the model is no instruct model (`lit-rl docs troubleshooting`)"
         )
     if verdict is Verdict.WRONG_ANSWER:
         lines = Counter(one.outcome.failed_case.line() for one in judgements if one.outcome.failed_case)
         said = f" ({lines.most_common(1)[0][0]})" if lines else ""
         return (
-            f"programs run and give other answers than the tests expect{said}: read some (lit-rl show); if they are "
-            f"right, the tests are wrong, and `{check_data}` finds tests that the reference solutions fail"
+            f"programs run and give other answers than the tests expect{said}; likely the problems are too hard "
+            f"(`{where.show}`), or the tests are wrong (`{where.check_data}`)"
         )
     if verdict is Verdict.EXCEPTION:
-        return _of_exceptions(judgements, check_data)
+        return _of_exceptions(judgements, where)
     if verdict is Verdict.SYNTAX_ERROR:
-        return "read some (lit-rl show): does a stop string or the token limit cut them, is text taken for program"
-    return "read some completions (lit-rl show): is the program found, do stop strings cut it, do the tests fit it"
-
-
-def _of_exceptions(judgements: Sequence[Judgement], check_data: str) -> str:
-    named = [names for one in judgements if (names := other_name(one))]
-    if len(named) > len(judgements) / 2:
-        (called, defined), _ = Counter(named).most_common(1)[0]
-        where = f" where the program defines {defined}" if defined else ""
-        return (
-            f"the tests call other names than the prompt asks for ({called}{where}), so they may be those of other "
-            f"problems: `{check_data}` runs the reference solutions under them"
+        nothing_cut = (
+            f", although {ended:.0%} ended by themselves: no limit or stop string cut them" if ended > 0.5 else ""
         )
+        return (
+            f"what is run is no program{nothing_cut}; likely text is taken for program or the prompt is not whole "
+            f"(`{where.show}`), or the extraction does not fit the form (`{where.check_data}`)"
+        )
+    return f"the reason is the same for most (`{where.show}`), or in the tests (`{where.check_data}`)"
+
+
+def _of_exceptions(judgements: Sequence[Judgement], where: Where) -> str:
+    named = [(one.problem, names) for one in judgements if (names := other_name(one))]
+    if len(named) > len(judgements) / 2:
+        (called, defined), _ = Counter(names for _, names in named).most_common(1)[0]
+        where_defined = f" where the program defines {defined}" if defined else ""
+        said = f"the tests call other names than the prompt asks for ({called}{where_defined})"
+        in_reference = [re.search(rf"\b{names[0]}\b", problem.reference or "") is not None for problem, names in named]
+        if sum(in_reference) > len(named) / 2:
+            return f"{said}, and so do the references: the tests fit them, and the prompt is not whole (`{where.show}`)"
+        return f"{said}, so they may be those of other problems: `{where.check_data}` runs the references under them"
     kinds = Counter(one.outcome.exception_type or "an exception" for one in judgements)
     kind = kinds.most_common(1)[0][0]
-    said = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
+    message = next((m for one in judgements if one.outcome.exception_type == kind and (m := message_of(one))), "")
     return (
-        f"most often {kind}{said}: read some (lit-rl show); what is the same in all of them points to the prompt's "
-        f"form, the extraction or the tests, which `{check_data}` tries on the reference solutions"
+        f"most often {kind}{message}; likely the programs share a fault, such as a missing import (`{where.show}`), or "
+        f"the tests do not fit the prompt (`{where.check_data}`)"
     )
 
 

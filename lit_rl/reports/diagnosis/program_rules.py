@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.execution.interface import Verdict
-from lit_rl.reports.diagnosis.rule import Rule, ShareRule
-from lit_rl.reports.diagnosis.run_history import RunHistory
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule, told
+from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 from lit_rl.reports.diagnosis.stop_strings import CUT, STOPPED, STOPPED_PASSED, commonest_string, cut_rows, stopped_rows
 from lit_rl.types import Judgement
 
@@ -32,11 +32,13 @@ class FormatFalling(Rule):
     def look(self, run: RunHistory) -> str:
         """Compare with the best mean so far."""
         for name, what in _PROGRAMS.items():
-            best, share = run.best.get(name, 0.0), run.mean(name)
+            best, share = run.best.get(name, Level(0.0)).mean, run.mean(name)
             if share is not None and best - share > self.at_most:
-                return (
-                    f"completions {what} fell from {best:.0%} to {share:.0%}: the policy unlearns to answer; lower the "
-                    "learning rate, add a reward for the form (FormatReward) or a KL to the reference (kl_coef)"
+                return told(
+                    f"completions {what} fell from {best:.0%} to {share:.0%}",
+                    "the policy unlearns to answer",
+                    (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
+                    ("nothing that pays for the form (FormatReward)", "lit-rl docs FormatReward"),
                 )
         return ""
 
@@ -64,8 +66,9 @@ class Truncated(ShareRule):
     name = "truncated"
     metric = "completion/truncated_fraction"
     message = (
-        "of the completions are cut by the token limit: raise sampling.max_tokens, or check whether the policy ever "
-        "ends (EOS, stop strings)"
+        "of the completions are cut by the token limit: they are judged without their end; likely too small a limit "
+        "(`{fit} --model.sampling.max_tokens 1024`), or a policy that never ends, for lack of EOS or a stop string "
+        "(`{show}`)"
     )
 
     def __init__(self, at_most: float = 0.5) -> None:
@@ -107,7 +110,12 @@ class StopStringCuts(Rule):
         else:
             return ""
         string = commonest_string(run.rollout, rows, run.decode)
-        return f"{said}: check whether {string} comes inside of good answers (lit-rl show); {run.where.stop_strings}"
+        return told(
+            said,
+            "answers are judged without their end",
+            (f"{string} comes inside of good answers; {run.where.stop_strings}", run.where.check_data),
+            ("the policy writes it too early", run.where.show),
+        )
 
     def _is_much(self, share: float, failed: float) -> bool:
         return share > self.rows and share > self.at_most * failed
@@ -128,8 +136,8 @@ class TimedOut(ShareRule):
     name = "timed_out"
     metric = "verdict/timed_out_fraction"
     message = (
-        "of the programs time out: run lit-rl check-data for a time limit that fits this machine, or give the sandbox "
-        "no more workers than there are cores"
+        "of the programs time out: what they would have said is unknown; likely a time limit too short for this "
+        "machine (`{check_data}`), or more workers than cores (`{fit} --model.sandbox.init_args.num_workers 2`)"
     )
 
     def __init__(self, at_most: float = 0.2) -> None:
@@ -146,8 +154,8 @@ class Infrastructure(ShareRule):
     name = "infrastructure"
     metric = "verdict/infrastructure_failure_fraction"
     message = (
-        "of the programs could not be judged for reasons that are ours: look at the sandbox's messages and "
-        "at lit-rl docs sandbox"
+        "of the programs could not be judged for reasons that are ours: their rows teach nothing; likely the sandbox "
+        "lacks something (`lit-rl docs sandbox`), or the machine memory (`{show}` has its messages)"
     )
 
     def __init__(self, at_most: float = 0.05) -> None:
@@ -180,8 +188,8 @@ class BrokenTests(Rule):
         more = f" and {len(names) - 1} more problems" if names[1:] else ""
         return (
             f"no program ever passed {names[0]}{more}: {len(self._sources[names[0]])} programs ended with {kind}: "
-            f"{message[:100]} in its tests ({statement[:80]}), and its reference was never tried in this run; run "
-            f"{run.where.check_data}"
+            f"{message[:100]} in its tests ({statement[:80]}): whether its reference passes is unknown; likely the "
+            f"tests are broken there (`{run.where.check_data}`), or all programs lack the same (`{run.where.show}`)"
         )
 
     def reset(self) -> None:

@@ -19,7 +19,8 @@ from lit_rl.models.adapters import has_adapter, using_adapter
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey, keep_likely
 from lit_rl.rollout import Rollout
-from lit_rl.training.ranks import evaluating, max_over_ranks, unsharded
+from lit_rl.rollout.sampler_check import Tried, misreported
+from lit_rl.training.ranks import evaluating, max_over_ranks, unsharded, world_size
 from lit_rl.types import Completions, Generation, Problem, Request, Sampling
 
 _NUM_ROWS, _MOST_TOKENS = 4, 16
@@ -31,20 +32,6 @@ _ROUNDING = 0.02
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": None}
 
 
-class Tried(NamedTuple):
-    """One change, and what it left of the distance between sampler and trainer.
-
-    Args:
-        change: what was changed, in a few words.
-        gap: what is left, nats per token.
-        meaning: what it means if this is little, and what to do then.
-    """
-
-    change: str
-    gap: float
-    meaning: str = ""
-
-
 @dataclass
 class Findings:
     """Changes that were tried, and the one that explains the gap.
@@ -52,10 +39,12 @@ class Findings:
     Args:
         cause: in one line, with what to do.
         tried: the rows as they are first, then each change.
+        is_known: whether a change explains the gap.
     """
 
     cause: str = ""
     tried: list[Tried] = field(default_factory=list)
+    is_known: bool = False
 
     def table(self) -> str:
         """One line for each change under which the sampled tokens are possible at all."""
@@ -141,9 +130,13 @@ class _Probe:
         """Try every change; name the one that leaves the smallest gap."""
         present = self.score()
         before = self.gap(present)
+        if not isfinite(before):
+            found = next(misreported(self.policy, self.completions, self.temperature))
+            return Findings(found.meaning, [Tried("as it is", before), found], is_known=True)
         tried = [Tried("as it is", before), *self._each(present)]
         stale = [g.weights_version for g in self.generations if g.weights_version != self.policy.version]
         best = first_of_the_best(tried[1:], before)
+        known = True
         if before < self.at_most:
             cause = (
                 f"rows that were sampled anew agree ({before:.2g} nats), so the engine's weights were old or its rows "
@@ -157,11 +150,17 @@ class _Probe:
         elif best.gap <= _EXPLAINED * before:
             cause = f"{best.meaning} ({before:.2g} nats without that, {best.gap:.2g} with it)"
         else:
-            changes = "dropout, temperature, positions, dtype, adapters or filters"
-            cause = f"none of {changes} explains it: does the engine have other weights, or another tokenizer"
-        return Findings(cause, tried)
+            known = False
+            cause = (
+                f"none of the {len(tried) - 1} changes that were tried explains it (numbers shifted or of other rows, "
+                "dropout, temperature, positions, dtype, adapters, filters); that leaves other weights or another "
+                "tokenizer in the engine"
+            )
+        return Findings(cause, tried, known)
 
     def _each(self, present: Tensor) -> Iterator[Tried]:
+        if world_size() == 1:
+            yield from misreported(self.policy, self.completions, self.temperature)
         yield from self._dropout(present)
         yield from self._positions()
         yield from self._adapters()

@@ -6,10 +6,24 @@ from math import sqrt
 
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
-from lit_rl.reports.diagnosis.rule import Rule, ShareRule
-from lit_rl.reports.diagnosis.run_history import RunHistory
+from lit_rl.reports.diagnosis.rule import Rule, ShareRule, told
+from lit_rl.reports.diagnosis.run_history import Level, RunHistory
 
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
+WHAT_A_LOST_POLICY_SHOWS = (
+    "collapse",
+    "flat_reward",
+    "flat_groups",
+    "truncated",
+    "stop_string",
+    "format_falling",
+    "entropy_collapse",
+)
+"""Names of rules whose conditions follow where a policy has lost what it could."""
+
+_SOLVED, _UNSOLVED = 0.9, 0.7
+"""A task is solved from this pass rate on, and was not before below this one."""
+_FEW, _MOST, _RECOVERED = 0.02, 0.9, 0.75
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
 _LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
@@ -18,7 +32,7 @@ rollout this share, or this many."""
 
 
 class FlatReward(Rule):
-    """All rewards are the same.
+    """All rewards are the same, and the task was not learned.
 
     Args:
         at_most: standard deviation that counts as none (reward units).
@@ -33,24 +47,34 @@ class FlatReward(Rule):
 
     def look(self, run: RunHistory) -> str:
         """Check means and spreads; name the commonest failure of the last rollout's rows."""
-        if not is_flat(run, self.at_most):
+        if not is_flat(run, self.at_most) or is_solved(run):
             return ""
-        reward, peak = run.share("reward/mean"), run.peak
-        if run.share("execution/pass_rate") >= 0.5:
-            todo = "the policy solves all of this: give it harder problems"
-        elif peak is not None and was_earned(run) and peak.reward - reward > _LOST * peak.reward:
-            rate = run.largest("optimizer/learning_rate")
-            todo = (
-                f"rollout {peak.rollout} earned {peak.reward:.3g}, and the policy lost that; lower the learning rate "
-                f"({rate:.2g})"
+        reward, peak, passed = run.share("reward/mean"), run.peak, run.share("execution/pass_rate")
+        measured = f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned"
+        if passed > 1 - _FEW:
+            return all_pass(run, measured)
+        if passed > _FEW:
+            todo = f"{run.where.fit} --model.rewards lit_rl.rewards.TestsReward"
+            return told(measured, f"{passed:.0%} of the programs pass", ("no term with a weight reads the tests", todo))
+        if peak is not None and was_earned(run) and peak.reward - reward > _LOST * (peak.reward - peak.floor):
+            return (
+                f"{measured}: rollout {peak.rollout} earned {peak.reward:.3g}, and the policy lost that; {_faster(run)}"
             )
-        elif not any(judgement.problem.check.runs_program for judgement in run.rollout.judgements):
-            todo = (
-                "if this is the largest reward there is, take harder problems; else read some completions (lit-rl show)"
+        if not runs_programs(run) and run.highest > reward + self.at_most:
+            said = f"rows earned up to {run.highest:.3g} before, and the policy no longer tries what they did"
+            return f"{measured}: {said}; {_faster(run)}"
+        if not runs_programs(run):
+            return told(
+                measured,
+                "every answer is worth the same",
+                ("the reward does not look at what differs", run.where.show),
+                ("this is the largest reward there is, and the problems are too easy", run.where.show),
             )
-        else:
-            todo = str(failure_mode(run))
-        return f"all rewards of the last {run.patience} rollouts were {reward:.3g}, so nothing is learned: {todo}"
+        return f"{measured}: {failure_mode(run)}"
+
+    def persists(self, run: RunHistory) -> bool:
+        """Return whether nearly all groups still are flat."""
+        return run.share("group/zero_advantage_fraction") > _MOST and not is_solved(run)
 
     def details(self, run: RunHistory) -> str:
         """Three completions."""
@@ -58,7 +82,7 @@ class FlatReward(Rule):
 
 
 class FlatGroups(ShareRule):
-    """Nearly all groups have equal rewards.
+    """Nearly all groups have equal rewards, and the task was not learned.
 
     Args:
         at_most: largest allowed share of such groups.
@@ -67,26 +91,40 @@ class FlatGroups(ShareRule):
     name = "flat_groups"
     metric = "group/zero_advantage_fraction"
     message = (
-        "of the groups have equal rewards and teach nothing: raise num_samples or the temperature, choose problems "
-        "that are neither too easy nor too hard, or set collect.max_resamples"
+        "of the groups have equal rewards: they teach nothing; likely groups too small to differ "
+        "(`{fit} --model.sampling.num_samples 16`), or problems too easy or too hard, which can be drawn again "
+        "(`{fit} --model.collect.max_resamples 2`)"
     )
 
     def __init__(self, at_most: float = 0.95) -> None:
         super().__init__(at_most)
 
+    def look(self, run: RunHistory) -> str:
+        """Compare the share with the limit, and tell groups that all pass from those of which none does."""
+        flat = run.share(self.metric)
+        if flat <= self.at_most or is_solved(run):
+            return ""
+        passed, failed = run.share("group/all_passed_fraction"), run.share("group/none_passed_fraction")
+        if passed > _MOST * flat:
+            return all_pass(run, f"in {passed:.0%} of the groups every program passes")
+        if failed > _MOST * flat:
+            return f"in {failed:.0%} of the groups no program passes: they teach nothing; {failure_mode(run)}"
+        return super().look(run)
+
 
 class RewardCollapse(Rule):
-    """The reward has fallen far below its best, or to about 0.
+    """The reward has fallen far below its best, or to the lowest there was.
 
-    Reports that the reward is gone once half of the last rollouts earned about 0 compared to the best one; what follows
-    from that waits from the first of them on.
+    Reports that the reward is gone once half of the last rollouts earned about nothing compared to the best one; what
+    follows from that waits from the first of them on. It holds until most of the fall is made up for.
 
     Args:
-        below: share of the best mean reward so far.
+        below: share that is left of the way from the floor (the lowest mean reward of a rollout, at most 0) to the best
+            mean so far; the fall must also be more than noise explains.
     """
 
     name = "collapse"
-    explains = ("flat_reward", "flat_groups", "truncated", "stop_string", "format_falling", "entropy_collapse")
+    explains = WHAT_A_LOST_POLICY_SHOWS[1:]
 
     def __init__(self, below: float = 0.5) -> None:
         require_share(below=below)
@@ -94,28 +132,32 @@ class RewardCollapse(Rule):
 
     def look(self, run: RunHistory) -> str:
         """Compare the mean reward with the best so far, and the last rewards with the best rollout's."""
-        rate = run.largest("optimizer/learning_rate")
-        todo = f"lower the learning rate ({rate:.2g}) or the number of updates a rollout, and resume from"
         if self.suspects(run):
             peak, since = run.peak, run.gone_since
             assert peak is not None
             if 2 * (run.rollout_step - since + 1) < run.patience:
                 return ""
             values = run.values("reward/mean")[since - run.rollout_step - 1 :]
-            now, ends = sum(values) / len(values), failure_mode(run).what
-            return (
-                f"the policy was lost: rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on "
-                f"{now:.3g} ({ends}); {todo} a checkpoint before that, or begin again"
-            )
-        best, reward = run.best.get("reward/mean", 0.0), run.share("reward/mean")
-        if best <= 0 or reward >= self.below * best or not was_earned(run):
+            now = sum(values) / len(values)
+            ends = f" ({failure_mode(run).what})" if runs_programs(run) else ""
+            fell = f"rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on {now:.3g}{ends}"
+            return f"the policy was lost: {fell}; {_faster(run)}"
+        best, level = run.best.get("reward/mean"), run.level("reward/mean")
+        if best is None or level is None or not was_earned(run) or not best.exceeds(level):
             return ""
-        fell = f"the mean reward of {run.patience} rollouts fell from {best:.3g} to {reward:.3g}"
-        return f"{fell}: {todo} the best checkpoint"
+        if level.mean >= run.lowest + self.below * (best.mean - run.lowest):
+            return ""
+        fell = f"from {best.mean:.3g} ± {best.error:.2g} to {level.mean:.3g} ± {level.error:.2g}"
+        return f"the mean reward of {run.patience} rollouts fell {fell}: the policy unlearns; {_faster(run)}"
 
     def suspects(self, run: RunHistory) -> bool:
         """Return whether a reward that was earned is gone now."""
         return bool(run.gone_since) and was_earned(run)
+
+    def persists(self, run: RunHistory) -> bool:
+        """Return whether the reward has not recovered yet."""
+        best = run.best.get("reward/mean")
+        return best is not None and run.share("reward/mean") < run.lowest + _RECOVERED * (best.mean - run.lowest)
 
     def details(self, run: RunHistory) -> str:
         """Three completions."""
@@ -123,11 +165,11 @@ class RewardCollapse(Rule):
 
 
 class RewardHacking(Rule):
-    """The reward of training rises while fewer held-out problems are solved.
+    """The reward of training rises while fewer problems are solved, in training or of those that are held out.
 
     Args:
-        fall: largest allowed fall of pass@1 from its best (share of the problems); one that chance alone explains is
-            allowed too.
+        fall: largest allowed fall of pass@1 from its best, or of the pass rate in training from its beginning (share);
+            one that chance alone explains is allowed too.
         rise: largest allowed rise of the mean reward since then (reward units).
     """
 
@@ -139,7 +181,33 @@ class RewardHacking(Rule):
         self.fall, self.rise = fall, rise
 
     def look(self, run: RunHistory) -> str:
-        """Compare the last validation with the best one."""
+        """Compare the last rollouts with the first, and the last validation with the best one."""
+        measured = self._in_training(run) or self._held_out(run)
+        if not measured:
+            return ""
+        paid = paid_for(run)
+        term = f"the term {paid} pays for something else" if paid else "a term pays for something else"
+        return told(
+            measured,
+            "the policy earns reward without solving problems",
+            (f"{term}: read the rows that earned most", run.where.show),
+            ("tests that a wrong program passes", run.where.check_data),
+        )
+
+    def _in_training(self, run: RunHistory) -> str:
+        names = ("execution/pass_rate", "reward/mean")
+        (passed, reward), (solved, earned) = ([of(name) for name in names] for of in (run.first.get, run.level))
+        if passed is None or reward is None or solved is None or earned is None:
+            return ""
+        fell, rose = passed.mean - solved.mean, earned.mean - reward.mean
+        if fell <= self.fall or rose <= self.rise or not passed.exceeds(solved) or not earned.exceeds(reward):
+            return ""
+        return (
+            f"the pass rate in training fell from {passed.mean:.0%} to {solved.mean:.0%} while the reward rose from "
+            f"{reward.mean:.3g} to {earned.mean:.3g}"
+        )
+
+    def _held_out(self, run: RunHistory) -> str:
         if not run.validations:
             return ""
         _, now = run.validations[-1]
@@ -151,11 +219,8 @@ class RewardHacking(Rule):
             problems = now.get(f"{name.removesuffix('pass@1')}num_problems", 0.0)
             fell, rose = best[name] - now[name], now["reward/mean"] - best["reward/mean"]
             if fell > max(self.fall, chance(best[name], problems)) and rose > self.rise:
-                return (
-                    f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f} while the reward "
-                    f"rose by {rose:.2g}: the policy earns reward without solving problems; read the completions "
-                    "below, take away what pays them, and resume from the best checkpoint"
-                )
+                fall = f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f}"
+                return f"{fall} while the reward rose by {rose:.2g}"
         return ""
 
     def details(self, run: RunHistory) -> str:
@@ -164,12 +229,72 @@ class RewardHacking(Rule):
         return examples_of(run, sorted(range(len(rewards)), key=lambda row: -rewards[row]))
 
 
+class NegativeWeight(Rule):
+    """A term that rewards passing tests has a negative weight."""
+
+    name = "negative_weight"
+    explains = (*WHAT_A_LOST_POLICY_SHOWS, "reward_hacking")
+    at_once = True
+
+    def look(self, run: RunHistory) -> str:
+        """Read the weights of the run's terms."""
+        rewards = getattr(run.module, "rewards", None)
+        doubts = rewards.doubts() if rewards is not None else []
+        return f"{'; '.join(doubts)} (`{run.where.fit}`)" if doubts else ""
+
+
+def paid_for(run: RunHistory) -> str:
+    """Name of the reward term that rose most since the first rollouts, counted with its weight; empty if unknown."""
+    rewards, rises = run.module.rewards, {}
+    for term in rewards.terms if rewards is not None else ():
+        first, now = run.first.get(f"reward/{term.name}"), run.level(f"reward/{term.name}")
+        if first is not None and now is not None:
+            rises[term.name] = term.weight * (now.mean - first.mean)
+    return max(rises, key=lambda name: rises[name]) if rises else ""
+
+
+def runs_programs(run: RunHistory) -> bool:
+    """Return whether a row of the last rollout has a check that runs programs."""
+    return any(judgement.problem.check.runs_program for judgement in run.rollout.judgements)
+
+
+def is_solved(run: RunHistory) -> bool:
+    """Return whether the run learned its task: it earns the most that any row ever did, and earned less before."""
+    if run.mean("execution/pass_rate") is not None:
+        passed = max(run.share("execution/pass_rate"), run.newest.get("execution/pass_rate", 0.0))
+        return passed >= _SOLVED and run.least["execution/pass_rate"] < _UNSOLVED
+    span, reward = run.highest - run.worst, run.share("reward/mean")
+    return span > 0 and reward >= run.highest - _FEW * span and run.least["reward/mean"] < run.highest - _LOST * span
+
+
+def all_pass(run: RunHistory, measured: str) -> str:
+    """Text of what to say where nearly all programs pass and did so from the beginning."""
+    return told(
+        measured,
+        f"programs passed from the beginning (never less than {run.least.get('execution/pass_rate', 0.0):.0%})",
+        ("the tests check nothing", run.where.check_data),
+        ("the policy could solve these problems before: take harder ones", run.where.show),
+    )
+
+
+def _faster(run: RunHistory) -> str:
+    """Likeliest causes of a policy that unlearns."""
+    steps = run.module.update.steps
+    other = (
+        (f"too many updates of a rollout ({steps})", f"{run.where.fit} --model.update.max_kl 0.05")
+        if steps > 1
+        else ("nothing that holds it to its start", f"{run.where.fit} --model.objective.kl_coef 0.01")
+    )
+    causes = ((f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower), other)
+    return "likely " + ", or ".join(f"{cause} (`{command}`)" for cause, command in causes)
+
+
 def was_earned(run: RunHistory) -> bool:
     """Return whether a vanished reward was more than a few lucky hits."""
     peak = run.peak
-    if peak is None:
+    if peak is None or peak.reward - peak.floor <= 3 * peak.error:
         return False
-    if peak.passed is None or run.best.get("execution/pass_rate", 0.0) > _LUCKY:
+    if peak.passed is None or run.best.get("execution/pass_rate", Level(0.0)).mean > _LUCKY:
         return True
     return peak.passed > _LUCKY_IN_ONE and peak.passed * peak.rows > _LUCKY_ROWS
 

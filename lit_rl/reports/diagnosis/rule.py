@@ -29,6 +29,21 @@ from lit_rl.reports.diagnosis.run_history import RunHistory
 PAGE = "lit-rl docs monitoring"
 """Prints the page; with ``#`` and the name of a rule, its entry."""
 
+_NEAR = 0.8
+"""Share of a limit below which a number that exceeded it has recovered."""
+
+
+def told(measured: str, meaning: str, *causes: tuple[str, str]) -> str:
+    """One line of a diagnosis.
+
+    Args:
+        measured: the numbers.
+        meaning: what follows from them.
+        causes: the likeliest first, each with the command that finds it out or mends it; one alone is certain.
+    """
+    listed = ", or ".join(f"{cause} (`{command}`)" for cause, command in causes)
+    return f"{measured}: {meaning}; {'likely ' if len(causes) > 1 else ''}{listed}"
+
 
 class Rule(ABC):
     """A condition under which a run does not learn as it should; its arguments are its thresholds."""
@@ -40,7 +55,11 @@ class Rule(ABC):
     """Docs page that the message refers to; empty for a rule without its own entry."""
 
     explains: ClassVar[tuple[str, ...]] = ()
-    """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold."""
+    """Names of rules whose conditions follow from this one's: they say nothing while it holds, or may hold; with ``*``
+    no other rule is asked while it holds."""
+
+    at_once: ClassVar[bool] = False
+    """True if the rule is asked from the first rollout on, before there were ``patience`` of them."""
 
     @abstractmethod
     def look(self, run: RunHistory) -> str:
@@ -54,6 +73,10 @@ class Rule(ABC):
 
     def suspects(self, run: RunHistory) -> bool:
         """Return whether the condition may be about to hold; rules that it explains wait until that is clear."""
+        return False
+
+    def persists(self, run: RunHistory) -> bool:
+        """Return whether a condition that was reported still holds although :meth:`look` no longer finds it."""
         return False
 
     def details(self, run: RunHistory) -> str:
@@ -75,7 +98,9 @@ class LimitRule(Rule):
     """The number."""
 
     message: ClassVar[str]
-    """Fault and remedy, a format of ``{value}`` and of ``{rate}``, the learning rate."""
+    """Text with what was measured, what it means, causes and a command for each; a format of ``{value}``, of
+    ``{rate}``, the learning rate, of ``{slower}``, the command that starts the run with a tenth of it, and of the
+    fields of :class:`~lit_rl.reports.diagnosis.run_history.Where`."""
 
     def __init__(self, at_most: float) -> None:
         require_above(0, at_most=at_most)
@@ -86,11 +111,19 @@ class LimitRule(Rule):
         value = run.share(self.metric)
         if value <= self.at_most:
             return ""
-        return self.message.format(value=value, rate=run.largest("optimizer/learning_rate"))
+        return self.told(run, f"{value:.2g}")
+
+    def persists(self, run: RunHistory) -> bool:
+        """Return whether the number is still near the limit."""
+        return run.share(self.metric) > _NEAR * self.at_most
+
+    def told(self, run: RunHistory, value: str) -> str:
+        """Fill in the message."""
+        return self.message.format(value=value, rate=f"{run.rate:.2g}", slower=run.slower, **run.where._asdict())
 
 
 class ShareRule(LimitRule):
-    """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...: do ...``.
+    """A share that is larger than it should be; :attr:`message` follows the share: ``of the programs ...``.
 
     Args:
         at_most: largest allowed share.
@@ -103,4 +136,8 @@ class ShareRule(LimitRule):
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit."""
         share = run.share(self.metric)
-        return f"{share:.0%} {self.message}" if share > self.at_most else ""
+        return self.told(run, f"{share:.0%}") if share > self.at_most else ""
+
+    def told(self, run: RunHistory, value: str) -> str:
+        """Put the share before the message."""
+        return f"{value} {super().told(run, value)}"

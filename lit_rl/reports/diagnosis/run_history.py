@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Mapping, Sequence
+from math import hypot, inf, sqrt
 from typing import Any, NamedTuple
 
 import torch
@@ -17,14 +18,27 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.rollout.records import TrainedModule
 
 _NUM_TENSORS, _NUM_WEIGHTS = 16, 256
+_ERRORS = 4.0
+"""Standard errors of a difference that noise explains; of the many windows of a run the best one is compared."""
 _GONE = 0.05
 """A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
 
-_SAVED = ("first", "best", "validations", "gone_since", "lowest")
+_SAVED = ("validations", "gone_since", "least", "highest", "worst")
 """Attributes that a checkpoint holds as they are."""
 
 LAG = "engine/lag_updates"
 """Optimizer steps that the policy was ahead of the weights that sampled, mean over rows of a rollout."""
+
+
+class Level(NamedTuple):
+    """Mean of a metric over some rollouts, and its standard error."""
+
+    mean: float
+    error: float = 0.0
+
+    def exceeds(self, other: Level) -> bool:
+        """Return whether this mean is larger than another by more than noise explains."""
+        return self.mean - other.mean > _ERRORS * hypot(self.error, other.error)
 
 
 class Peak(NamedTuple):
@@ -36,6 +50,7 @@ class Peak(NamedTuple):
         passed: its pass rate; ``None`` where no program runs.
         rows: how many it had on this rank.
         floor: lowest mean reward until then, at most 0: a reward may begin below 0.
+        error: standard error of the mean reward over its rows.
     """
 
     rollout: int
@@ -43,6 +58,7 @@ class Peak(NamedTuple):
     passed: float | None
     rows: int
     floor: float = 0.0
+    error: float = 0.0
 
     def is_gone(self, reward: float) -> bool:
         """Return whether a reward is close to the floor, compared to the peak."""
@@ -55,10 +71,14 @@ class Where(NamedTuple):
     Args:
         check_data: the command that runs the task's reference solutions.
         stop_strings: where they are set.
+        show: the command that prints completions of this run.
+        fit: the command that starts this run; settings follow it.
     """
 
     check_data: str = "lit-rl check-data --data TASK"
     stop_strings: str = "stop_strings are set where the task makes its problems"
+    show: str = "lit-rl show RUN"
+    fit: str = "lit-rl fit --config FILE"
 
 
 class RunHistory:
@@ -71,13 +91,16 @@ class RunHistory:
         rollout_step: rollouts that are done.
         rollout: the last, this rank's rows.
         rewards: of the same rows.
-        first: by metric, its mean over the first ``patience`` rollouts that were seen.
-        best: by metric, the largest of its means so far, the present one left out.
+        first: by metric, its level in the first ``patience`` rollouts that were seen.
+        best: by metric, the largest of its levels so far, the present one left out.
+        least: by metric, its lowest value in a rollout.
+        highest: largest reward of a row so far; ``worst`` is the smallest.
         validations: rollouts that were done, and what was measured then.
-        peak: the rollout that earned most; ``None`` before one earned more than 0.
+        peak: the rollout that earned most; ``None`` before the first.
         gone_since: first of the last rollouts that all earned about nothing compared to it; 0 if the last earned more.
         where: what messages name.
         first_norm: norm of some of the weights, see :attr:`weights`, when this start of the run began.
+        optimizer: settings of its first parameter group, as this start of the run began.
     """
 
     module: TrainedModule
@@ -87,14 +110,16 @@ class RunHistory:
     def __init__(self, patience: int) -> None:
         self.patience = patience
         self.rollout_step = 0
-        self.first: dict[str, float] = {}
-        self.best: dict[str, float] = {}
+        self.first: dict[str, Level] = {}
+        self.best: dict[str, Level] = {}
+        self.least: dict[str, float] = {}
+        self.highest, self.worst = -inf, inf
         self.validations: list[tuple[int, dict[str, float]]] = []
         self.peak: Peak | None = None
         self.gone_since = 0
-        self.lowest = 0.0
         self.where = Where()
         self.first_norm = 0.0
+        self.optimizer: Mapping[str, Any] = {}
         self._recent: deque[dict[str, float]] = deque(maxlen=patience)
         self._last: dict[str, float] = {}
         self._watched: list[Parameter] = []
@@ -117,6 +142,31 @@ class RunHistory:
         values = self.values(name)
         return sum(values) / len(values) if values else None
 
+    def level(self, name: str) -> Level | None:
+        """The same with its standard error."""
+        values = self.values(name)
+        if not values:
+            return None
+        mean, number = sum(values) / len(values), len(values)
+        return Level(
+            mean, sqrt(sum((one - mean) ** 2 for one in values) / (number - 1) / number) if number > 1 else 0.0
+        )
+
+    @property
+    def rate(self) -> float:
+        """Largest learning rate of the last rollouts."""
+        return self.largest("optimizer/learning_rate")
+
+    @property
+    def slower(self) -> str:
+        """The command that starts this run with a tenth of its learning rate."""
+        return f"{self.where.fit} --model.update.optimizer.init_args.lr {self.rate / 10:.2g}"
+
+    @property
+    def lowest(self) -> float:
+        """Lowest mean reward of a rollout so far, at most 0."""
+        return min(0.0, self.least.get("reward/mean", 0.0))
+
     def share(self, name: str) -> float:
         """The same, 0 if none did."""
         return self.mean(name) or 0.0
@@ -130,6 +180,11 @@ class RunHistory:
         return max(self.values(name), default=0.0)
 
     @property
+    def newest(self) -> Mapping[str, float]:
+        """Metrics of the last rollout."""
+        return self._recent[-1] if self._recent else {}
+
+    @property
     def weights(self) -> list[Tensor]:
         """[W] some of the weights that learn, before and after each of the last ``patience`` rollouts."""
         return list(self._weights)
@@ -141,9 +196,9 @@ class RunHistory:
 
     # -- what the callback adds ----------------------------------------------------------------------------
 
-    def begin(self, module: TrainedModule, where: Where) -> None:
+    def begin(self, module: TrainedModule, where: Where, optimizer: Mapping[str, Any] | None = None) -> None:
         """Look at the weights before the first rollout."""
-        self.where = where
+        self.where, self.optimizer = where, optimizer or {}
         self._watched = watched_weights(module)
         self._weights.append(values_of(self._watched))
         self.first_norm = float(self._weights[-1].norm())
@@ -151,19 +206,22 @@ class RunHistory:
     def add_rollout(self, module: TrainedModule, finished: FinishedRollout) -> None:
         """Take over a rollout and its numbers."""
         self.rollout, self.rewards = finished.rollout, finished.rewards
+        known = finished.rewards.rewards[finished.rewards.valid].tolist()
+        self.highest, self.worst = max([self.highest, *known]), min([self.worst, *known])
         self.add_numbers(module, {**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
 
     def add_numbers(self, module: TrainedModule, metrics: Mapping[str, float]) -> None:
         """Take over the numbers of a rollout, or of an update in a run without rollouts."""
         if self.is_known:
             for name in self._last:
-                mean = self.mean(name)
-                if mean is not None:
-                    self.first.setdefault(name, mean)
-                    self.best[name] = max(mean, self.best.get(name, mean))
+                level = self.level(name)
+                if level is not None:
+                    self.first.setdefault(name, level)
+                    self.best[name] = max(level, self.best.get(name, level))
         self.module, self.rollout_step = module, module.clock.count
         self._recent.append(dict(metrics))
         self._last.update(metrics)
+        self.least |= {name: min(value, self.least.get(name, value)) for name, value in metrics.items()}
         self._note_reward(metrics)
         self._weights.append(values_of(self._watched))
 
@@ -176,10 +234,10 @@ class RunHistory:
         reward = metrics.get("reward/mean")
         if reward is None:
             return
-        if reward > (0.0 if self.peak is None else self.peak.reward):
+        if self.peak is None or reward > self.peak.reward:
             passed, rows = metrics.get("execution/pass_rate"), len(self.rollout.judgements)
-            self.peak = Peak(self.rollout_step, reward, passed, rows, self.lowest)
-        self.lowest = min(self.lowest, reward)
+            error = metrics.get("reward/std", 0.0) / sqrt(max(1, rows))
+            self.peak = Peak(self.rollout_step, reward, passed, rows, self.lowest, error)
         gone = self.peak is not None and self.peak.is_gone(reward)
         self.gone_since = (self.gone_since or self.rollout_step) if gone else 0
 
@@ -197,13 +255,20 @@ class RunHistory:
             "recent": list(self._recent),
             "last": dict(self._last),
             "peak": None if self.peak is None else tuple(self.peak),
+            "first": {name: tuple(level) for name, level in self.first.items()},
+            "best": {name: tuple(level) for name, level in self.best.items()},
             **copy.deepcopy({name: getattr(self, name) for name in _SAVED}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them; checkpoints of version 0.3.0 lack the last."""
+        """Restore them; checkpoints of version 0.3.0 lack some, and have means without their errors."""
         self._recent, self._last = deque(state["recent"], maxlen=self.patience), dict(state["last"])
         self.peak = Peak(*state["peak"]) if state.get("peak") else None
+        for name in ("first", "best"):
+            levels = {
+                metric: Level(*one) if isinstance(one, tuple) else Level(one) for metric, one in state[name].items()
+            }
+            setattr(self, name, levels)
         for name in _SAVED:
             setattr(self, name, copy.deepcopy(state.get(name, getattr(self, name))))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lit_rl.reports.run_files import Curve
+from lit_rl.reports.run_files.row_text import number_text
 
 COLOURS = ("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b35806", "#01665e", "#c51b7d", "#4d4d4d")
 """Told apart by most people who do not see all colours."""
@@ -76,8 +77,8 @@ def chart(title: str, lines: Sequence[Line], clock: str) -> Panel:
             outline = [(n, high) for n, _, _, high in points] + [(n, low) for n, low, _, _ in reversed(points)]
             shapes.append(Shape("band", line.colour, f"{_path(outline, x, y)}Z"))
         for n, low, middle, high in points if len(points) <= _MOST_DOTS else ():
-            several = f" ({low:.3g} to {high:.3g})" if len(line.curves) > 1 else ""
-            dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {middle:.3g}{several}"))
+            several = f" ({number_text(low, 3)} to {number_text(high, 3)})" if len(line.curves) > 1 else ""
+            dots.append((x(n), y(middle), f"{line.label}\n{clock} {n}: {number_text(middle, 3)}{several}"))
         shapes.append(Shape("line", line.colour, _path([(n, mean) for n, _, mean, _ in points], x, y), dots=dots))
     return _panel(title, shapes, x, y)
 
@@ -136,6 +137,6 @@ def _path(points: Sequence[tuple[int, float]], x: Scale, y: Scale) -> str:
 
 
 def _panel(title: str, shapes: Sequence[Shape], x: Scale, y: Scale) -> Panel:
-    rows = [(y(value), f"{value:.3g}") for value in ticks(y.low, y.high)]
-    columns = [(x(value), str(int(value))) for value in ticks(x.low, x.high) if value == int(value)]
+    rows = [(y(value), number_text(value, 3)) for value in ticks(y.low, y.high)]
+    columns = [(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high) if value == int(value)]
     return Panel(title, rows, columns, shapes)

@@ -51,7 +51,12 @@
       rollout.dataset.set = "1";
     }
     const groups = rollouts[rollout.value].groups;
+    const spread = (g) => {
+      const known = g.rows.map((r) => r.reward).filter((r) => r != null);
+      return known.length ? Math.max(...known) - Math.min(...known) : -1;
+    };
     fill(group, groups.map((g) => `${g.task} (${g.rows.map((r) => (r.reward == null ? "?" : format(r.reward))).join(" ")})`));
+    group.value = String(groups.reduce((best, g, i) => (spread(g) > spread(groups[best]) ? i : best), 0));
     const known = Object.keys(kinds).filter((k) => groups.some((g) => g.rows.some((r) => r.values[k])));
     const chosen = colour.selectedOptions.length ? colour.selectedOptions[0].textContent : "credit";
     fill(colour, known);
@@ -107,7 +112,9 @@
 
   function column(row, name, largest, parent) {
     const box = make("div", "column", null, parent);
-    make("h4", row.verdict === "passed" ? "passed" : "failed", `row ${row.row}: reward ${format(row.reward)}, ${row.ending}`, box);
+    const judged = runs[run.value].judged;  // without programs there is no verdict
+    const verdict = !judged ? "" : row.verdict === "passed" ? "passed" : "failed";
+    make("h4", verdict, `row ${row.row}: reward ${format(row.reward)}${judged ? `, ${row.ending}` : ""}`, box);
     make("div", "terms", Object.entries(row.terms).map(([term, found]) => `${term} ${format(found)}`).join("  "), box);
     row.turns.forEach((turn, number) => {
       if (row.turns.length > 1) make("div", "word", `turn ${number + 1}: ${turn.verdict}`, box);

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lit_rl.reports.html.charts import COLOURS, FRAME, Line, Panel, areas, chart
+from lit_rl.reports.learned import answer, changes, with_interval
 from lit_rl.reports.run_files import Curve, Diagnosis, RecordedRollout, RecordedRow, differences
 from lit_rl.reports.run_files.row_text import KINDS, ending, sandbox_words, values_of
 from lit_rl.reports.runs import Run, groups_of
@@ -50,7 +51,7 @@ _VERDICT_COLOURS = {
     "out_of_memory": "#c51b7d",
     "output_limit": "#01665e",
     "no_program": "#969696",
-    "infrastructure_failure": "#252525",
+    "infrastructure_failure": "#525252",
 }
 
 
@@ -81,6 +82,7 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         frame=FRAME,
+        answers=[(run.name, answer(run)) for run in runs],
         runs=[row for run in runs for row in _measured(run)],
         differences=[
             ("" if number else one.name, value, ", ".join(names))
@@ -88,12 +90,12 @@ def page(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> str:
             for number, (value, names) in enumerate(one.runs.items())
         ],
         diagnoses=[row for run in runs for row in _diagnosed(run)],
-        verdicts=[areas(name, of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
+        verdicts=[areas(f"verdicts of {name}", of_run, _VERDICT_COLOURS) for name, of_run in shares.items()],
         verdict_colours={name: colour for name, colour in _VERDICT_COLOURS.items() if name in seen},
-        endings=[(run.name, _ending_shares(run)) for run in runs if run.endings[0]],
+        endings=[(run.name, _ending_shares(run)) for run in runs if run.name in shares and run.endings[0]],
         data={
             "kinds": {name: {"signed": kind.signed, "says": kind.says} for name, kind in KINDS.items()},
-            "runs": [_data_of(run) for run in runs if run.shown],
+            "runs": [_data_of(run, run.name in shares) for run in runs if run.shown],
         },
         **_curves(runs, metrics),
     )
@@ -120,14 +122,16 @@ def _measured(run: Run) -> list[tuple[str, ...]]:
             (_, first), (_, last), best = curve[0], curve[-1], max(curve, key=lambda point: point[1])
             passed = "" if tasks is None or measure != "pass@1" else f"{last * tasks:.4g} of {tasks:.0f}"
             at_best = f"{best[1]:.3f} ({run.clock} {best[0]})"
-            numbers = (f"{first:.3f}", at_best, f"{last:.3f}", passed, "" if tokens is None else f"{tokens:.1f}")
+            count = tasks if measure == "pass@1" else None
+            ends = (with_interval(value, count) for value in (first, last))
+            numbers = (next(ends), at_best, next(ends), passed, "" if tokens is None else f"{tokens:.1f}")
         rows.append((*what, sampling, measure, length, *numbers))
     return rows
 
 
-def _diagnosed(run: Run) -> list[tuple[str, Diagnosis | None]]:
-    """Return the diagnoses of a run, by its name; ``None`` where Diagnostics found nothing."""
-    return [(run.name, one) for one in run.diagnoses] or [(run.name, None)] * run.is_watched
+def _diagnosed(run: Run) -> list[tuple[str, str, Diagnosis | None]]:
+    """Return a run's name, when a rule spoke and what it said last; ``None`` where Diagnostics found nothing."""
+    return [(run.name, when, one) for one, when in run.causes] or [(run.name, "", None)] * run.is_watched
 
 
 def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any]:
@@ -142,6 +146,8 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
         first = [name for name in first if name.removesuffix("/reward/mean") not in passes]
     terms = [n for n in known if n.startswith("reward/") and n not in (*first, *_NO_TERMS)]
     others = [n for n in known if n not in first and n not in terms and not _VERDICT.fullmatch(n)]
+    learned = [one.name for run in runs for one in changes(run)[:1]]
+    main = first if metrics is not None else [n for n in dict.fromkeys((*learned, "reward/mean")) if n in known]
     clocks = {run.clock for run in runs}
     clock = clocks.pop() if len(clocks) == 1 else "step"
 
@@ -152,7 +158,8 @@ def _curves(runs: Sequence[Run], metrics: Sequence[str] | None) -> dict[str, Any
     return {
         "colours": colours,
         "has_bands": any(len(alike) > 1 for alike in groups.values()),
-        "overview": list(map(panel, first)),
+        "main": list(map(panel, main)),
+        "overview": [panel(name) for name in first if name not in main],
         "terms": list(map(panel, terms)),
         "others": list(map(panel, others)),
     }
@@ -174,9 +181,14 @@ def _ending_shares(run: Run) -> list[tuple[str, tuple[float, ...]]]:
 # -- rollouts -------------------------------------------------------------------------------------------------
 
 
-def _data_of(run: Run) -> dict[str, Any]:
+def _data_of(run: Run, runs_programs: bool) -> dict[str, Any]:
     """A run's rollouts as the script of the page reads them."""
-    return {"name": run.name, "recorded": run.num_recorded, "rollouts": [_rollout(one) for one in run.shown]}
+    return {
+        "name": run.name,
+        "recorded": run.num_recorded,
+        "judged": runs_programs,
+        "rollouts": [_rollout(one) for one in run.shown],
+    }
 
 
 def _rollout(rollout: RecordedRollout) -> dict[str, Any]:

@@ -36,9 +36,16 @@ def _cut(turn: RecordedTurn) -> str:
     return ", cut at the token limit" if turn.stop_reason == "length" else ""
 
 
-def number_text(value: float | None) -> str:
-    """Four digits, or ``none``."""
-    return "none" if value is None else f"{value:.4g}"
+def number_text(value: float | None, digits: int = 4) -> str:
+    """So many significant digits, or ``none``; 1,000 is not 1e+03."""
+    return "none" if value is None else f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def clock_text(seconds: float) -> str:
+    """``1:02`` or ``3:01:02``."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def sandbox_words(row: RecordedRow) -> list[tuple[str, str]]:

@@ -129,14 +129,16 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Names and values below a part of the configuration."""
     if isinstance(value, Mapping) and "class_path" in value:
         yield name, _class(value)
-        yield from _flat(name, value.get("init_args") or {})
+        for key, part in (value.get("init_args") or {}).items():
+            yield from _flat(f"{name}.{key}", part)
     elif isinstance(value, Mapping) and (value or not name):
         for key, part in value.items():
             yield from _flat(f"{name}.{key}" if name else str(key), part)
     elif isinstance(value, list) and value and all(isinstance(one, Mapping) and "class_path" in one for one in value):
         yield name, ", ".join(map(_class, value))
         for label, one in zip(_labels(value), value, strict=True):
-            yield from _flat(f"{name}.{label}", one.get("init_args") or {})
+            for key, part in (one.get("init_args") or {}).items():
+                yield from _flat(f"{name}.{label}.{key}", part)
     else:
         yield name, _text(value)
 

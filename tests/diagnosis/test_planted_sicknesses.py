@@ -1,0 +1,293 @@
+"""Runs made ill on purpose: what is said first names the cause, and nothing else is blamed with certainty.
+
+The tiny model learns to write texts of mostly ASCII, which the judge passes, within some 40 rollouts. The table
+of docs/monitoring.md is that of ``PLANTED``; ``pytest -s`` prints the messages in full.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.ill_runs import (
+    FlippedAdvantages,
+    FlippedLoss,
+    Judged,
+    NeverRenewed,
+    OtherSampling,
+    Permuted,
+    Programs,
+    Reports,
+)
+from support.small_runs import build_module, fit
+
+from lit_rl.callbacks import Diagnostics
+from lit_rl.data import Corridor, Sorting
+from lit_rl.data.task import Split
+from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution.interface import Check, Outcome, Verdict
+from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
+from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
+from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
+from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.types import Completions, Judgement, Problem, Sampling
+
+pytestmark = pytest.mark.slow
+
+SIX = Sampling(num_samples=8, max_tokens=6)
+"""All rows end at the limit, so the rule about that is left out."""
+
+
+def ascii_share(text: str) -> float:
+    return sum(letter.isascii() for letter in text) / max(1, len(text))
+
+
+class PassesAscii(Judged):
+    """Passes texts of mostly ASCII."""
+
+    def judge(self, program: str) -> Verdict:
+        return Verdict.PASSED if ascii_share(program) >= 0.7 else Verdict.WRONG_ANSWER
+
+
+class PassesNearlyAll(Judged):
+    """Tests nothing: only what holds no program at all fails."""
+
+    def judge(self, program: str) -> Verdict:
+        return Verdict.PASSED if ascii_share(program) > 0.01 else Verdict.WRONG_ANSWER
+
+
+class EndsAs(PassesAscii):
+    """Ends all programs in one way."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+    def submit(self, program: str, check: Check) -> Future[Outcome]:
+        done: Future[Outcome] = Future()
+        done.set_result(self.outcome)
+        return done
+
+
+class SomeEndAs(PassesAscii):
+    """Ends a share of the programs in one way."""
+
+    def judge(self, program: str) -> Verdict:
+        own = super().judge(program)
+        before, self.calls = self.calls, self.calls + self.share
+        return self.verdict if int(before) < int(self.calls) else own
+
+
+class Foreign(RewardTerm):
+    """Pays for what no test passes."""
+
+    default_name = "foreign"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        return [TermScore(1 - ascii_share(text)) for text in completions.texts]
+
+
+class AroundZero(RewardTerm):
+    """A game that is won or lost: a little for ASCII under noise of many times its size."""
+
+    default_name = "game"
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        noise = torch.randn(len(completions)).tolist()
+        return [TermScore(x + 0.3 * (ascii_share(t) - 0.5)) for x, t in zip(noise, completions.texts, strict=True)]
+
+
+class WithReference(Programs):
+    """References define what the tests call; the prompt was cut before it says so."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        check = AssertTests("assert area(1)")
+        return [Problem(f"{split}{i}", "Write a fun", check, reference="def area(x):\n  ...") for i in range(12)]
+
+
+class OnlyRewarded(Programs):
+    """Prompts whose completions are only rewarded."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        return [Problem(f"{split}{i}", "g" * (1 + i % 5), TokenTarget()) for i in range(12)]
+
+
+NAME_ERROR = Outcome(Verdict.EXCEPTION, exception_type="NameError", exception_message="name 'area' is not defined")
+
+
+def adam(lr: float, kind: Any = torch.optim.Adam, **options: Any) -> Any:
+    return partial(kind, lr=lr, **options)
+
+
+# What is planted: arguments of the module and the run, the rule that is to speak first, and a part of what it says.
+PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "tests of other problems": ({"sandbox": EndsAs(NAME_ERROR)}, "flat_reward", "those of other problems"),
+    "learning rate 0": ({"optimizer": adam(0.0)}, "still_weights", "the learning rate is 0"),
+    "TestsReward weight -1": ({"rewards": [TestsReward(weight=-1)]}, "negative_weight", "pays for failing the tests"),
+    "a term that pays for the opposite of passing": (
+        {"rewards": [TestsReward(weight=0.1), Foreign()], "rollouts": 60},
+        "reward_hacking",
+        "the term foreign pays for something else",
+    ),
+    "loss without its minus sign": (
+        {"objective": Objective(loss=FlippedLoss())},
+        "wrong_sign",
+        "the sign of the loss: read FlippedLoss",
+    ),
+    "advantages upside down": (
+        {"baseline": FlippedAdvantages()},
+        "wrong_sign",
+        "the sign of the advantages: read FlippedAdvantages",
+    ),
+    "optimizer that maximises": ({"optimizer": adam(0.003, maximize=True)}, "wrong_sign", "maximises the loss"),
+    "weight decay 30": (
+        {"optimizer": adam(0.003, torch.optim.AdamW, weight_decay=30.0)},
+        "weight_decay",
+        "weight_decay 30",
+    ),
+    "log-probabilities shifted by one token": (
+        {"engine": Reports(lambda said: (*said[1:], -5.0))},
+        "sampler_gap",
+        "shifted by one",
+    ),
+    "engine returns 0 everywhere": ({"engine": Reports(lambda said: [0.0] * len(said))}, "sampler_gap", "constant"),
+    "engine returns NaN": (
+        {"engine": Reports(lambda said: [math.nan] * len(said))},
+        "sampler_gap",
+        "100% of the engine's log-probabilities are not finite",
+    ),
+    "answers in the wrong order": (
+        {"engine": Permuted(whole=True), "model": {"initializer_range": 0.3}},
+        "sampler_gap",
+        "rows permuted",
+    ),
+    "engine at temperature 0.6": (
+        {"engine": OtherSampling({"temperature": 0.6}), "model": {"initializer_range": 0.3}},
+        "sampler_gap",
+        "those of temperature 0.6",
+    ),
+    "engine that keeps its first weights": ({"engine": NeverRenewed()}, "stale_engine", "new weights do not reach it"),
+    "tests that always pass": (
+        {"sandbox": PassesNearlyAll(), "rollouts": 40},
+        "flat_groups",
+        "likely the tests check nothing",
+    ),
+    "prompts cut": (
+        {"sandbox": EndsAs(NAME_ERROR), "data": WithReference(batch_size=4)},
+        "flat_reward",
+        "the prompt is not whole",
+    ),
+    "stop string inside of every answer": (
+        {
+            "sandbox": EndsAs(Outcome(Verdict.SYNTAX_ERROR)),
+            "data": Programs(batch_size=4, stop_strings=tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")),
+            "sampling": Sampling(num_samples=8, max_tokens=24),
+        },
+        "flat_reward",
+        "comes inside of good answers",
+    ),
+    "time limit too short": (
+        {"sandbox": SomeEndAs(Verdict.TIMED_OUT, 0.4)},
+        "timed_out",
+        "a time limit too short for this machine",
+    ),
+    "learning rate 1": ({"optimizer": adam(1.0)}, "jumping_weights", "the learning rate (1) is far too high"),
+    "learning rate 1e9": (
+        {"optimizer": partial(torch.optim.SGD, lr=1e9)},
+        "jumping_weights",
+        "the learning rate (1e+09) is far too high",
+    ),
+}
+
+
+def diagnosed(tokenizer: str, folder: Path, rollouts: int = 16, **options: Any) -> list[Any]:
+    """What ten rollouts of patience find in a run of the tiny model."""
+    torch.manual_seed(0)
+    data = options.pop("data", None) or Programs(batch_size=4)
+    settings = {"sandbox": PassesAscii(), "rewards": [TestsReward()], "optimizer": adam(0.003), "sampling": SIX}
+    module = build_module(tokenizer, max_rollouts=rollouts, **settings | options)
+    callback = Diagnostics(leave_out=["truncated"])
+    fit(module, folder, data=data, callbacks=[callback])
+    return callback.found
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[list[str]]:
+    rows: list[str] = []
+    yield rows
+    print("\n\n| planted | said first | of it |\n| --- | --- | --- |\n" + "\n".join(rows))
+
+
+@pytest.mark.parametrize("sickness", list(PLANTED))
+def test_a_planted_cause_is_named_first_and_nothing_else_is_blamed(
+    byte_tokenizer: str, tmp_path: Path, table: list[str], sickness: str
+) -> None:
+    options, rule, part = PLANTED[sickness]
+    found = diagnosed(byte_tokenizer, tmp_path, **options)
+    first = f"rollout {found[0].rollout}: {found[0].message}" if found else "nothing"
+    table.append(f"| {sickness} | {found[0].rule if found else ''} | {first.rpartition(' (lit-rl')[0]} |")
+    assert found and (found[0].rule, part in found[0].message) == (rule, True), [one[:3] for one in found]
+    for one in found:
+        assert 1 <= len(re.findall(r"\(?`(?:lit-rl|--)", one.message)) <= 3, "a command for each cause"
+        assert one.rule == rule or "likely" in one.message, "what is not the cause is not said with certainty"
+    assert len({one.rule for one in found}) == len(found), "one episode each"
+
+
+# -- healthy runs --------------------------------------------------------------------------------------------
+
+LONG = 300
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_healthy_run_of_300_rollouts_has_no_alarm(byte_tokenizer: str, tmp_path: Path, seed: int) -> None:
+    """It learns slowly; the task is solved before its end with one seed at least."""
+    assert diagnosed(byte_tokenizer, tmp_path, rollouts=LONG, seed=seed, optimizer=adam(0.001)) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_game_with_rewards_around_0_has_no_alarm(byte_tokenizer: str, tmp_path: Path, seed: int) -> None:
+    options = {"rewards": [AroundZero()], "sandbox": None, "data": OnlyRewarded(batch_size=4), "seed": seed}
+    assert diagnosed(byte_tokenizer, tmp_path, rollouts=LONG, optimizer=adam(0.0003), **options) == []
+
+
+def test_a_solved_task_has_no_alarm(byte_tokenizer: str, tmp_path: Path) -> None:
+    """All pass for a hundred rollouts and more, after few did."""
+    assert diagnosed(byte_tokenizer, tmp_path, rollouts=200) == []
+
+
+def test_a_solved_task_without_programs_has_no_alarm(tmp_path: Path) -> None:
+    """The corridor is solved within ten rollouts; then all returns are alike, and a critic has nothing to explain."""
+    module = PPO(
+        CorridorPolicy(num_cells=5),
+        critic=CorridorCritic(num_cells=5),
+        sampling=Sampling(num_samples=16, max_tokens=40),
+        rewards=[CorridorReward()],
+        max_rollouts=200,
+        critic_update=CriticUpdate(gradient_clip_norm=None),
+        update=Update(optimizer=adam(0.05), gradient_clip_norm=None, epochs=4),
+    )
+    callback = Diagnostics()
+    fit(module, tmp_path, data=Corridor(num_cells=5), callbacks=[callback])
+    assert callback.found == []
+
+
+def test_a_policy_that_settled_for_less_than_it_once_earned_is_told_once(tmp_path: Path) -> None:
+    """Sorting ends at 4 in every row, although rows earned 5."""
+    module = GRPO(
+        SortingPolicy(init_seed=0),
+        sampling=Sampling(num_samples=16, max_tokens=3),
+        rewards=[SortingReward()],
+        max_rollouts=120,
+        update=Update(optimizer=adam(0.03), gradient_clip_norm=None),
+    )
+    callback = Diagnostics()
+    fit(module, tmp_path, data=Sorting(), callbacks=[callback])
+    assert [one.rule for one in callback.found] == ["entropy_collapse", "flat_reward"]
+    assert "rows earned up to 5 before" in callback.found[1].message
