@@ -411,7 +411,7 @@ def metric_names(trainer: Any, module: TrainedModule) -> list[str]:
 
 
 def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -> None:
-    """Compare the monitored metric with those that validation will log; warn if it validates too seldom.
+    """Compare the monitored metric with those that validation will log; warn if it validates too seldom or never.
 
     Args:
         trainer: the trainer that will fit.
@@ -423,7 +423,9 @@ def check_monitor(trainer: Any, pl_module: TrainedModule, monitor: str | None) -
     """
     if trainer.limit_val_batches == 0:
         if monitor is not None:
-            raise UsageError(f"monitor {monitor} needs validation, and trainer.limit_val_batches is 0: leave one out")
+            rank_zero_warn(
+                f"trainer.limit_val_batches is 0, so that nothing logs monitor {monitor}: no checkpoint is best"
+            )
         return
     _warn_of_interval(trainer, pl_module)
     known = metric_names(trainer, pl_module)

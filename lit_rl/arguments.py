@@ -261,7 +261,8 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
         if isinstance(value, Mapping) and value.keys() <= arguments_of(kind).keys() and not inspect.isabstract(kind):
             return f"write {kind.__name__}({', '.join(f'{key}={shown(one, 30)}' for key, one in value.items())})"
     known = sorted({one.__name__ for kind in ours for one in _built_of(kind)})
-    near = get_close_matches(str(value), known, n=1) or known[:_MOST_CLASSES]
+    given = value if isinstance(value, str) else type(value).__name__
+    near = get_close_matches(given, known, n=1) or known[:_MOST_CLASSES]
     return f"give an object such as {' or '.join(f'{name}(...)' for name in near)}" if near else ""
 
 

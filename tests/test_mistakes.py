@@ -62,7 +62,6 @@ FILES = {
     "beside_policy.yaml": (
         "model:\n  class_path: GRPO\n  init_args:\n    policy: {class_path: CausalLM, dtype: bfloat16}\n"
     ),
-    "no_class.yaml": "data: {batch_size: 2}\n",
     "own_terms.py": OWN,
 }
 
@@ -159,7 +158,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("beside_model", "model: max_rollouts is beside class_path", "put it under init_args"),
             ("beside_callback", "trainer.callbacks[0]: folder is beside class_path", "put it under init_args"),
             ("beside_policy", "model.policy: dtype is beside class_path", "put it under init_args"),
-            ("no_class", "data names no class", "give class_path"),
         )
     },
     "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
@@ -295,7 +293,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a number without its flag": ("fit --config base.yaml --smoke 30", ("30 belongs to no option", "--smoke=30")),
     "a section of no page": ("docs foo#bar", ("no page or section is called foo#bar", "lists the pages")),
     "a section that a page lacks": ("docs monitoring#nope", ("called monitoring#nope",)),
-    "a word in no page": ("docs zzzzqq", ("none has these words", "lists the pages")),
+    "a word in no page": ("docs zzzzqq", ("none has all of these words", "lists the pages")),
     "fewer rollouts than none": ("report . --rollouts -3", ("rollouts: expected at least 1, got -3",)),
     "no rollouts to show": ("report . --rollouts 0", ("rollouts: expected at least 1, got 0",)),
     "the last none": ("replay . --config base.yaml --last 0", ("last: expected at least 1, got 0",)),
@@ -329,11 +327,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
         """{"folder": "mistyped", "monitor": "val/gredy/pass@1"}}]'""",
         ("monitor val/gredy/pass@1 is none of the metrics", "did you mean val/greedy/pass@1?"),
-    ),
-    "a monitor without validation": (
-        """--trainer.limit_val_batches 0 --trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
-        """{"folder": "never", "monitor": "val/greedy/pass@1"}}]'""",
-        ("monitor val/greedy/pass@1 needs validation", "leave one out"),
     ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),

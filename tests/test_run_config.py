@@ -396,14 +396,26 @@ def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_p
         lit_rl.cli.main.main(["fit", "--config", write(config)])
 
 
-def test_a_monitor_without_a_validation_is_refused(
-    write: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    added = tmp_path / "added.yaml"
+    added.write_text("data: {batch_size: 3}\nmodel:\n  objective: {kl_coef: 0.25}\n")
+    with pytest.raises(SystemExit) as left:
+        lit_rl.cli.main.main(["fit", "--config", "basics_grpo", "--config", str(added), "--print_config"])
+    assert not left.value.code
+    whole = yaml.safe_load(capsys.readouterr().out)
+    assert whole["data"]["init_args"]["batch_size"] == 3
+    assert whole["model"]["init_args"]["objective"]["kl_coef"] == 0.25
+    assert "names no class: give class_path" in error_of(capsys, "fit", "--config", str(added))
+
+
+def test_a_monitor_without_a_validation_is_told(write: Callable[..., str], tmp_path: Path) -> None:
     config = sorting(tmp_path)
     config["trainer"]["callbacks"][1]["init_args"]["monitor"] = "val/greedy/reward/mean"
     config["trainer"]["limit_val_batches"] = 0
-    error = error_of(capsys, "fit", "--config", write(config))
-    assert "monitor val/greedy/reward/mean needs validation, and trainer.limit_val_batches is 0" in error
+    with pytest.warns(UserWarning, match="nothing logs monitor val/greedy/reward/mean"):
+        lit_rl.cli.main.main(["fit", "--config", write(config)])
 
 
 def test_a_monitor_that_nobody_logs_is_refused_with_the_nearest_name_before_the_run(

@@ -108,25 +108,30 @@ def check_file(name: str) -> dict[str, Any]:
     return content
 
 
-def check_shape(name: str, content: Mapping[str, Any], trainer: type) -> None:
-    """Check the keys, classes and lists of a configuration, as far as the classes of this package say what they take.
+def check_files(names: Sequence[str], given: Sequence[str], trainer: type) -> None:
+    """Check the keys, classes and lists of configurations, as far as the classes of this package say what they take.
 
     Args:
-        name: of the file.
-        content: as YAML reads it.
+        names: of the files, in the order in which they are read.
+        given: the whole command; ``--model GRPO`` names a class that the files need not name.
         trainer: class whose arguments the section ``trainer`` has.
 
     Raises:
         ValueError: the message names the file and the key.
     """
-    for section in ("model", "data"):
-        keys = content[section].keys() if isinstance(content.get(section), dict) else ()
-        if keys and not {str(key).partition(".")[0] for key in keys} & {"class_path", "init_args"}:
-            raise UsageError(
-                f"{name}: {section} names no class: give class_path, and {next(iter(keys))} under init_args"
-            )
-        _check_value(f"{name}: {section}", content.get(section), Any)
-    _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
+    named = {word.partition("=")[0].removeprefix("--") for word in given} & {"model", "data"}
+    for name in names:
+        content = check_file(name)
+        for section in ("model", "data"):
+            keys = content[section].keys() if isinstance(content.get(section), dict) else ()
+            if {str(key).partition(".")[0] for key in keys} & {"class_path", "init_args"}:
+                named.add(section)  # later files may add to its arguments
+            elif keys and section not in named:
+                raise UsageError(
+                    f"{name}: {section} names no class: give class_path, and {next(iter(keys))} under init_args"
+                )
+            _check_value(f"{name}: {section}", content.get(section), Any)
+        _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
 
 
 def _check_value(where: str, value: Any, hint: Any) -> None:

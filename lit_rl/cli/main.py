@@ -31,7 +31,7 @@ from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
-from lit_rl.cli.config_files import check_file, check_groups, check_shape, files_of
+from lit_rl.cli.config_files import check_files, check_groups, files_of
 from lit_rl.cli.export import export
 from lit_rl.cli.messages import explain, fail
 from lit_rl.cli.migrate import migrate
@@ -276,8 +276,7 @@ def main(args: Sequence[str] | None = None) -> None:
         verb = partial(plan, build=partial(Cli, run=False))
     try:
         arguments = with_nulls(with_paths(arguments))
-        for file in files_of(arguments):
-            check_shape(file, check_file(file), Trainer)
+        check_files(files_of(arguments), arguments, Trainer)
         smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
     except (OSError, ValueError) as error:
         fail(str(error), status=2)

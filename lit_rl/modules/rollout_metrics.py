@@ -20,7 +20,7 @@ from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
 from lit_rl.training.progress import Phase, Progress
-from lit_rl.training.ranks import Means, gather_over_ranks, max_over_ranks
+from lit_rl.training.ranks import Means, gather_over_ranks, gathered, max_over_ranks
 from lit_rl.types import Completions, Experience, Problem
 
 _LOW, _HIGH = 0.1, 0.9
@@ -155,7 +155,7 @@ def measure_move(means: Means, policy: Policy, learned: Experience, before: Tens
     every = max(1, min(len(learned) // _MOVED_ROWS, _MOVED_SHARE))
     rows = torch.arange(0, len(learned), every)
     some = learned.select(rows).trim()
-    with torch.no_grad():
+    with torch.no_grad(), gathered(policy):  # no backward pass follows that would spread the weights again
         after = policy.logprobs(some.completions, temperature)
     change = after - before[rows.to(before.device), : after.shape[1]]
     products = (some.advantages * change)[some.loss_mask].double()
