@@ -160,6 +160,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("beside_policy", "model.policy: dtype is beside class_path", "put it under init_args"),
         )
     },
+    "no sampling": ("--model.sampling null", ("model.sampling: expected keys and values, got null", "num_samples")),
+    "a pack of no tokens": ("--model.policy.pack_tokens 0", ("pack_tokens: expected at least 1, got 0",)),
+    "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("chunk_tokens: expected at least 1, got -2",)),
     "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
     "a logger by name": ("--trainer.logger wandb", ("trainer.logger: expected a class such as TensorBoardLogger",)),
     "a logger without its package": (

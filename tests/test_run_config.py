@@ -408,6 +408,12 @@ def test_a_file_without_classes_adds_to_those_of_an_earlier_one_and_is_refused_a
     assert whole["data"]["init_args"]["batch_size"] == 3
     assert whole["model"]["init_args"]["objective"]["kl_coef"] == 0.25
     assert "names no class: give class_path" in error_of(capsys, "fit", "--config", str(added))
+    added.write_text("model:\n  objective: {kl_coeff: 0.25}\n")
+    assert "kl_coeff is unknown to Objective; did you mean kl_coef" in error_of(
+        capsys, "fit", "--config", "basics_grpo", "--config", str(added)
+    )
+    added.write_text("model: null\n")
+    assert "model is null" in error_of(capsys, "fit", "--config", "basics_grpo", "--config", str(added))
 
 
 def test_a_monitor_without_a_validation_is_told(write: Callable[..., str], tmp_path: Path) -> None:

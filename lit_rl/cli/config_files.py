@@ -119,18 +119,24 @@ def check_files(names: Sequence[str], given: Sequence[str], trainer: type) -> No
     Raises:
         ValueError: the message names the file and the key.
     """
-    named = {word.partition("=")[0].removeprefix("--") for word in given} & {"model", "data"}
+    flags = {word.partition("=")[0].removeprefix("--") for word in given}
+    named: dict[str, str | None] = {section: None for section in ("model", "data") if section in flags}
     for name in names:
         content = check_file(name)
         for section in ("model", "data"):
-            keys = content[section].keys() if isinstance(content.get(section), dict) else ()
+            value = content.get(section, {})
+            if section in named and value is None:
+                raise UsageError(f"{name}: {section} is null, and would drop what was given before: leave it out")
+            keys = value.keys() if isinstance(value, dict) else ()
             if {str(key).partition(".")[0] for key in keys} & {"class_path", "init_args"}:
-                named.add(section)  # later files may add to its arguments
+                named[section] = value.get("class_path", named.get(section))
             elif keys and section not in named:
                 raise UsageError(
                     f"{name}: {section} names no class: give class_path, and {next(iter(keys))} under init_args"
                 )
-            _check_value(f"{name}: {section}", content.get(section), Any)
+            if keys and "class_path" not in keys and named[section] is not None:  # adds to an earlier file's arguments
+                value = {"class_path": named[section], "init_args": value.get("init_args", value)}
+            _check_value(f"{name}: {section}", value, Any)
         _check_keys(f"{name}: trainer", content.get("trainer"), trainer, closed=True)
 
 
@@ -229,6 +235,7 @@ def check_groups(section: str, class_path: str, arguments: Mapping[str, Any]) ->
     parameters = arguments_at(class_path)
     for key, value in arguments.items():
         default = parameters[key].default if key in parameters else None
-        if is_dataclass(default) and isinstance(value, list | str | int | float):
+        if is_dataclass(default) and isinstance(value, list | str | int | float | None):
             keys = ", ".join(field.name for field in fields(default))
-            raise ArgumentError(f"{section}.{key}", "keys and values", str(value), f"its keys are {keys}")
+            got = "null" if value is None else str(value)
+            raise ArgumentError(f"{section}.{key}", "keys and values", got, f"its keys are {keys}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
 
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import arguments_at, hint_of_key, value_now
@@ -243,9 +245,21 @@ def _file_of(cause: Cause, files: Sequence[str]) -> str:
     wrong = next((found[1] for pattern in patterns if (found := re.search(pattern, cause.text))), None)
     if wrong is None:
         return ""
-    word = re.compile(rf"\b{re.escape(wrong)}\b")
-    holding = [name for name in files if word.search(Path(name).read_text(encoding="utf-8", errors="replace"))]
+    contents = {name: yaml.safe_load(Path(name).read_text(encoding="utf-8")) for name in files}
+    holding = [name for name, content in contents.items() if _names(content, wrong, cause.keys)]
     return holding[0] if len(holding) == 1 else ""
+
+
+def _names(value: Any, wrong: str, below: Sequence[str] = ()) -> bool:
+    """Return whether a configuration has a key or class of this name, below these keys as far as it has them."""
+    if isinstance(value, Mapping):
+        inside = value[below[0]] if below and below[0] in value else None
+        if inside is not None:
+            return _names(inside, wrong, below[1:])
+        return any(wrong == str(key).partition(".")[0] or _names(one, wrong, below) for key, one in value.items())
+    if isinstance(value, list):
+        return any(_names(one, wrong, below) for one in value)
+    return isinstance(value, str) and re.search(rf"\b{re.escape(wrong)}\b", value) is not None
 
 
 def _algorithms_with(argument: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import torch
@@ -100,6 +101,15 @@ class VLLMServer(Engine):
             finally:
                 session.end()
             _agree(fault)
+
+    def require_ready(self) -> None:
+        """Check whether weights can be handed over; the servers themselves may still be starting."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise UsageError(f"VLLMServer.folder cannot be written ({error}): give another folder") from None
 
     def mark_stale(self) -> None:
         """The weights have changed: the next session has them arrive."""

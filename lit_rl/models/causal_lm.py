@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from lit_rl.arguments import ArgumentError, UsageError, shown
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least, shown
 from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
 from lit_rl.models.adapters import (
     REFERENCE,
@@ -111,6 +111,7 @@ class CausalLM(Policy):
         self.dtype = dtype
         self.attention = attention
         self.init_seed = init_seed or 0
+        require_at_least(1, chunk_tokens=chunk_tokens, pack_tokens=pack_tokens)
         self.chunk_tokens = chunk_tokens
         self.pack_tokens = pack_tokens
         self.share_prompts = share_prompts

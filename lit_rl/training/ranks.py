@@ -53,8 +53,10 @@ def max_over_ranks(value: int, device: torch.device) -> int:
 
 def _double(value: Tensor | float) -> Tensor | float:
     """A number of the CPU as it is there; of another device, where it stays, in the widest precision that it has."""
-    if not isinstance(value, Tensor) or value.device.type in ("cpu", "mps"):
-        return float(value)
+    if not isinstance(value, Tensor):
+        return value
+    if value.device.type in ("cpu", "mps"):
+        return float(value.detach())
     return value.detach().double()
 
 

@@ -26,7 +26,9 @@ def difference(first: dict[str, Any], second: dict[str, Any]) -> float:
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 
-@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize(
+    "kind", ["grpo-lora", *(pytest.param(k, marks=pytest.mark.slow) for k in MODULES if k != "grpo-lora")]
+)
 def test_two_ranks_learn_what_one_process_learns(byte_tokenizer: str, tmp_path: Path, kind: str) -> None:
     """Items 3, 6, 20, 21, 46, 49, 52: uneven lengths, idle ranks, clipping; whole rows alone, shared prompts on two."""
     make = MODULES[kind]
@@ -111,7 +113,7 @@ def test_ranks_end_the_updates_of_a_rollout_together(byte_tokenizer: str, tmp_pa
         assert difference(weights, alone) < 1e-8
 
 
-@pytest.mark.parametrize("kind", ["ppo", "ppo-shared"])
+@pytest.mark.parametrize("kind", ["ppo", pytest.param("ppo-shared", marks=pytest.mark.slow)])
 def test_weights_that_only_rank_0_loads_train_like_weights_that_all_load(
     byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
@@ -137,6 +139,7 @@ def test_weights_that_only_rank_0_loads_train_like_weights_that_all_load(
     assert difference(expected[0][0], found[1][0]) == 0.0
 
 
+@pytest.mark.slow
 def test_activations_computed_twice_give_the_same_weights(byte_tokenizer: str, tmp_path: Path) -> None:
     """Also for adapters, which must be the same ones in the second computation."""
 

@@ -42,7 +42,11 @@ def run(
     return whole_weights(module), engine.sessions
 
 
-@pytest.mark.parametrize(("strategy", "cls"), [("ddp", Sided), ("fsdp2", Programs)], ids=["ddp, preferring", "fsdp2"])
+@pytest.mark.parametrize(
+    ("strategy", "cls"),
+    [pytest.param("ddp", Sided, marks=pytest.mark.slow), ("fsdp2", Programs)],
+    ids=["ddp, preferring", "fsdp2"],
+)
 def test_two_ranks_learn_what_one_process_learns_and_resume_to_the_last_bit(
     byte_tokenizer: str, tmp_path: Path, strategy: str, cls: type[Programs]
 ) -> None:

@@ -19,7 +19,7 @@ class TwoTurnGRPO(Watches, GRPO):
     """GRPO that keeps what it saw."""
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
 def test_two_ranks_learn_from_answers_what_one_process_learns(
     byte_tokenizer: str, tmp_path: Path, strategy: str
 ) -> None:
