@@ -25,7 +25,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
     assert len(FILES) <= 271
     assert lines_of(FILES) <= 51_080
-    assert statements <= 28_530
+    assert statements <= 28_560
     assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_700
 
 
