@@ -72,12 +72,21 @@ class Marks(pl.Callback):
 @pytest.mark.parametrize(
     ("cls", "every", "validation"),
     [
-        *[(GRPO, every, kind) for every in (5, 4) for kind in (BETWEEN, AT_THE_SAVED_ROLLOUT, AT_EPOCHS_END)],
-        (GRPO, 5, WITHOUT_VALIDATION),
-        (PPO, 5, BETWEEN),
-        (PPO, 4, WITHOUT_VALIDATION),
+        (GRPO, 5, BETWEEN),
+        (GRPO, 4, AT_THE_SAVED_ROLLOUT),
         (PPO, 4, AT_EPOCHS_END),
         (PPO, 2, WITHOUT_VALIDATION),
+        *[
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (GRPO, 4, BETWEEN),
+                (GRPO, 5, AT_THE_SAVED_ROLLOUT),
+                *[(GRPO, every, AT_EPOCHS_END) for every in (5, 4)],
+                (GRPO, 5, WITHOUT_VALIDATION),
+                (PPO, 5, BETWEEN),
+                (PPO, 4, WITHOUT_VALIDATION),
+            )
+        ],
     ],
 )
 def test_a_resumed_run_has_the_weights_and_the_curves_of_an_undisturbed_one(

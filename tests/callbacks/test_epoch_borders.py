@@ -98,7 +98,6 @@ STOPS = [(4,), (3, 4), (4, 8), (2, 4, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8, 9)]
 QUICK = {
     ("no validation", (2, 4, 5, 8), "crash"),
     ("at borders", (4, 8), "raised"),
-    ("by steps", (4, 8), "crash"),
     ("half", (2, 4, 5, 8), "raised"),
     ("two, across", (4, 8), "crash"),
     ("three, each epoch", (3, 4), "raised"),

@@ -134,7 +134,14 @@ def test_a_run_takes_problems_that_are_always_or_never_solved_less_often(
         assert again.rollouts == order.rollouts
 
 
-@pytest.mark.parametrize(("staleness", "stops"), [(0, (1, 5)), (0, (4, 8)), (1, (5, 8))], ids=str)
+@pytest.mark.parametrize(
+    ("staleness", "stops"),
+    [
+        *[pytest.param(0, stops, marks=pytest.mark.slow) for stops in ((1, 5), (4, 8))],
+        (1, (5, 8)),
+    ],
+    ids=str,
+)
 def test_a_killed_run_ends_like_one_that_was_not(
     make_module: Make, tmp_path: Path, staleness: int, stops: tuple[int, ...]
 ) -> None:
