@@ -71,7 +71,7 @@ def judged(sandbox, sources, kind):
     return judge_named(sandbox, {name: (source + robot, CHECKS[kind]) for name, source in sources.items()})
 
 
-@pytest.mark.parametrize("kind", CHECKS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "graded")) for kind in CHECKS])
 def test_a_program_does_not_choose_its_verdict_by_what_it_writes(either_sandbox, kind):
     forms = [
         form % claim

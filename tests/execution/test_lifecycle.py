@@ -201,7 +201,7 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
         assert os.listdir(work) == []
 
 
-@pytest.mark.parametrize("tier", [None, 0])
+@pytest.mark.parametrize("tier", [None, pytest.param(0, marks=pytest.mark.slow)])
 def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     chaos = importlib.import_module("sandbox_chaos").chaos

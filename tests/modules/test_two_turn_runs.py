@@ -109,7 +109,7 @@ def test_ways_to_compute_the_same_learn_the_same(
         assert other.seen == plain.seen
 
 
-@pytest.mark.parametrize("kind", ["grpo", "ppo-own", "ppo-shared"])
+@pytest.mark.parametrize("kind", ["grpo", "ppo-own", pytest.param("ppo-shared", marks=pytest.mark.slow)])
 def test_mixed_precision_learns_from_two_turns(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
@@ -121,7 +121,7 @@ def test_mixed_precision_learns_from_two_turns(
     assert torch.isfinite(learned(module)).all() and (learned(module) - learned(unmoved)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["grpo", "ppo-own", "ppo-shared"])
+@pytest.mark.parametrize("kind", ["grpo", pytest.param("ppo-own", marks=pytest.mark.slow), "ppo-shared"])
 def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
