@@ -25,6 +25,8 @@ from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Judgement, StopReason
 
 LONGEST_OUTPUT = 2000
+NOTHING_TO_RUN = "nothing to run"
+"""In place of a verdict, where a task runs no programs."""
 """Characters kept of a program's output, counted from its end."""
 
 _SHORT_TEXT = 2000
@@ -134,7 +136,8 @@ def recorded_rows(
 
 
 def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | None) -> RecordedTurn:
-    turn = rollout.completions.turns[row][number]
+    turn, judgement = rollout.completions.turns[row][number], rollout.turn_judgements[row][number]
+    runs = judgement.problem.check.runs_program
     return RecordedTurn(
         start=turn.start,
         end=turn.end,
@@ -142,7 +145,7 @@ def _recorded_turn(rollout: Rollout, row: int, number: int, decode: Decode | Non
         spans=tuple(turn.token_bytes),
         stop_reason=str(turn.stop_reason),
         message=_message(rollout, row, number, decode),
-        outcome=plain_outcome(rollout.turn_judgements[row][number].outcome),
+        outcome=plain_outcome(judgement.outcome) if runs else {"verdict": NOTHING_TO_RUN},
         stop_string=string_that_ended(rollout, row, number, decode),
         in_thought=turn.in_thought,
     )

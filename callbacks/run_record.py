@@ -16,6 +16,7 @@ from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
 from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
+from lit_rl.reports.summary import with_programs
 from lit_rl.rollout import FinishedRollout
 from lit_rl.rollout.records import TrainedModule
 from lit_rl.training.ranks import gather_over_ranks
@@ -168,7 +169,7 @@ class RunRecord(pl.Callback, TypedArguments):
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
         kept = list(recorded_rows(finished, module.trace.found, chosen, count, module.policy.codec.decode))
-        endings = Counter(ending(judgement.outcome) for judgement in rollout.judgements)
+        endings = Counter(ending(judgement.outcome) for judgement in with_programs(rollout.judgements))
         rows = lines_that_fit(kept, allowance)
         return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}
 

@@ -26,7 +26,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     assert len(FILES) <= 271
     assert lines_of(FILES) <= 51_080
     assert statements <= 28_560
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_760
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_770
 
 
 def test_few_files_stand_at_the_top() -> None:

@@ -222,8 +222,8 @@ class Rejudged:
 
     @property
     def verdict_differs(self) -> bool:
-        """True if the verdict is not the recorded one."""
-        return self.row.verdict != self.verdict
+        """True if a program ran and its verdict is not the recorded one."""
+        return self.judgement.problem.check.runs_program and self.row.verdict != self.verdict
 
     def reward_differs(self, tolerance: float = 1e-5) -> bool:
         """Return whether the reward is not the recorded one, by more than rewards in single precision differ."""

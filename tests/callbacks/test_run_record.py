@@ -121,6 +121,13 @@ def test_the_stop_string_that_ended_a_turn_is_recorded(byte_tokenizer: str, tmp_
     assert all(turn.stop_string in strings and not set(turn.text) & set(strings) for turn in ended)
 
 
+def test_a_task_that_runs_nothing_has_no_verdicts(make_module: Make, tmp_path: Path) -> None:
+    fit(make_module(max_rollouts=1), tmp_path, callbacks=[RunRecord(folder=str(tmp_path))])
+    (rollout,) = read_rollouts(tmp_path)
+    assert {row.verdict for row in rollout.rows} == {"nothing to run"}
+    assert not rollout.endings
+
+
 def test_numbers_keep_four_digits_at_any_size() -> None:
     values = torch.tensor([[0.0, 123456.0, -1.23456e-5], [float("nan"), -float("inf"), 0.99999]])
     assert rounded(values) == [[0.0, 123500.0, -1.235e-5], [None, None, 1.0]]

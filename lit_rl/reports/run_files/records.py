@@ -25,7 +25,8 @@ class RecordedTurn:
         spans: bytes of each token in the UTF-8 of the text.
         stop_reason: why it ended.
         message: what the environment answered; empty after the last turn.
-        outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`.
+        outcome: how its program ended, the fields of :class:`lit_rl.execution.Outcome`; of a task that runs no
+            programs a ``verdict`` that says so.
         stop_string: that ended it; empty if none did, or if it was not recorded.
         in_thought: whether the prompt before it opened a thought.
     """
