@@ -78,8 +78,8 @@ def greedy(model: Any, tokenizer: Any) -> list[int]:
     [
         ("auto", False, False),
         ("auto", True, False),
-        ("auto", True, True),
-        ("fsdp2", False, False),
+        pytest.param("auto", True, True, marks=pytest.mark.slow),
+        pytest.param("fsdp2", False, False, marks=pytest.mark.slow),
         pytest.param("fsdp2", True, False, marks=pytest.mark.slow),
         ("fsdp2", True, True),
     ],
