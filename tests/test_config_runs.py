@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.slow_cases import slow_but
 from support.tiny_judge import write_judge
 from support.tiny_models import TINY_QWEN2
 
@@ -140,8 +141,8 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
     return small
 
 
-EXPERIMENTS: list[Any] = ["humaneval_sft", "humaneval_reinforce", "humaneval_ppo", "deepcoder_grpo", "mbpp_ppo_dense"]
-COSTLY = "roboeval_ppo_dense"
+EXPERIMENTS = ["humaneval_sft", "humaneval_reinforce", "humaneval_ppo", "deepcoder_grpo", "mbpp_ppo_dense"]
+EXPERIMENTS += ["roboeval_ppo_dense"]
 BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics_dpo"]
 BASICS += ["basics_repair_sft", "basics_repair_grpo"]
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
@@ -173,7 +174,7 @@ def fit_small(
     return run
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, pytest.param(COSTLY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but(("humaneval_ppo", "deepcoder_grpo"), EXPERIMENTS))
 def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
     pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)
@@ -181,15 +182,11 @@ def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
 
 
-IN_SHORT = {"sorting_centered_rewards", "real/grpo_lora", "basics_grpo", "basics_ppo", "basics_sft", "basics_dpo"}
-"""Of the variants of a configuration, those that always run."""
+IN_SHORT = {"basics_sft", "basics_dpo", "sorting_clipped", "real/grpo_lora", "mbpp_grpo", "mbpp_stories_ppo_dense"}
+"""One of each method and task; the variants are slow."""
 
 
-def slow_variant(name: str) -> bool:
-    return name.startswith(("sorting_", "real/", "basics_")) and name not in IN_SHORT
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * slow_variant(name)) for name in OTHERS])
+@pytest.mark.parametrize("name", slow_but(IN_SHORT, OTHERS))
 def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]) -> None:
     pytest.importorskip("ruff", reason="reward terms need the extra `rewards`")
     metrics = fit_small(name)
@@ -198,7 +195,7 @@ def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]
 
 
 def test_every_shipped_configuration_is_run() -> None:
-    run = {*EXPERIMENTS, COSTLY, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", "humaneval_validate"}
+    run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", "humaneval_validate"}
     real = {f"real/{path.stem}" for path in (ROOT / "configs" / "real").glob("*.yaml")} - {"real/on_mbpp"}
     assert run == {path.stem for path in (ROOT / "configs").glob("*.yaml")} | real
 
@@ -215,8 +212,8 @@ def test_pairs_are_written(fit_small: Callable[..., Metrics], tmp_path: Path) ->
     assert (tmp_path / "pairs.jsonl").read_text() == "", "no two programs of random weights differ in their reward"
 
 
-@pytest.mark.skipif(shutil.which("g++") is None or shutil.which("make") is None, reason="no g++ or make")
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None or shutil.which("make") is None, reason="no g++ or make")
 def test_thorns_are_learned_from_likeness_and_a_judge_and_measured_by_building(
     fit_small: Callable[..., Metrics], byte_tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

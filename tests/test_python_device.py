@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SOME = (
-    "weights_of_the_cpu and (grpo or packed or lora) and not sft or weights_of_the_cpu and ppo and not shared"
-    " or goes_on and grpo or seldom and grpo or looks or mix"
-)
+SOME = "weights_of_the_cpu and grpo and not lora and not packed or seldom and grpo or looks or mix"
 
 
 @pytest.mark.parametrize("chosen", [SOME, pytest.param("", marks=pytest.mark.slow)], ids=["some", "all"])

@@ -17,6 +17,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from support.saved_runs import CrashAt, Curves, names, run
+from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Checkpointing
@@ -71,23 +72,17 @@ class Marks(pl.Callback):
 
 @pytest.mark.parametrize(
     ("cls", "every", "validation"),
-    [
-        (GRPO, 5, BETWEEN),
-        (GRPO, 4, AT_THE_SAVED_ROLLOUT),
-        (PPO, 4, AT_EPOCHS_END),
-        (PPO, 2, WITHOUT_VALIDATION),
-        *[
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (GRPO, 4, BETWEEN),
-                (GRPO, 5, AT_THE_SAVED_ROLLOUT),
-                *[(GRPO, every, AT_EPOCHS_END) for every in (5, 4)],
-                (GRPO, 5, WITHOUT_VALIDATION),
-                (PPO, 5, BETWEEN),
-                (PPO, 4, WITHOUT_VALIDATION),
-            )
+    slow_but(
+        ((GRPO, 5, AT_THE_SAVED_ROLLOUT), (PPO, 4, AT_EPOCHS_END)),
+        [
+            *[(GRPO, every, kind) for every in (5, 4) for kind in (BETWEEN, AT_THE_SAVED_ROLLOUT, AT_EPOCHS_END)],
+            (GRPO, 5, WITHOUT_VALIDATION),
+            (PPO, 5, BETWEEN),
+            (PPO, 4, WITHOUT_VALIDATION),
+            (PPO, 4, AT_EPOCHS_END),
+            (PPO, 2, WITHOUT_VALIDATION),
         ],
-    ],
+    ),
 )
 def test_a_resumed_run_has_the_weights_and_the_curves_of_an_undisturbed_one(
     build: Make, tmp_path: Path, cls: type[RolloutModule], every: int, validation: dict[str, Any]

@@ -11,6 +11,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from support.saved_runs import CrashAt, Curves, run
+from support.slow_cases import slow_but
 from support.small_runs import Words, weights
 
 from lit_rl.callbacks import Checkpointing
@@ -98,18 +99,13 @@ STOPS = [(4,), (3, 4), (4, 8), (2, 4, 5, 8), (1, 2, 3, 4, 5, 6, 7, 8, 9)]
 QUICK = {
     ("no validation", (2, 4, 5, 8), "crash"),
     ("at borders", (4, 8), "raised"),
-    ("half", (2, 4, 5, 8), "raised"),
-    ("two, across", (4, 8), "crash"),
     ("three, each epoch", (3, 4), "raised"),
 }
 
 
 @pytest.mark.parametrize(
     ("trainer", "stops", "how"),
-    [
-        pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow)
-        for case in itertools.product(TRAINERS, STOPS, ("crash", "raised"))
-    ],
+    slow_but(QUICK, itertools.product(TRAINERS, STOPS, ("crash", "raised"))),
 )
 def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
     make_module: Make, tmp_path: Path, trainer: str, stops: tuple[int, ...], how: str
@@ -130,7 +126,10 @@ def test_resumes_of_resumes_across_epochs_are_the_undisturbed_run(
         ]
 
 
-@pytest.mark.parametrize("trainer", [NO_VALIDATION, AT_BORDERS, EACH_EPOCH, NO_VALIDATION | {"limit_train_batches": 2}])
+OF_TWO = NO_VALIDATION | {"limit_train_batches": 2}
+
+
+@pytest.mark.parametrize("trainer", slow_but((EACH_EPOCH,), [NO_VALIDATION, AT_BORDERS, EACH_EPOCH, OF_TWO]))
 def test_max_epochs_counts_the_epochs_of_all_starts(make_module: Make, tmp_path: Path, trainer: dict[str, Any]) -> None:
     per_epoch = trainer.get("limit_train_batches", 4)
     stops = (per_epoch, per_epoch + 1, 2 * per_epoch)

@@ -45,9 +45,9 @@ def start(
     ("trainer", "stops", "every", "options"),
     [
         ({}, (1, 4, 5, 8), 1, {}),
-        ({}, (9,), 4, {}),
-        (ACROSS_BORDERS, (3, 4, 7), 1, {"minibatches": 2}),
-        (EACH_EPOCH, (4, 8), 1, {"cls": PPO}),
+        pytest.param({}, (9,), 4, {}, marks=pytest.mark.slow),
+        pytest.param(ACROSS_BORDERS, (3, 4, 7), 1, {"minibatches": 2}, marks=pytest.mark.slow),
+        pytest.param(EACH_EPOCH, (4, 8), 1, {"cls": PPO}, marks=pytest.mark.slow),
         (TWO_AN_EPOCH, (2, 5), 2, {"environment": Counts(max_turns=3)}),
     ],
     ids=["borders", "six lost", "validation across borders", "validation at borders", "turns"],

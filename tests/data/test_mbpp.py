@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.named_jobs import judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.data.mbpp import MBPP, PARTS, MBPPPlus
 from lit_rl.execution.checks import AssertTests
@@ -144,7 +145,10 @@ def test_the_full_file_has_the_parts_of_the_paper(real_data):
     assert sizes == {"prompt": 10, "test": 500, "validation": 90, "train": 374}
 
 
-@pytest.mark.parametrize(("file", "rows"), [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)])
+REAL_ROWS = [(FULL, 974), (SANITIZED, 427), (ORIGIN, 378), (PLUS, 378)]
+
+
+@pytest.mark.parametrize(("file", "rows"), slow_but(REAL_ROWS[:2], REAL_ROWS))
 def test_every_real_row_is_read_and_its_reference_passes_its_public_check(real_data, sandbox, file, rows):
     """Of the full file 974 of 974, seen with 1 and with 3 asserts; running them takes too long for each run."""
     problems = MBPP(str(real_data / file), test_split="all").problems("test")

@@ -136,6 +136,7 @@ class InfinityWritten(ast.NodeTransformer):
         return ast.Constant(inf)
 
 
+@pytest.mark.slow
 def test_real_inputs_are_those_that_evalplus_wrote_out(real_data):
     """The other file holds a part of the same inputs as Python: 370 tasks agree to the type of each item.
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from support.late_verdicts import Counting, Late, PassedAndEven, Sided
 from support.saved_runs import CrashAt, run
+from support.slow_cases import slow_but
 from support.small_runs import Words, fit, weights
 
 from lit_rl.callbacks import Checkpointing
@@ -111,7 +112,7 @@ def sides(order: list[list[str]]) -> Counter[int]:
     return Counter(int(task_id.removeprefix("train")) % 3 for batch in order for task_id in batch)
 
 
-@pytest.mark.parametrize("staleness", [0, 1])
+@pytest.mark.parametrize("staleness", slow_but((0,), [0, 1]))
 def test_a_run_takes_problems_that_are_always_or_never_solved_less_often(
     make_module: Make, tmp_path: Path, staleness: int
 ) -> None:
@@ -134,14 +135,10 @@ def test_a_run_takes_problems_that_are_always_or_never_solved_less_often(
         assert again.rollouts == order.rollouts
 
 
-@pytest.mark.parametrize(
-    ("staleness", "stops"),
-    [
-        *[pytest.param(0, stops, marks=pytest.mark.slow) for stops in ((1, 5), (4, 8))],
-        (1, (5, 8)),
-    ],
-    ids=str,
-)
+STOPS = [(0, (1, 5)), (0, (4, 8)), (1, (5, 8))]
+
+
+@pytest.mark.parametrize(("staleness", "stops"), slow_but(STOPS[2:], STOPS), ids=str)
 def test_a_killed_run_ends_like_one_that_was_not(
     make_module: Make, tmp_path: Path, staleness: int, stops: tuple[int, ...]
 ) -> None:

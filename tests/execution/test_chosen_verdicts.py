@@ -3,6 +3,7 @@
 
 import pytest
 from support.named_jobs import among, judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests
 
@@ -71,7 +72,7 @@ def judged(sandbox, sources, kind):
     return judge_named(sandbox, {name: (source + robot, CHECKS[kind]) for name, source in sources.items()})
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "graded")) for kind in CHECKS])
+@pytest.mark.parametrize("kind", slow_but(("calls", "stdio", "hosted"), CHECKS))
 def test_a_program_does_not_choose_its_verdict_by_what_it_writes(either_sandbox, kind):
     forms = [
         form % claim

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import suites
 from support.named_jobs import judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.confinement import landlock, limits
@@ -16,7 +17,7 @@ from lit_rl.execution.confinement.box import BoxLimits, run_boxed
 from lit_rl.execution.confinement.profile import nobody
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=slow_but((1,), [0, 1]))
 def sandbox(request):
     try:
         with Sandbox(1, 256 << 20, tier=request.param) as sandbox:

@@ -2,6 +2,7 @@
 
 import pytest
 from answer_shapes import ANSWER, SHAPES, USAGE, py
+from support.slow_cases import slow_but
 
 from lit_rl.execution import program
 from lit_rl.execution.program import Wanted, extract_program
@@ -66,7 +67,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("language", ["python", "c"])
+@pytest.mark.parametrize("language", slow_but(("python",), ["python", "c"]))
 def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
     parsed = []
     parse = program._parse

@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import pytest
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.interface import wall_limit
@@ -20,7 +21,7 @@ def one_core():
         os.sched_setaffinity(0, before)
 
 
-@pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.fixture(scope="module", params=slow_but((2,), [0, 1, 2]))
 def sandbox(request):
     try:
         with Sandbox(1, 256 << 20, tier=request.param) as sandbox:

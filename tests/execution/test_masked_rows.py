@@ -8,6 +8,7 @@ Each case is one line: a name and a test here, a name, a program and a test in `
 import pytest
 from programs_at_fault import IN_PLACE, LOOP, OBJECTS, OF_THE_PROGRAM, UNIT
 from support.named_jobs import among, judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, RobotTest, RobotWorlds, Sandbox, StdioTests, Verdict
 
@@ -100,16 +101,12 @@ def judged(sandbox, program, test):
     return sandbox.submit(program, check(test)).result(90)
 
 
-FILLING = [name for name in OF_THE_PROGRAM if name.startswith("memory")]
-OTHERS = [name for name in OF_THE_PROGRAM if name not in FILLING]
-
-
-@pytest.mark.parametrize(
-    "names", [*(OTHERS[part::4] for part in range(4)), pytest.param(FILLING, marks=pytest.mark.slow)]
-)
-def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, names):
-    seconds = 20.0 if names is FILLING else 1.0
-    jobs = {name: (OF_THE_PROGRAM[name][0], check(OF_THE_PROGRAM[name][1], seconds)) for name in names}
+@pytest.mark.parametrize("part", slow_but((0,), range(4)))
+def test_from_its_first_instruction_on_every_error_is_the_programs(sandbox, part):
+    jobs = {
+        name: (program, check(test, 20.0 if name.startswith("memory") else 1.0))
+        for name, (program, test) in list(OF_THE_PROGRAM.items())[part::4]
+    }
     assert among(judge_named(sandbox, jobs), Verdict.PASSED, MASKED) == {}
 
 
@@ -119,7 +116,7 @@ def test_what_it_does_to_arguments_or_where_its_classes_decide_is_the_programs(s
     assert among(judge_named(sandbox, jobs), Verdict.PASSED, MASKED) == {}
 
 
-@pytest.mark.parametrize("kind", OTHER_CHECKS)
+@pytest.mark.parametrize("kind", slow_but(("stdio",), OTHER_CHECKS))
 def test_the_same_programs_are_not_masked_by_other_checks(sandbox, kind):
     names = list(OF_THE_PROGRAM)
     programs = {OF_THE_PROGRAM[name][0]: name for name in names[names.index("long_message") :]}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.named_jobs import judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
@@ -70,7 +71,7 @@ class Killer(threading.Thread):
             return
 
 
-@pytest.mark.parametrize("tier", [0, 2])
+@pytest.mark.parametrize("tier", slow_but((2,), [0, 2]))
 def test_a_program_that_is_killed_once_is_run_again(tier):
     with Sandbox(num_workers=1, tier=tier) as sandbox:
         sandbox.judge_many([("print(1)", StdioTests((("", "1"),)))])
@@ -110,7 +111,7 @@ KILLS_ITSELF = {
 }
 
 
-@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("tier", slow_but((1,), [0, 1]))
 def test_no_program_can_make_its_end_look_like_ours(tier):
     check = StdioTests((("", "1"),), timeout_seconds=2.0)
     with Sandbox(num_workers=len(KILLS_ITSELF), tier=tier) as sandbox:
@@ -272,7 +273,7 @@ TO_THE_GRADER = {
 }
 
 
-@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("tier", slow_but((1,), [0, 1]))
 def test_urgent_bytes_to_the_grader_mask_no_row(tier):
     """The grader may wait for the program: the job's limits end both."""
     loop = AssertTests("def check(c):\n    for i in range(9):\n        assert c(i) == i + 1\n", "f", 0.3)

@@ -7,6 +7,7 @@ behind. A right program passes each, and a wrong one fails it without being mask
 
 import pytest
 from support.named_jobs import among, judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, Sandbox, Verdict
 
@@ -126,7 +127,7 @@ def test_sound_tests_stay_sound(either_sandbox, right, wrong, tests):
             assert among(outcomes, "passed", "infrastructure_failure") == {}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", slow_but(list(HOSTILE)[:3], HOSTILE))
 def test_no_program_decides_how_the_next_tests_are_tried(either_sandbox, name):
     """Each test is new to the worker, which has just judged a hostile program by it, or by another."""
     left = "import math, heapq, os\nopen('a.txt', 'w').close()\nopen('once.txt', 'x').close()\n"

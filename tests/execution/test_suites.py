@@ -6,6 +6,7 @@ ordinary user.
 
 import pytest
 import suites
+from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, SandboxError
 
@@ -23,7 +24,10 @@ def test_the_suites_are_as_large_as_promised():
     assert len(honest.FUNCTION_STYLE) + len(honest.STDIO) >= 60
 
 
-@pytest.mark.parametrize(("tier", "kind"), [(0, "literal"), (0, "stdio"), (1, "stdio")])
+SUITES = [(0, "literal"), (0, "stdio"), (1, "stdio")]
+
+
+@pytest.mark.parametrize(("tier", "kind"), slow_but(SUITES[1:], SUITES))
 def test_suite(tier, kind):
     """Items 61, 62, 64, 65: programs that start daemons, read secrets, exit early or reach for their grader."""
     need_tier(tier)
@@ -69,7 +73,7 @@ def test_suite_as_an_ordinary_user(tier, kind):
 
 
 # A program runs beside its grader here, and as the trainer's own user.
-@pytest.mark.parametrize("landlock", [1, pytest.param(5, marks=pytest.mark.slow), None])
+@pytest.mark.parametrize("landlock", slow_but((None,), [1, 5, None]))
 @pytest.mark.parametrize("tier", [0, 1])
 def test_no_program_of_an_ordinary_user_reaches_another_process(tier, landlock):
     older = [] if landlock is None else ["--landlock", landlock]
@@ -83,7 +87,7 @@ def test_no_program_reaches_its_grader_even_where_files_are_not_guarded(group):
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stderr
 
 
-@pytest.mark.parametrize("tier", [0, 1])
+@pytest.mark.parametrize("tier", slow_but((1,), [0, 1]))
 def test_no_program_of_a_nobody_reaches_another_process(tier):
     need_tier(tier)
     names = suites.hostile_system_calls.SYSTEM_CALLS.keys()

@@ -76,12 +76,12 @@ def greedy(model: Any, tokenizer: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("strategy", "lora", "merge"),
     [
+        ("auto", False, False),
         ("auto", True, False),
-        ("auto", True, True),
-        ("fsdp2", True, True),
-        pytest.param("auto", False, False, marks=pytest.mark.slow),
+        pytest.param("auto", True, True, marks=pytest.mark.slow),
         pytest.param("fsdp2", False, False, marks=pytest.mark.slow),
         pytest.param("fsdp2", True, False, marks=pytest.mark.slow),
+        ("fsdp2", True, True),
     ],
 )
 def test_an_exported_folder_writes_what_the_trained_policy_writes(

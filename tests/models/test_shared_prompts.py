@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from support.families import config_of
+from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
@@ -154,7 +155,7 @@ KINDS: dict[str, tuple[Any, bool, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(("ppo-shared",), KINDS))
 def test_runs_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from support.ill_runs import FlippedAdvantages, FlippedLoss
+from support.slow_cases import slow_but
 from support.small_runs import build_module, fit
 
 from lit_rl.modules import Objective
@@ -30,7 +31,7 @@ def measured(tokenizer: str, folder: Path, **options: Any) -> dict[str, float]:
     return {name: sum(one[name] for one in found) / len(found) for name in (LOSS, ADVANTAGES)}
 
 
-@pytest.mark.parametrize("updates", [{}, {"epochs": 2, "minibatches": 2}], ids=["one update", "four"])
+@pytest.mark.parametrize("updates", slow_but(({},), [{}, {"epochs": 2, "minibatches": 2}]), ids=["one update", "four"])
 @pytest.mark.parametrize(
     ("options", "of_loss", "of_advantages"),
     [

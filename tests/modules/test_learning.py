@@ -10,6 +10,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from support.sampling import sample
+from support.slow_cases import slow_but
 from support.small_runs import fit, grouped
 
 from lit_rl.advantages import GAE, GroupMean
@@ -36,7 +37,7 @@ from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
 from lit_rl.types import Sampling
 
 CENTRED = GroupMean(normalize="none")
-SEEDS = pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+SEEDS = pytest.mark.parametrize("seed", slow_but((0,), range(3)))
 
 
 def adam(lr: float) -> Any:
@@ -83,6 +84,7 @@ def test_grpo_learns_to_sort_three_numbers(tmp_path: Path, seed: int) -> None:
     assert mean_reward(policy) >= 0.95 * 5
 
 
+@pytest.mark.slow
 @SEEDS
 def test_reinforce_learns_to_sort_three_numbers(tmp_path: Path, seed: int) -> None:
     objective = Objective(loss=PolicyGradient(), entropy_coef=0.2)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.slow_cases import slow_but
 from support.small_runs import fit, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
@@ -34,7 +35,7 @@ def lora_policy(byte_tokenizer: str) -> CausalLM:
     return CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
 
 
-@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("bootstrap", slow_but((True,), [True, False]))
 def test_any_split_into_micro_batches_gives_the_same_policy_and_critic(
     make_module: Make, tmp_path: Path, bootstrap: bool
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.slow_cases import slow_but
 from support.small_runs import SaveAt, fit, weights
 from support.tiny_models import TINY_QWEN2
 
@@ -51,7 +52,7 @@ def adam(params: Any) -> torch.optim.Optimizer:
     return torch.optim.Adam(params, lr=1e-2)
 
 
-@pytest.mark.parametrize("start", ["weights", "new adapter", "trained adapter"])
+@pytest.mark.parametrize("start", slow_but(("weights", "new adapter"), ["weights", "new adapter", "trained adapter"]))
 def test_a_checkpoint_holds_the_reference_that_configuration_cannot_rebuild(
     make_module: Make, tmp_path: Path, byte_tokenizer: str, start: str
 ) -> None:

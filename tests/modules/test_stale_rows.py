@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 
 from lit_rl.advantages import NoBaseline
@@ -165,7 +166,7 @@ def test_later_updates_of_a_rollout_keep_the_weights_of_its_beginning(tmp_path: 
     assert torch.allclose(module.table(), table, atol=1e-6)
 
 
-@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+@pytest.mark.parametrize("cls", slow_but((GRPO,), [GRPO, PPO, REINFORCE]))
 def test_a_correction_of_fresh_rows_changes_nothing(
     make_module: Make, tmp_path: Path, cls: type[RolloutModule]
 ) -> None:
@@ -204,9 +205,12 @@ def test_a_correction_of_a_filtered_distribution_is_refused(make_module: Make, f
         make_module(objective=Objective(correction=MaskedBand()), sampling=sampling)
 
 
+KLS = [(GRPO, Objective()), (PPO, Objective(kl_coef=0.1, kl_in="reward")), (REINFORCE, Objective(kl_coef=0.1))]
+
+
 @pytest.mark.parametrize(
     ("cls", "kl"),
-    [(GRPO, Objective()), (PPO, Objective(kl_coef=0.1, kl_in="reward")), (REINFORCE, Objective(kl_coef=0.1))],
+    slow_but(KLS[:1], KLS),
 )
 def test_fresh_copies_of_the_weights_change_nothing(
     make_module: Make, tmp_path: Path, cls: type[RolloutModule], kl: Objective

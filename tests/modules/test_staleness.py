@@ -11,6 +11,7 @@ import pytest
 import torch
 from modules.test_stale_rows import CORRECTIONS, Ones, Watched
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs, WholeText
+from support.slow_cases import slow_but
 from support.small_runs import Words, fit, weights
 
 from lit_rl.advantages import NoBaseline
@@ -120,7 +121,7 @@ def test_rows_are_those_of_the_rollout_s_own_streams(make_module: Make, tmp_path
     assert len(set(first_four)) == 12
 
 
-@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+@pytest.mark.parametrize("cls", slow_but((PPO,), [GRPO, PPO, REINFORCE]))
 def test_every_algorithm_learns_from_rows_one_rollout_old(make_module: Make, tmp_path: Path, cls: Any) -> None:
     """The first rollout is on-policy; with a rate of 0 weights never change, and all of them are."""
     learned = {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from modules.test_ppo_experience import GAMMA, LAMBDA, expected_row
+from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, apart, cut_out, drawn, rows_of
@@ -128,7 +129,7 @@ def trained(make: Make, tokenizer: str, folder: Path, kind: str, pack_tokens: in
     return torch.cat([weights(module), *critic])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(("grpo-lora", "ppo-shared"), KINDS))
 def test_packed_padded_and_one_row_at_a_time_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from support.asking import AsksAgain, CrashesAt, Watches
 from support.saved_runs import run
+from support.slow_cases import slow_but
 from support.small_runs import Brief, fit
 from support.tiny_models import TINY_QWEN2
 from support.two_turns import LastTurn
@@ -95,7 +96,7 @@ def trained(module: Any, folder: Path, **trainer: Any) -> torch.Tensor:
     return learned(module)
 
 
-@pytest.mark.parametrize("kind", ["grpo", "ppo-own", "ppo-shared"])
+@pytest.mark.parametrize("kind", slow_but(("grpo",), ["grpo", "ppo-own", "ppo-shared"]))
 def test_ways_to_compute_the_same_learn_the_same(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_ways_to_compute_the_same_learn_the_same(
         assert other.seen == plain.seen
 
 
-@pytest.mark.parametrize("kind", ["grpo", "ppo-own", pytest.param("ppo-shared", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", slow_but(("ppo-own",), ["grpo", "ppo-own", "ppo-shared"]))
 def test_mixed_precision_learns_from_two_turns(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:
@@ -121,7 +122,7 @@ def test_mixed_precision_learns_from_two_turns(
     assert torch.isfinite(learned(module)).all() and (learned(module) - learned(unmoved)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["grpo", pytest.param("ppo-own", marks=pytest.mark.slow), "ppo-shared"])
+@pytest.mark.parametrize("kind", slow_but(("ppo-shared",), ["grpo", "ppo-own", "ppo-shared"]))
 def test_a_run_that_crashed_between_two_turns_goes_on_bit_for_bit(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, kind: str
 ) -> None:

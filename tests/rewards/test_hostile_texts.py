@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from support.completions import PASSED, batch, judged, letters
+from support.slow_cases import slow_but
 
 from lit_rl.data.robots.robot_checks import InventedWorlds
 from lit_rl.execution.checks import AssertTests, Check, StdioTests
@@ -116,7 +117,7 @@ STARTS = {"python": ("", "def f(a):\n    x = a\n"), "c": ("", "int main() { int 
 CHECKS: dict[str, Check] = {"python": AssertTests("assert f(1)"), "c": StdioTests((("", ""),), "c")}
 
 
-@pytest.mark.parametrize("language", STARTS)
+@pytest.mark.parametrize("language", slow_but(("python",), STARTS))
 def test_a_repeated_pattern_is_scored_in_bounded_work(language: str) -> None:
     """The limits are steps of parser and walk, so the same text has the same value however busy the machine is."""
     assert len(set(UNITS)) >= 50
