@@ -49,7 +49,11 @@ def steps(model: str) -> dict[str, list[str]]:
         "`import lit_rl`": [sys.executable, "-c", "import lit_rl"],
         "`lit-rl --help`": [*lit_rl, "--help"],
         "`lit-rl report --help`": [*lit_rl, "report", "--help"],
+        **{f"`lit-rl {verb} --help`": [*lit_rl, verb, "--help"] for verb in ("plan", "export", "check-data")},
+        "`lit-rl fit --config nowhere.yaml`": [*lit_rl, "fit", "--config", "nowhere.yaml"],
+        "`import torch, lightning.pytorch`": [sys.executable, "-c", "import torch, lightning.pytorch"],
         "`lit-rl fit --help`": [*lit_rl, "fit", "--help"],
+        "`lit-rl fit` with a mistyped key": [*lit_rl, "fit", "--config", "basics_grpo", "--model.klmode", "3"],
         "`lit-rl fit --config basics_grpo` up to the first rollout": [
             *(sys.executable, "-c", UNTIL_FIRST_ROLLOUT, *FIT, model)
         ],
@@ -64,7 +68,9 @@ def seconds(command: list[str], folder: str) -> float:
         return used.ru_utime + used.ru_stime
 
     start = spent()
-    subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    ended = subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # Status 2 is that of a mistake in what was typed, which two rows make.
+    assert ended.returncode in (0, 2), ended.stderr
     return spent() - start
 
 

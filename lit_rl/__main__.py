@@ -1,14 +1,15 @@
-"""``lit-rl`` and ``python -m lit_rl``: the verbs that need no Lightning are answered without loading it."""
+"""``lit-rl`` and ``python -m lit_rl``: what needs neither torch nor Lightning is answered without loading them."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 
 from lit_rl import __version__
-from lit_rl.cli.messages import explain, fail
-from lit_rl.cli.verbs import print_help
+from lit_rl.cli.messages import explain, fail, no_verb
+from lit_rl.cli.verbs import AROUND_A_RUN, RUNS, print_help
 
 LIGHT = ("configs", "docs", "migrate", "report", "show")
 """Verbs that are answered without torch."""
@@ -26,13 +27,44 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments and arguments[0] in LIGHT:
         light(arguments[0], arguments[1:])
         return
+    if arguments and answer_early(arguments):
+        return
     if sys.stderr.isatty():
         print(f"lit-rl {__version__}: loading torch and Lightning", file=sys.stderr, flush=True)
+    # Imports make some 400,000 objects that stay: looking through them again and again would cost a second.
+    gc.disable()
     try:
         from lit_rl.cli.main import main as run
     except KeyboardInterrupt:
         fail("interrupted before anything began", status=130)
+    gc.freeze()
+    gc.enable()
     run(arguments)
+
+
+def answer_early(arguments: Sequence[str]) -> bool:
+    """Print the help of a verb around a run, or fail for a verb or a configuration that cannot be read.
+
+    Returns:
+        True if nothing is left to do.
+    """
+    from lit_rl.cli.config_files import check_file, files_of
+    from lit_rl.cli.shipped_configs import with_paths
+
+    verb = arguments[0]
+    if not verb.startswith("-") and verb not in RUNS | AROUND_A_RUN:
+        fail(no_verb(verb), status=2)
+    if verb in AROUND_A_RUN and {"-h", "--help"} & {*arguments[1:]}:
+        from lit_rl.cli.options import OPTIONS
+
+        OPTIONS[verb]().print_help()
+        return True
+    try:
+        for file in files_of(with_paths(arguments)):
+            check_file(file)
+    except (OSError, ValueError) as error:
+        fail(str(error), status=2)
+    return False
 
 
 def light(verb: str, arguments: Sequence[str]) -> None:

@@ -12,8 +12,9 @@ import pytest
 from support.small_runs import Words, build_module, fit
 
 from lit_rl.cli.main import VERBS
+from lit_rl.cli.options import OPTIONS
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
-from lit_rl.data.task import Split
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.types import Problem
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +40,38 @@ CODES = {
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 def test_what_needs_no_parser_loads_the_standard_library_alone(code: str) -> None:
     assert loaded(code, LIGHT) == []
+
+
+EARLY = {
+    **{f"{verb} --help": 0 for verb in OPTIONS},
+    "replay run -h": 0,
+    "ift --config basics_grpo": 2,
+    "fit --config nowhere.yaml": 2,
+    "plan --config=nowhere.yaml --gpus 8": 2,
+    "check-data -c pyproject.toml": 2,
+}
+"""Commands that are answered without torch, with their exit status."""
+
+
+@pytest.mark.parametrize(("command", "status"), EARLY.items())
+def test_help_and_plain_mistakes_are_answered_without_torch(command: str, status: int) -> None:
+    code = f"""from lit_rl.__main__ import main
+try:
+    main({command.split()!r})
+    status = 0
+except SystemExit as left:
+    status = left.code
+assert status == {status}, status"""
+    assert loaded(code, {"torch", "lightning", "transformers"}) == []
+
+
+@pytest.mark.parametrize("verb", ["check-contamination", "check-data", "replay"])
+def test_the_help_without_tasks_names_the_arguments_that_are_parsed_with_them(verb: str) -> None:
+    light, whole = (
+        {action.dest.partition(".")[0] for action in parser._actions}
+        for parser in (OPTIONS[verb](), OPTIONS[verb](TaskDataModule))  # type: ignore[call-arg]
+    )
+    assert light == whole >= {"data", "config"}
 
 
 def test_the_command_line_loads_no_package_that_only_some_runs_need() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
+from lit_rl.cli import options
 from lit_rl.cli.check_data import named, problems_of, with_data_of_config
 from lit_rl.data.contamination import Overlap, find_overlaps
 from lit_rl.data.task import TaskDataModule
@@ -17,26 +16,8 @@ MOST_SHOWN = 20
 
 
 def check_contamination(arguments: Sequence[str]) -> None:
-    """Look for held-out problems among a task's training problems, by runs of words that both statements have.
-
-    Exits with status 1 if there are any.
-    """
-    parser = ArgumentParser(
-        prog="lit-rl check-contamination", description=check_contamination.__doc__, exit_on_error=False
-    )
-    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
-    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task that is trained on")
-    parser.add_subclass_arguments(
-        TaskDataModule,
-        "held_out",
-        required=False,
-        help="the task that is measured on; by default the validation and test problems of the first",
-    )
-    parser.add_argument("--ngram_words", type=int, default=10, help="words in a run")
-    parser.add_argument(
-        "--min_share", type=float, default=0.5, help="report a pair from this share of the held-out runs, in (0, 1]"
-    )
-    parser.add_argument("--output", type=str, help="write one JSON line per pair")
+    """Compare the problems of tasks, as :func:`lit_rl.cli.options.check_contamination` says."""
+    parser = options.check_contamination(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-contamination", arguments))
     tasks = parser.instantiate_classes(parsed)
     if tasks.data is None:

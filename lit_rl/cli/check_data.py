@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 
 from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.cli import options
 from lit_rl.cli.config_files import with_parts
 from lit_rl.cli.data_check.checked import run_references, suggest_rules
 from lit_rl.cli.data_check.findings import Findings
@@ -26,19 +27,8 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def check_data(arguments: Sequence[str]) -> None:
-    """Say whether a task can be learned from: run every reference and wrong programs, compare tests with prompts.
-
-    Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
-    a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
-    """
-    parser = ArgumentParser(prog="lit-rl check-data", description=check_data.__doc__, exit_on_error=False)
-    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
-    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task to check")
-    parser.add_argument("--splits", type=list[Split], default=list(SPLITS))
-    parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
-    parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
-    parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")
-    parser.add_argument("--output", type=str, help="write one JSON line per problem with a fault")
+    """Check a task, as :func:`lit_rl.cli.options.check_data` says."""
+    parser = options.check_data(TaskDataModule)
     parsed = parser.parse_args(with_data_of_config("check-data", arguments))
     require_at_least(0, examples=parsed.examples)
     task = parser.instantiate_classes(parsed).data

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -14,6 +14,7 @@ from jsonargparse import ArgumentParser
 from lit_rl import __version__
 from lit_rl.arguments import UsageError
 from lit_rl.callbacks.named_checkpoint import described, find_in_folder
+from lit_rl.cli import options
 from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.loading.checkpoints import load_weights, read_checkpoint, write_model
 from lit_rl.models.policy import Policy
@@ -46,21 +47,8 @@ _SHOWN = ("policy", "sampling", "evaluate", "objective", "rewards", "update")
 
 
 def export(arguments: Sequence[str]) -> None:
-    """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
-    parser = ArgumentParser(prog="lit-rl export", description=export.__doc__, exit_on_error=False)
-    parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
-    parser.add_argument(
-        "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
-    )
-    parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
-    parser.add_argument("--overwrite", type=bool, default=False, help="replace a model that is in the folder")
-    parser.add_argument(
-        "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
-    )
-    parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
-    parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
-    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
-    parsed = parser.parse_args(list(arguments))
+    """Write the policy of a checkpoint, as :func:`lit_rl.cli.options.export` says."""
+    parsed = options.export().parse_args(list(arguments))
     wants_best = parsed.ckpt_path == "best" or Path(parsed.checkpoint).name == "best.ckpt"
     dtype = None if parsed.dtype is None else torch_dtype(parsed.dtype)
     path, folder = checkpoint_to_export(Path(parsed.checkpoint), parsed.ckpt_path), Path(parsed.folder)

@@ -127,6 +127,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return meant + (f" ({', '.join(names)})" if 0 < len(names) <= most else "")
 
 
+def no_verb(name: str) -> str:
+    """The message for a verb that does not exist."""
+    return f"there is no verb {name}{suggestion(_SYNONYMS.get(name, name), RUNS | AROUND_A_RUN)}"
+
+
 def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     """The message for a cause that is known to be decisive; ``None`` for types that were only tried."""
     where = ".".join(cause.keys)
@@ -150,7 +155,7 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         now = value_now(where.rpartition(".")[2], found[1])
         return f"{where}: there is no class {found[1]}{now or suggestion(found[1], _our_classes(cause.keys))}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
-        return f"there is no verb {found[1]}{suggestion(_SYNONYMS.get(found[1], found[1]), RUNS | AROUND_A_RUN)}"
+        return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
         like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
         return f"{found[1]} belongs to no option: name one before it, such as {like}"

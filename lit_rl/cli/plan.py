@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
 from lit_rl.arguments import UsageError, require_above, require_at_least
+from lit_rl.cli import options
 from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -20,7 +20,7 @@ from lit_rl.models.loading.weights import load_model
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.advice import advice, fits, usable
-from lit_rl.planning.job import EnginePlace, Job, Shape
+from lit_rl.planning.job import Job, Shape
 from lit_rl.planning.memory import Memory, sampling, updating
 from lit_rl.planning.seconds import DEVICES, Device, Rates, of_updates, of_weights, sandbox_cores, seconds
 from lit_rl.training.precision import torch_dtype
@@ -33,29 +33,13 @@ _PLACES = {"VLLM": "colocated", "VLLMServer": "elsewhere"}
 
 
 def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> None:
-    """Print memory, traffic and seconds of a run on some accelerators, and what would make it fit.
-
-    Nothing is loaded: the model is built without memory. Seconds are those of a roofline with stated assumptions.
+    """Print the plan of a run on some accelerators.
 
     Args:
         arguments: of the command line.
         build: from the arguments of ``lit-rl fit`` to an object with ``model``, ``trainer`` and ``datamodule``.
     """
-    parser = ArgumentParser(
-        prog="lit-rl plan",
-        description=str(plan.__doc__).partition("Args:")[0],
-        epilog="All arguments of lit-rl fit are taken too, such as --config FILE.",
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument("--gpus", type=int, default=1, help="accelerators of all nodes together")
-    parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
-    parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
-    parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
-    parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
-    parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")
-    parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
-    given, rest = parser.parse_known_args(list(arguments))
+    given, rest = options.plan().parse_known_args(list(arguments))
     counts = ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens")
     require_at_least(1, **{name: getattr(given, name) for name in counts})
     require_above(0, program_seconds=given.program_seconds)

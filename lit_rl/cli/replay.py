@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 import yaml
-from jsonargparse import ArgumentParser
 
 from lit_rl.arguments import UsageError, require_at_least
+from lit_rl.cli import options
 from lit_rl.cli.config_files import files_of, with_parts
 from lit_rl.data.task import TaskDataModule
 from lit_rl.execution.interface import ProgramRunner
@@ -36,25 +36,12 @@ MOST_SHOWN = 10
 
 
 def replay(arguments: Sequence[str]) -> None:
-    """Judge a run's recorded completions again and say which verdicts and rewards would differ.
-
-    Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
-    runs below RUN it is the one recorded last.
-    """
-    parser = ArgumentParser(prog="lit-rl replay", description=replay.__doc__, exit_on_error=False)
-    parser.add_argument("run", type=str, help="folder of a run")
-    parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
-    parser.add_subclass_arguments(TaskDataModule, "data", required=False, help="the task")
-    parser.add_argument(
-        "--reward", type=str, help="a class, or {class_path: ..., init_args: {...}}; give it once for each term"
+    """Judge again, as :func:`lit_rl.cli.options.replay` says."""
+    parser = options.replay(
+        TaskDataModule,
+        rewards=list[RewardTerm] | Composite | None,
+        sandbox=Callable[[], ProgramRunner] | ProgramRunner | None,
     )
-    parser.add_argument(
-        "--rewards", type=list[RewardTerm] | Composite | None, default=None, help="as in a configuration"
-    )
-    parser.add_argument(
-        "--sandbox", type=Callable[[], ProgramRunner] | ProgramRunner | None, default=None, help="what runs programs"
-    )
-    parser.add_argument("--last", type=int, help="take only this many rollouts, from the end")
     given = with_config(arguments)
     # What the user typed may name anything; the configuration that lies in the folder of a run may not.
     typed = re.findall(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+", " ".join(arguments))

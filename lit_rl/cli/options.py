@@ -1,0 +1,137 @@
+"""Arguments of the verbs around a run that need torch: their help is printed without loading it.
+
+Classes that only torch and Lightning bring are arguments here; without them a parser prints its help and parses nothing
+of theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from jsonargparse import ArgumentParser
+
+from lit_rl.planning.job import EnginePlace
+from lit_rl.planning.seconds import DEVICES
+
+_TASKS = "Options of a task come after its name: --data.KEY VALUE; --data.help TASK lists them."
+
+
+def _parser(verb: str, description: str | None, task: type | None = None, **tasks: str) -> ArgumentParser:
+    """A parser with ``--config`` and with arguments that name a task, each with its help."""
+    parser = ArgumentParser(prog=f"lit-rl {verb}", description=description, exit_on_error=False)
+    for name, meaning in tasks.items():
+        if task is None:
+            parser.epilog = _TASKS
+            parser.add_argument(f"--{name}", type=str, help=f"{meaning}: CONFIG or CLASS, such as Basics")
+        else:
+            parser.add_subclass_arguments(task, name, required=False, help=meaning)
+    return parser
+
+
+def check_contamination(task: type | None = None) -> ArgumentParser:
+    """Look for held-out problems among a task's training problems, by runs of words that both statements have.
+
+    Exits with status 1 if there are any.
+    """
+    held_out = "the task that is measured on; by default the validation and test problems of the first"
+    parser = _parser(
+        "check-contamination",
+        check_contamination.__doc__,
+        task,
+        data="the task that is trained on",
+        held_out=held_out,
+    )
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
+    parser.add_argument("--ngram_words", type=int, default=10, help="words in a run")
+    parser.add_argument(
+        "--min_share", type=float, default=0.5, help="report a pair from this share of the held-out runs, in (0, 1]"
+    )
+    parser.add_argument("--output", type=str, help="write one JSON line per pair")
+    return parser
+
+
+def check_data(task: type | None = None) -> ArgumentParser:
+    """Say whether a task can be learned from: run every reference and wrong programs, compare tests with prompts.
+
+    Prints the task and its files, a verdict, counts for each split, faults grouped by cause, the slowest references,
+    a time limit calibrated on this machine, and what to do. Exits with status 1 if something is wrong.
+    """
+    parser = _parser("check-data", check_data.__doc__, task, data="the task to check")
+    parser.add_argument("-c", "--config", action="config", help="configuration of a run; its data is checked")
+    splits = Literal["train", "validation", "test"]
+    parser.add_argument("--splits", type=list[splits], default=list(get_args(splits)))
+    parser.add_argument("--num_workers", type=int, default=2, help="programs that run at the same time")
+    parser.add_argument("--packages", type=list[str], default=[], help="packages that programs may import")
+    parser.add_argument("--examples", type=int, default=3, help="problems that are named of each group of faults")
+    parser.add_argument("--output", type=str, help="write one JSON line per problem with a fault")
+    return parser
+
+
+def export() -> ArgumentParser:
+    """Write the policy of a checkpoint as a folder that `transformers` (or `peft`, for an adapter) loads."""
+    parser = _parser("export", export.__doc__)
+    parser.add_argument("checkpoint", type=str, help="a .ckpt file or folder of shards, or a run's folder (its last)")
+    parser.add_argument(
+        "--ckpt_path", type=Literal["last", "best"], default="last", help="which checkpoint of a run's folder"
+    )
+    parser.add_argument("folder", type=str, help="where to write; must not exist, or be empty")
+    parser.add_argument("--overwrite", type=bool, default=False, help="replace a model that is in the folder")
+    parser.add_argument(
+        "-c", "--config", action="append", type=str, help="of the run, for checkpoints that do not hold it"
+    )
+    parser.add_argument("--merge", type=bool, default=False, help="add an adapter to its base")
+    parser.add_argument("--dtype", type=str, help="of the written weights, such as bfloat16")
+    parser.add_argument("--license", type=str, help="of the weights, for the card; by default the base's")
+    return parser
+
+
+def plan() -> argparse.ArgumentParser:
+    """Print memory, traffic and seconds of a run on some accelerators, and what would make it fit.
+
+    Nothing is loaded: the model is built without memory. Seconds are those of a roofline with stated assumptions.
+    """
+    parser = argparse.ArgumentParser(
+        prog="lit-rl plan",
+        description=plan.__doc__,
+        epilog="All arguments of lit-rl fit are taken too, such as --config FILE.",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("--gpus", type=int, default=1, help="accelerators of all nodes together")
+    parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
+    parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
+    parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
+    parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
+    parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")
+    parser.add_argument("--program_seconds", type=float, default=0.2, help="CPU seconds of a program with its tests")
+    return parser
+
+
+def replay(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> ArgumentParser:
+    """Judge a run's recorded completions again and say which verdicts and rewards would differ.
+
+    Task, rewards and sandbox are those of the run's config.yaml, or of --config FILE; --reward tries others. Of several
+    runs below RUN it is the one recorded last.
+    """
+    parser = _parser("replay", replay.__doc__, task, data="the task")
+    parser.add_argument("run", type=str, help="folder of a run")
+    parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
+    parser.add_argument(
+        "--reward", type=str, help="a class, or {class_path: ..., init_args: {...}}; give it once for each term"
+    )
+    parser.add_argument("--rewards", type=rewards, default=None, help="as in a configuration")
+    parser.add_argument("--sandbox", type=sandbox, default=None, help="what runs programs")
+    parser.add_argument("--last", type=int, help="take only this many rollouts, from the end")
+    return parser
+
+
+OPTIONS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "check-contamination": check_contamination,
+    "check-data": check_data,
+    "export": export,
+    "plan": plan,
+    "replay": replay,
+}
+"""Verb to its parser."""
