@@ -30,17 +30,11 @@ class NoTerm:
 FILES = {
     "broken.yaml": "a: [1\nb: 2\n",
     "empty.yaml": "",
-    "comment.yaml": "# nothing else\n",
     "list.yaml": "- a\n",
     "tab.yaml": "model:\n\tclass_path: x\n",
-    "text.yaml": "hello\n",
     "section.yaml": "modle:\n  class_path: GRPO\n",
     "sections.yaml": "model:\n  class_path: GRPO\noptimiser: {}\n",
     "key.yaml": "model:\n  init_args:\n    max_rollout: 3\n",
-    "callback.yaml": (
-        "trainer:\n  callbacks:\n    - class_path: lit_rl.callbacks.Checkpointing\n      init_args: {foldr: x}\n"
-    ),
-    "term.yaml": "model:\n  init_args:\n    rewards:\n      - class_path: lit_rl.rewards.TestReward\n",
     "binary.yaml": b"\xff\xfe\x00",
     "sampling.yaml": "model:\n  init_args:\n    sampling: {temprature: 1}\n",
     "update.yaml": "model:\n  class_path: GRPO\n  init_args:\n    update: {epoch: 2}\n",
@@ -95,6 +89,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("temprature is unknown", "mean temperature?"),
     ),
     "a key of the trainer": ("--trainer.maxepochs 3", ("trainer.maxepochs", "did you mean trainer.max_epochs")),
+    "a section as a flag": ("--modle.max_rollouts 3", ("modle.max_rollouts is unknown", "did you mean model?")),
     "a key of a reward": (
         """--model.rewards '[{"class_path": "lit_rl.rewards.TestsReward", "init_args": {"wieght": 2}}]'""",
         ("model.rewards.wieght is unknown to TestsReward; did you mean weight?",),
@@ -140,6 +135,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("beside_policy", "model.policy: dtype is beside class_path", "put it under init_args"),
         )
     },
+    "an optimizer in small letters": ("--model.update.optimizer adam", ("there is no class adam; did you mean Adam",)),
     "a logger by name": ("--trainer.logger wandb", ("trainer.logger: expected a class such as TensorBoardLogger",)),
     "a logger without its package": (
         "--trainer.logger lightning.pytorch.loggers.CometLogger",
@@ -183,6 +179,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "the dtype of an export": ("export run out --dtype bf16", ("bf16",)),
     "a dtype that there is not": ("--model.policy.dtype float33", ("unknown dtype 'float33'", "bfloat16")),
     "a list for a group": ("--model.sampling [4,24]", ("model.sampling: expected keys and values", "num_samples")),
+    "no samples": ("--model.sampling.num_samples 0", ("num_samples", "at least 1", "got 0")),
     "a group of one": ("--model.sampling.num_samples 1", ("num_samples must be 2 or more, got 1",)),
     "negative temperature": (
         "--model.sampling.temperature -1",
@@ -191,8 +188,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a greedy group": ("--model.sampling.temperature 0", ("greedy", "use num_samples: 1 or a temperature")),
     "top_p above 1": ("--model.sampling.top_p 1.5", ("top_p in (0, 1]", "got 1.5")),
     "negative top_k": ("--model.sampling.top_k -1", ("top_k of at least 0", "-1")),
+    "no tokens": ("--model.sampling.max_tokens 0", ("max_tokens", "at least 1")),
     "negative KL": ("--model.objective.kl_coef -1", ("kl_coef: expected a number of at least 0, got -1",)),
     "no epochs": ("--model.update.epochs 0", ("epochs: expected at least 1, got 0",)),
+    "no minibatches": ("--model.update.minibatches 0", ("minibatches: expected at least 1, got 0",)),
     "no rewards": ("--model.rewards null", ("GRPO needs rewards", "give them")),
     "an empty list of rewards": ("--model.rewards []", ("list at least one reward term",)),
     "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
@@ -212,6 +211,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "FSDP1": ("--trainer.strategy fsdp", ("use strategy fsdp2",)),
     "a strategy that there is not": ("--trainer.strategy fdsp2", ("unknown strategy fdsp2", "fsdp2")),
     # -- the sandbox -------------------------------------------------------------------------------------------
+    "no workers": (
+        """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"num_workers": 0}}'""",
+        ("num_workers: expected at least 1, got 0",),
+    ),
     "a tier that there is not": (
         """--model.sandbox '{"class_path": "lit_rl.execution.Sandbox", "init_args": {"tier": 7}}'""",
         ("tier 7 is unknown",),
@@ -232,6 +235,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a page that is a folder": ("report . --html .", ("--html . is a folder", "such as report.html")),
     "a picture that is a folder": ("report . --picture .", ("--picture . is a folder", "such as report.png")),
     "nothing to check": ("check-data", ("--config FILE or --data TASK",)),
+    "a negative number of examples": (
+        "check-data --data Basics --examples -1",
+        ("examples: expected at least 0, got -1",),
+    ),
     "no task to look for overlaps in": ("check-contamination", ("--config FILE or --data TASK",)),
     "a copy without a name": ("configs copy", ("needs a NAME",)),
     "a copy of nothing": ("configs copy basics_gpro", ("did you mean basics_grpo",)),
@@ -251,25 +258,26 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a run that is not there": ("show nothere", ("no rollouts.jsonl.gz at or below nothere",)),
     "a colour that there is not": ("show . --colour pink", ("--colour pink is unknown", "credit, advantage")),
     "a row in words": ("show . --row x", ("row: expected int, got x",)),
+    "prompts of less than nothing": ("plan --prompt_tokens -1", ("prompt_tokens: expected at least 1, got -1",)),
     "completions of nothing": ("plan --completion_tokens 0", ("completion_tokens: expected at least 1, got 0",)),
     "programs that take no time": ("plan --program_seconds -1", ("program_seconds: expected a number above 0",)),
     "no GPU to plan for": ("plan --gpus 0", ("gpus: expected at least 1, got 0",)),
     "GPUs in words": ("plan --gpus many", ("--gpus: invalid int value: 'many'",)),
     "a GPU that is unknown": ("plan --gpu h1000", ("--gpu: invalid choice: 'h1000'", "h100")),
     "splits that there are not": ("check-data --data Basics --splits [valid]", ("splits: expected one of 'train'",)),
+    "no workers to check with": ("check-data --data Basics --num_workers 0", ("num_workers: expected at least 1",)),
     # -- validation ------------------------------------------------------------------------------------------------
     "a validation of nothing": (
         "validate --config base.yaml --trainer.limit_val_batches 0",
         ("limit_val_batches is 0, so there is nothing to validate",),
     ),
+    "a first validation of nothing": (
+        "--validate_first true --trainer.limit_val_batches 0",
+        ("limit_val_batches is 0, so there is nothing to validate",),
+    ),
     "no problems to validate on": (
         "validate --config base.yaml --data.max_validation_problems 0",
         ("basics has no validation problems",),
-    ),
-    "a mistyped monitor": (
-        """--trainer.callbacks '[{"class_path": "Checkpointing", "init_args": """
-        """{"folder": "mistyped", "monitor": "val/gredy/pass@1"}}]'""",
-        ("monitor val/gredy/pass@1 is none of the metrics", "did you mean val/greedy/pass@1?"),
     ),
     "no processes": ("--trainer.devices 0", ("trainer.devices: expected a number of processes from 1 on",)),
     "processes in words": ("--trainer.devices two", ("trainer.devices: expected a number of processes", "got two")),

@@ -288,13 +288,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         """--model.rewards '[{"class_path": "importing_task.Reward"}]'""",
         ("importing_task.py, line 2: there is no module no_such_package: install it",),
     ),
-    "a task in no file": ("--data no_such_file.Task", ("data: there is no module no_such_file: install it",)),
     "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
     "a task that returns nothing": (own("Forgets"), ("Forgets.load_problems", "got None", "list of Problem")),
     "a task with one name for two problems": (own("Twice"), ("'same' is the task_id of 4 train problems",)),
     "a task of texts": (own("Texts"), ("Texts.load_problems", "got 'def f():'", "list of Problem")),
     "a task without load_problems": (own("Unfinished"), ("Unfinished", "load_problems", "list of Problem")),
-    "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
     # -- turns -----------------------------------------------------------------------------------------------
     "repair without public checks": (
         "--model.collect.environment Repair",
@@ -305,7 +303,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("has no public_check to repair a program by", "SingleTurn"),
     ),
     "no turns": (repair(max_turns=0), ("Repair.max_turns: expected at least 2, got 0",)),
-    "turns in words": (repair(max_turns="two"), ("max_turns: expected int, got two",)),
     "a placeholder that there is not": (
         repair(template="{feedbak}"),
         ("unknown placeholder {feedbak}", "{feedback}, {comment}"),
@@ -318,14 +315,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rows shorter than any prompt": (
         repair(max_row_tokens=3),
         ("basics: the prompts of all 52 train problems leave no room", "max_row_tokens"),
-    ),
-    "a mistyped limit of a row": (
-        repair(max_row_token=3),
-        ("max_row_token is unknown to Repair", "did you mean max_row_tokens"),
-    ),
-    "an environment that there is not": (
-        "--model.collect.environment Repare",
-        ("there is no class Repare", "did you mean Repair"),
     ),
     "an environment of another kind": (
         "--model.collect.environment own_things.Task",
