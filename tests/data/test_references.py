@@ -214,6 +214,7 @@ def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandb
     assert [outcome.passed for outcome in outcomes] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_data, sandbox):
     """Item 59: under the time limits that training and evaluation use."""
     tasks = [

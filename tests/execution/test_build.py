@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.named_jobs import judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.data.numerical import build_judge as build
 from lit_rl.data.numerical.build_judge import fill_lines
@@ -60,15 +61,18 @@ STAGES_REACHED = {
     "printing success": ("velocity", "#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
     "warning of success": ("velocity", "#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
 }
+SOME_STAGES = ["not compiling", "crashing", "crashing, by weight"]
 
 
-def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox):
+@pytest.mark.parametrize("names", slow_but([SOME_STAGES], [SOME_STAGES, list(STAGES_REACHED)]), ids=["some", "all"])
+def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox, names):
+    cases = {name: STAGES_REACHED[name] for name in names}
     jobs = {
         name: (lines, replace(PROBLEMS[place].check, **changes))
-        for name, (place, lines, changes, _, _) in STAGES_REACHED.items()
+        for name, (place, lines, changes, _, _) in cases.items()
     }
     outcomes = judge_named(sandbox, jobs)
-    for name, (*_, verdicts, wanted) in STAGES_REACHED.items():
+    for name, (*_, verdicts, wanted) in cases.items():
         assert outcomes[name].verdict in verdicts.split() and scores(outcomes[name]) == wanted, name
     assert "nothing" in outcomes["not compiling"].stderr
     assert [outcomes[name].scores["total"] for name in ("crashing", "crashing, by weight")] == [0.25, 0.75]
