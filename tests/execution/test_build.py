@@ -17,8 +17,7 @@ from lit_rl.data.numerical import build_judge as build
 from lit_rl.data.numerical.build_judge import fill_lines
 from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError, BoxLimits, run_boxed
-from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
 from lit_rl.execution.confinement.visible_files import without
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
@@ -317,31 +316,8 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
 
 
 @pytest.fixture(params=[True, False], ids=["namespaces", "file rules alone"])
-def boxed(request, tmp_path):
-    folder = tmp_path / "box"
-    folder.mkdir()
-    if os.geteuid() == 0:
-        os.chown(folder, nobody(), nobody())
-        for parent in folder.parents:
-            if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
-                os.chmod(parent, 0o755)
-
-    def run(command, **limits):
-        return run_boxed(command, folder, BoxLimits(**{"seconds": 5.0, **limits}), namespaces=request.param)
-
-    return run
-
-
-@pytest.fixture
-def boxed_at():
-    with tempfile.TemporaryDirectory(prefix="lit_rl-test-") as folder:
-        if os.geteuid() == 0:
-            os.chown(folder, nobody(), nobody())
-
-        def run(command, seconds=20.0, **settings):
-            return run_boxed(command, folder, BoxLimits(seconds), **settings)
-
-        yield run
+def boxed(request, boxed_at):
+    return lambda command, **limits: boxed_at(command, {"seconds": 5.0, **limits}, namespaces=request.param)
 
 
 @pytest.mark.parametrize(
