@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from support.named_jobs import among, judge_named
+from test_loop_plan import IS_FLOATS
 
 from lit_rl.data.contests.deepcoder import DeepCoder
 from lit_rl.data.humaneval import HumanEval
@@ -92,17 +93,9 @@ def test_every_humaneval_reference_passes_and_fails_when_it_lies_once(real_data,
 
 
 # How EvalPlus writes the tests of HumanEval+ (OriginFmt); names of arguments do not matter.
-PLUS_TEST = """import numpy as np
-
-def is_floats(value) -> bool:
-    if isinstance(value, float):
-        return True
-    if isinstance(value, (list, tuple)):
-        return all(isinstance(item, float) for item in value)
-    if isinstance(value, np.ndarray):
-        return value.dtype == np.float64 or value.dtype == np.float32
-    return False
-
+PLUS_TEST = (
+    f"import numpy as np\n{IS_FLOATS}"
+    + """
 def assertion(out, exp, atol):
     exact_match = out == exp
     if atol == 0 and is_floats(exp):
@@ -118,6 +111,7 @@ def check(candidate):
     for i, (inp, exp) in enumerate(zip(inputs, results)):
         assertion(candidate(*inp), exp, 0)
 """
+)
 
 
 def plus_rows(real_data) -> Iterator[dict]:
@@ -220,6 +214,7 @@ def test_a_helper_that_the_program_defines_anew_decides_nothing(real_data, sandb
     assert [outcome.passed for outcome in outcomes] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_a_sample_of_every_other_set_passes_and_fails_when_it_lies_once(real_data, sandbox):
     """Item 59: under the time limits that training and evaluation use."""
     tasks = [

@@ -85,8 +85,7 @@ def test_errands_of_all_families_are_drawn_and_never_two_of_one():
     assert len(pairs) == len(ERRAND_FAMILIES) * (len(ERRAND_FAMILIES) - 1) // 2
 
 
-def test_a_longer_list_begins_with_a_shorter_one():
-    assert generate(50, num_errands=3)[:20] == generate(20, num_errands=3)
+def test_two_draws_differ():
     rng = random.Random(5)
     assert run_errands(rng, 3) != run_errands(rng, 3)
 
@@ -95,13 +94,6 @@ def test_one_errand_is_the_task_as_it_always_was():
     one, default = (RobotTasks(num_train=20, num_validation=5, **given) for given in ({"num_errands": 1}, {}))
     assert one.problems("train") == default.problems("train")
     assert "errands" not in default.problems("train")[0].fields
-
-
-def test_validation_instructions_do_not_occur_in_training():
-    data = RobotTasks(num_train=200, num_validation=50, num_errands=3)
-    train = {problem.fields["instruction"] for problem in data.problems("train")}
-    validation = {problem.fields["instruction"] for problem in data.problems("validation")}
-    assert len(train) == 200 and len(validation) == 50 and not train & validation
 
 
 def test_a_problem_lists_its_errands():
@@ -117,10 +109,3 @@ def test_a_problem_lists_its_errands():
 def test_another_number_of_errands_is_refused(number):
     with pytest.raises(ValueError, match=r"num_errands: expected (int|a whole number from 1 to 4), got"):
         RobotTasks(num_errands=number)
-
-
-def test_references_succeed_in_the_sandbox_as_they_do_here(sandbox):
-    problems = RobotTasks(num_train=6, num_validation=0, num_errands=3).problems("train")
-    outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
-    assert [outcome.robot_verdict for outcome in outcomes] == ["success"] * 6
-    assert [outcome.scores["conjuncts"] for outcome in outcomes] == [1.0] * 6

@@ -50,9 +50,10 @@ def test_the_families_take_turns():
     assert len({task.instruction for task in TASKS}) == len(TASKS)
 
 
-def test_a_longer_list_begins_with_a_shorter_one():
-    assert generate(50)[:20] == generate(20)
-    assert generate(20, seed=1) != generate(20)
+@pytest.mark.parametrize("errands", [1, 3])
+def test_a_longer_list_begins_with_a_shorter_one(errands):
+    assert generate(50, num_errands=errands)[:20] == generate(20, num_errands=errands)
+    assert generate(20, seed=1, num_errands=errands) != generate(20, num_errands=errands)
 
 
 def test_asking_for_more_than_there_is_says_so(monkeypatch):
@@ -62,11 +63,12 @@ def test_asking_for_more_than_there_is_says_so(monkeypatch):
         generate(4)
 
 
-def test_validation_instructions_do_not_occur_in_training():
-    data = RobotTasks(num_train=100, num_validation=30, batch_size=4)
+@pytest.mark.parametrize("errands", [1, 3])
+def test_validation_instructions_do_not_occur_in_training(errands):
+    data = RobotTasks(num_train=200, num_validation=50, num_errands=errands)
     train = {problem.fields["instruction"] for problem in data.problems("train")}
     validation = {problem.fields["instruction"] for problem in data.problems("validation")}
-    assert len(train) == 100 and len(validation) == 30 and not train & validation
+    assert len(train) == 200 and len(validation) == 50 and not train & validation
     assert data.problems("test") == data.problems("validation")
 
 
@@ -99,8 +101,9 @@ def test_names_do_not_occur_in_the_benchmark():
     assert not [name for name in (*ROOMS, *THINGS, *PEOPLE) if name.lower() in text]
 
 
-def test_references_succeed_in_the_sandbox_as_they_do_here(sandbox):
-    problems = RobotTasks(num_train=len(FAMILIES), num_validation=0).problems("train")
+@pytest.mark.parametrize(("number", "errands"), [(len(FAMILIES), 1), (6, 3)])
+def test_references_succeed_in_the_sandbox_as_they_do_here(sandbox, number, errands):
+    problems = RobotTasks(num_train=number, num_validation=0, num_errands=errands).problems("train")
     outcomes = sandbox.judge_many([(problem.reference, problem.check) for problem in problems])
-    assert [outcome.robot_verdict for outcome in outcomes] == ["success"] * len(FAMILIES)
-    assert [outcome.scores["conjuncts"] for outcome in outcomes] == [1.0] * len(FAMILIES)
+    assert [outcome.robot_verdict for outcome in outcomes] == ["success"] * number
+    assert [outcome.scores["conjuncts"] for outcome in outcomes] == [1.0] * number

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 from support.named_jobs import judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.data.numerical import build_judge as build
 from lit_rl.data.numerical.build_judge import fill_lines
 from lit_rl.data.numerical.code_completion import SHIPPED_TREE, CodeCompletion
 from lit_rl.execution import BuildAndRun, Verdict
-from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError, BoxLimits, run_boxed
-from lit_rl.execution.confinement.profile import nobody
+from lit_rl.execution.confinement.box import NOT_CONFINED, TIMED_OUT, BoxError
 from lit_rl.execution.confinement.visible_files import without
 
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
@@ -60,15 +60,18 @@ STAGES_REACHED = {
     "printing success": ("velocity", "#error SUCCESS", {}, "syntax_error", (0, 0, 0, 0)),
     "warning of success": ("velocity", "#warning SUCCESS\n#error no", {}, "syntax_error", (0, 0, 0, 0)),
 }
+SOME_STAGES = ["not compiling", "crashing", "crashing, by weight"]
 
 
-def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox):
+@pytest.mark.parametrize("names", slow_but([SOME_STAGES], [SOME_STAGES, list(STAGES_REACHED)]), ids=["some", "all"])
+def test_a_completion_has_the_verdict_and_the_scores_of_the_stages_it_reaches(sandbox, names):
+    cases = {name: STAGES_REACHED[name] for name in names}
     jobs = {
         name: (lines, replace(PROBLEMS[place].check, **changes))
-        for name, (place, lines, changes, _, _) in STAGES_REACHED.items()
+        for name, (place, lines, changes, _, _) in cases.items()
     }
     outcomes = judge_named(sandbox, jobs)
-    for name, (*_, verdicts, wanted) in STAGES_REACHED.items():
+    for name, (*_, verdicts, wanted) in cases.items():
         assert outcomes[name].verdict in verdicts.split() and scores(outcomes[name]) == wanted, name
     assert "nothing" in outcomes["not compiling"].stderr
     assert [outcomes[name].scores["total"] for name in ("crashing", "crashing, by weight")] == [0.25, 0.75]
@@ -313,31 +316,8 @@ def test_filling_in_lines_keeps_the_others(tmp_path):
 
 
 @pytest.fixture(params=[True, False], ids=["namespaces", "file rules alone"])
-def boxed(request, tmp_path):
-    folder = tmp_path / "box"
-    folder.mkdir()
-    if os.geteuid() == 0:
-        os.chown(folder, nobody(), nobody())
-        for parent in folder.parents:
-            if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
-                os.chmod(parent, 0o755)
-
-    def run(command, **limits):
-        return run_boxed(command, folder, BoxLimits(**{"seconds": 5.0, **limits}), namespaces=request.param)
-
-    return run
-
-
-@pytest.fixture
-def boxed_at():
-    with tempfile.TemporaryDirectory(prefix="lit_rl-test-") as folder:
-        if os.geteuid() == 0:
-            os.chown(folder, nobody(), nobody())
-
-        def run(command, seconds=20.0, **settings):
-            return run_boxed(command, folder, BoxLimits(seconds), **settings)
-
-        yield run
+def boxed(request, boxed_at):
+    return lambda command, **limits: boxed_at(command, {"seconds": 5.0, **limits}, namespaces=request.param)
 
 
 @pytest.mark.parametrize(

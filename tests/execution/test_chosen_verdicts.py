@@ -95,7 +95,7 @@ def test_a_program_does_not_choose_its_verdict_by_how_it_ends(either_sandbox, ki
     assert {how: end for how, end in outcomes.items() if end.verdict in refused | {CLAIMS[how[0]][0]}} == {}
 
 
-@pytest.mark.parametrize("kind", CHECKS)
+@pytest.mark.parametrize("kind", slow_but(("graded", "hosted"), CHECKS))
 def test_verdicts_with_evidence_are_the_same_in_all_checks(either_sandbox, kind):
     outcomes = judged(either_sandbox, {source: source for source in HONEST}, kind)
     assert {source: str(outcome.verdict) for source, outcome in outcomes.items()} == HONEST

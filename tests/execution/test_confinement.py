@@ -13,8 +13,6 @@ from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.confinement import landlock, limits
-from lit_rl.execution.confinement.box import BoxLimits, run_boxed
-from lit_rl.execution.confinement.profile import nobody
 
 
 @pytest.fixture(scope="module", params=slow_but((1,), [0, 1]))
@@ -219,17 +217,9 @@ def test_tasks_are_limited_by_worker_only_where_the_kernel_counts_them_so(monkey
 
 
 @pytest.fixture
-def boxed(tmp_path):
-    folder = tmp_path / "box"
-    folder.mkdir()
-    if os.geteuid() == 0:
-        os.chown(folder, nobody(), nobody())
-        for parent in folder.parents:
-            if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
-                os.chmod(parent, 0o755)
-
+def boxed(boxed_at):
     def run(command, *, namespaces, version=None):
-        return run_boxed(command, folder, BoxLimits(20.0), namespaces=namespaces, landlock_version=version)
+        return boxed_at(command, namespaces=namespaces, landlock_version=version)
 
     return run
 

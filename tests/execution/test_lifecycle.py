@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import suites
 from suites import state
-from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
@@ -202,7 +201,8 @@ def test_too_few_processes_are_an_error_at_start_that_says_what_to_do(tmp_path):
         assert os.listdir(work) == []
 
 
-@pytest.mark.parametrize("tier", slow_but((None,), [None, 0]))
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", [None, 0])
 def test_chaos_makes_no_verdict_wrong_and_leaves_nothing(tier, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     chaos = importlib.import_module("sandbox_chaos").chaos

@@ -102,6 +102,7 @@ def test_a_program_that_sleeps_between_bits_of_work_ends_at_its_wall_limit(sandb
     assert outcome.cpu_seconds < 0.4  # so it was the time it slept
 
 
+@pytest.mark.slow
 def test_a_crowded_machine_ends_nothing_that_computes():
     """Eight at a time on one core: each takes eight times its CPU seconds, more than a program may sleep."""
     limit, used = 0.8, 0.5

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 from support.named_jobs import among, judge_named, not_among
+from support.slow_cases import slow_but
 
 from lit_rl.execution import AssertTests, CallTests, Sandbox, SandboxError, StdioTests, Verdict
 
 
-@pytest.fixture(scope="module", params=[0, 1])
+@pytest.fixture(scope="module", params=slow_but((1,), [0, 1]))
 def sandbox(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxes")
     folder.chmod(0o755)
