@@ -176,53 +176,13 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor | None) -> tupl
     if sampling.temperature == 0 or uniforms is None:
         ids = logits.argmax(-1)
         return ids, logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-    scaled = logits if sampling.temperature == 1 else logits / sampling.temperature
-    logprobs = keep_likely(scaled, sampling).log_softmax(-1)
-    if logits.device.type == "cpu" and logits.shape[-1] >= _LARGE_VOCABULARY:
-        ids = _invert_in_blocks(logprobs, uniforms)
-    else:
-        ids = _invert(logprobs, uniforms)
-    return ids, logprobs.gather(-1, ids[:, None])[:, 0]
-
-
-def _invert(logprobs: Tensor, uniforms: Tensor) -> Tensor:
-    """[n] the first tokens at which the cumulative probability exceeds the uniform numbers."""
+    logprobs = keep_likely(logits / sampling.temperature, sampling).log_softmax(-1)
     cumulative = logprobs.to(torch.float64, copy=True).exp_().cumsum_(-1)
     total = cumulative[:, -1:]
     # Just below the total at most, so that rounding never lands on a token of probability zero.
     target = torch.minimum(uniforms.to(total.device)[:, None] * total, total.nextafter(torch.zeros_like(total)))
-    ids = torch.searchsorted(cumulative, target, right=True).clamp(max=logprobs.shape[-1] - 1)
-    return ids[:, 0]
-
-
-_LARGE_VOCABULARY = 8192
-_BLOCK_WORDS = 64
-_ROUNDING = 2e-6
-"""Above what single precision changes in a share of all probability: the ``exp`` of a word, and the sum of a block."""
-
-
-def _invert_in_blocks(logprobs: Tensor, uniforms: Tensor) -> Tensor:
-    """The ids of :func:`_invert`, for less: blocks of words are summed from single precision, then words of one block.
-
-    Where that leaves a doubt, a number closer to the edge of a token than rounding, the row is inverted as a whole.
-    """
-    rows, words = logprobs.shape
-    blocks = -(-words // _BLOCK_WORDS)
-    probabilities = logprobs.new_zeros(rows, blocks * _BLOCK_WORDS)
-    torch.exp(logprobs, out=probabilities[:, :words])
-    probabilities = probabilities.view(rows, blocks, _BLOCK_WORDS)
-    until = probabilities.sum(-1).double().cumsum_(-1)
-    target = uniforms[:, None] * until[:, -1:]
-    block = torch.searchsorted(until, target, right=True).clamp(max=blocks - 1)
-    before = torch.where(block > 0, until.gather(-1, (block - 1).clamp(min=0)), 0.0)
-    inside = probabilities[torch.arange(rows), block[:, 0]].double().cumsum_(-1) + before
-    place = torch.searchsorted(inside, target, right=True).clamp(max=_BLOCK_WORDS - 1)
-    ids = (block * _BLOCK_WORDS + place)[:, 0]
-    start = torch.where(place > 0, inside.gather(-1, (place - 1).clamp(min=0)), before)
-    doubt = ~(torch.minimum(target - start, inside.gather(-1, place) - target) >= _ROUNDING)[:, 0]  # true of NaN too
-    if doubt.any():
-        ids[doubt] = _invert(logprobs[doubt], uniforms[doubt])
-    return ids
+    ids = torch.searchsorted(cumulative, target, right=True).clamp(max=logits.shape[-1] - 1)
+    return ids[:, 0], logprobs.gather(-1, ids)[:, 0]
 
 
 def keep_likely(logits: Tensor, sampling: Sampling) -> Tensor:
