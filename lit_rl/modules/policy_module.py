@@ -34,6 +34,7 @@ from lit_rl.renamed import require_known, value_now
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
+from lit_rl.training.fixed_costs import begin_training, end_training
 from lit_rl.training.precision import build_optimizer, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
@@ -161,8 +162,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         self.run_folder = Path(self.trainer.log_dir or self.trainer.default_root_dir)
 
     def on_train_start(self) -> None:
-        """Stop if the resumed run has already reached its limit."""
+        """Stop if the resumed run has already reached its limit; leave what is loaded out of garbage collections."""
+        begin_training(self.device)
         self.stop_when_over()
+
+    def on_train_end(self) -> None:
+        """Include it again."""
+        end_training()
 
     def on_train_epoch_start(self) -> None:
         """Let the epoch's progress bar end where the run does."""
