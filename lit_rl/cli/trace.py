@@ -16,7 +16,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
 
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.job import Job
@@ -60,9 +59,9 @@ class _WithoutMemory(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        kind = named.get("dtype") or torch.get_default_dtype()
+        kind = named.get("dtype")
         is_new = func.namespace == "aten" and not any(isinstance(leaf, Tensor) for leaf in tree_leaves((args, named)))
-        if is_new and "device" in named and kind.is_floating_point:
+        if is_new and kind is not None and kind.is_floating_point and func._opname == "empty":
             with self.fake:
                 return func(*args, **named)
         return func(*args, **named)
@@ -114,7 +113,7 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
             part.shares_prompts = job.shares_prompts
     if isinstance(strategy, FSDP2Strategy):
         shape = (job.num_ranks,) if job.replicas == 1 else (job.replicas, job.num_shards)
-        mesh = init_device_mesh("cpu", shape)
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "share")[2 - len(shape) :])
     made: dict[int, tuple[Tensor, Tensor]] = {}  # tied weights stay tied
     with fake:
         for part in _parts(module):
@@ -171,21 +170,18 @@ class _Step:
                 with torch.no_grad(), unsharded(module.policy):
                     gathered = float(live.total - held.total())
             live.restart()
-            with torch.no_grad(), FlopCounterMode(display=False) as forward:
+            live.flops, live.received = 0, Counter()
+            with torch.no_grad():
                 self.prepare(micro)
-            of_forward, live.received = live.received, Counter()
-            with FlopCounterMode(display=False) as both:
-                self.learn(micro, live)
-            of_both, live.received = live.received, Counter()
+            flops, received = live.flops * job.num_microbatches, _times(live.received, job.num_microbatches)
+            live.flops, live.received = 0, Counter()
+            self.learn(micro, live)
+            passes = job.passes * job.num_microbatches
+            flops, received = flops + live.flops * passes, received + _times(live.received, passes)
             if several:
                 self.learn(micro, live)
-            live.received = Counter()
             self.step(live)
             peak = live.peak
-        passes = job.passes * job.num_microbatches
-        flops = forward.get_total_flops() * job.num_microbatches + both.get_total_flops() * passes
-        received = Counter({ranks: n * job.num_microbatches for ranks, n in of_forward.items()})
-        received.update({ranks: n * passes for ranks, n in of_both.items()})
         near = sum(n for ranks, n in received.items() if len({rank // job.ranks_per_node for rank in ranks}) == 1)
         traffic = Traffic(near, received.total() - near) if job.is_sharded else of_updates(job)
         worst = replace(_memory(peak), engine=resident(job).engine)
@@ -250,6 +246,10 @@ def rows_of(job: Job, number: int) -> Experience:
         old_values=floats,
         returns=floats,
     )
+
+
+def _times(received: Counter[Any], number: int) -> Counter[Any]:
+    return Counter({ranks: size * number for ranks, size in received.items()})
 
 
 def _memory(kinds: Counter[str]) -> Memory:

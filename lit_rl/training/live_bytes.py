@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import ProcessGroup, get_process_group_ranks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 REST = "activations"
 """Kind of all that nothing else was said about: what a pass keeps, and what it needs on its way."""
@@ -19,6 +20,14 @@ GATHERED = "gathered"
 """Kind of storages that FSDP2 fills and empties: whole weights of a unit."""
 _FUSED = torch.ops.aten._fused_sdp_choice.default
 _FLASH = 1
+_FLASHES = (
+    torch.ops.aten._scaled_dot_product_flash_attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_backward,
+)
+_FLOPS = flop_registry | {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[_FLASHES[0]],
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: flop_registry[_FLASHES[1]],
+}
 
 
 class LiveBytes(TorchDispatchMode):
@@ -29,7 +38,9 @@ class LiveBytes(TorchDispatchMode):
     Attributes:
         total: bytes that live now; ``now`` has them by kind.
         peak: most bytes that lived together since :meth:`restart`, by kind.
-        received: bytes that collectives brought to this rank since then, by the ranks of their group.
+        flops: operations of matrix products and attention. (``FlopCounterMode`` would keep activations alive that
+            checkpointing computed again.)
+        received: bytes that collectives brought to this rank, by the ranks of their group.
     """
 
     def __init__(self) -> None:
@@ -37,12 +48,12 @@ class LiveBytes(TorchDispatchMode):
         self.now: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
         self.received: Counter[tuple[int, ...]] = Counter()
-        self.total = self._most = 0
+        self.total = self._most = self.flops = 0
         self._known: dict[int, tuple[Any, str, int]] = {}
 
     def restart(self) -> None:
-        """Forget the peak and what was received."""
-        self._most, self.peak, self.received = self.total, Counter(self.now), Counter()
+        """Forget the peak."""
+        self._most, self.peak = self.total, Counter(self.now)
 
     def label(self, tensors: Iterable[Tensor | None], kind: str) -> None:
         """Count tensors as a kind from now on."""
@@ -82,6 +93,8 @@ class LiveBytes(TorchDispatchMode):
         if func is _FUSED:  # that of a fake tensor would be the one for no device at all, with whole attention matrices
             return _FLASH
         result = func(*args, **(kwargs or {}))
+        if (count := _FLOPS.get(func._overloadpacket)) is not None:
+            self.flops += count(*args, **(kwargs or {}), out_val=result)
         if func.namespace == "c10d":
             self._receive(func._opname, tree_leaves(args))
         for value in tree_leaves(result):
