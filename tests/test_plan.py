@@ -16,10 +16,11 @@ from support.small_runs import EvenBytes, fit
 
 from lit_rl.cli.main import main
 from lit_rl.cli.plan import claimed_by, job_of, moments_of, shape_of
+from lit_rl.cli.trace import trace
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import VLLM, InProcess
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SharedCritic
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Update
 from lit_rl.planning.advice import advice, changes, fits, usable
 from lit_rl.planning.job import Job, Shape
@@ -231,27 +232,42 @@ class LongPrompts(TaskDataModule):
     """Prompts that all have the same number of tokens."""
 
     name = "long"
+    letters = LETTERS
 
     def load_problems(self, split: Split) -> list[Problem]:
-        return [Problem(f"{split}{i}", chr(97 + i) * LETTERS, TokenTarget()) for i in range(16)]
+        return [Problem(f"{split}{i}", chr(97 + i) * self.letters, TokenTarget()) for i in range(16)]
 
 
 KINDS = ("full", "lora", "ppo", "two ranks")
+WIDE = SMALL | {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 8}
+LARGE = {
+    "full": (WIDE, 512, 256),
+    "lora": (WIDE, 512, 256),
+    "ppo": (WIDE, 512, 256),
+    "ppo alone": (WIDE, 512, 256),
+    "two ranks": (WIDE, 512, 512),
+    "long prompts": (WIDE, 1800, 64),
+    "large vocabulary": (WIDE | {"vocab_size": 65536, "num_hidden_layers": 4}, 256, 256),
+}
+"""Runs above 1 GB: the model, letters of a prompt, tokens of a completion."""
 
 
-def small_run(kind: str) -> Any:
+def small_run(kind: str, config: dict[str, Any] = SMALL, max_tokens: int = 64) -> Any:
     """A module of three rollouts of 16 rows on all ranks together, in micro-batches of eight."""
     adapted = kind in ("lora", "ppo")
-    policy = CausalLM(config=SMALL, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None)
+    config = config | {"max_position_embeddings": 4096}
+    policy = CausalLM(config=config, tokenizer=TOKENIZER, lora=LoRA(rank=8) if adapted else None)
     options: dict[str, Any] = {
-        "sampling": Sampling(num_samples=4, max_tokens=64),
+        "sampling": Sampling(num_samples=4, max_tokens=max_tokens),
         "rewards": [EvenBytes()],
         "update": Update(
             optimizer=lambda p: torch.optim.AdamW(p, lr=1e-4), microbatch_size=4 if kind == "two ranks" else 8
         ),
         "max_rollouts": 2,
     }
-    return PPO(policy, critic=SharedCritic(), **options) if kind == "ppo" else GRPO(policy, **options)
+    if kind.startswith("ppo"):
+        return PPO(policy, critic=SharedCritic() if adapted else SeparateCritic(), **options)
+    return GRPO(policy, **options)
 
 
 class Peaks(pl.Callback):
@@ -280,12 +296,15 @@ class Peaks(pl.Callback):
         self.mode.__exit__(None, None, None)
 
 
-def measured(kind: str, folder: Path) -> tuple[int, int, Job]:
+def measured(
+    kind: str, folder: Path, config: dict[str, Any] = SMALL, letters: int = LETTERS, max_tokens: int = 64
+) -> tuple[int, int, Job]:
     """Peaks of sampling and updating on the first rank, and the job as planned."""
-    module, peaks, ranks = small_run(kind), Peaks(), 2 if kind == "two ranks" else 1
+    module, peaks, ranks = small_run(kind, config, max_tokens), Peaks(), 2 if kind == "two ranks" else 1
     strategy: Any = FSDP2Strategy(timeout_minutes=2.0) if ranks > 1 else "auto"
     job = job_of(module, strategy, 4 // ranks, ranks)
     task = LongPrompts(batch_size=4 // ranks)
+    task.letters = letters
     fit(module, folder, data=task, devices=ranks, strategy=strategy, callbacks=[peaks])
     tokens = len(module.policy.codec.encode(task.problems("train")[0]))
     return peaks.collecting[1], peaks.updating[1], replace(job, prompt_tokens=tokens)
@@ -304,3 +323,40 @@ def test_planned_memory_is_within_15_percent_of_the_measured_peak(kind: str, tmp
     )
     assert planned[0].total == pytest.approx(updated, rel=0.15)
     assert planned[1].total == pytest.approx(collected, rel=0.15)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: Path) -> None:
+    config, letters, max_tokens = LARGE[kind]
+    sizes = (tmp_path, config, letters, max_tokens)
+    ranks: Any = on_ranks(measured, kind, *sizes, seconds=300) if kind == "two ranks" else [measured(kind, *sizes)]
+    _, updated, job = ranks[0]
+    strategy = FSDP2Strategy() if kind == "two ranks" else "auto"
+    traced = trace(small_run(kind, config, max_tokens), strategy, job, on_cpu=True).updating.total
+    print(f"{kind}: traced {traced:,.0f}, measured {updated:,}, {traced / updated:.3f}")
+    assert updated > 1e9
+    assert traced == pytest.approx(updated, rel=0.1)
+
+
+def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:
+    module = small_run("full")
+    job = replace(job_of(module, "auto", 4, 1), prompt_tokens=64)
+    traced = trace(module, "auto", job, on_cpu=True)
+    parameters, steps = job.shape.parameters, 4 * (4 * 12 + 2)  # Adam's float32 step count of each parameter
+    assert traced.held.moments == 8 * parameters + steps
+    assert 4 * parameters <= traced.held.weights < 4 * parameters + 1000  # rotary frequencies
+    assert traced.updating.gradients == 4 * parameters
+    assert traced.traffic == Traffic()
+
+
+def test_a_trace_spreads_and_gathers_over_ranks_that_are_not_there() -> None:
+    module, strategy = small_run("two ranks"), FSDP2Strategy(replicas=2)
+    job = replace(job_of(module, strategy, 1, 8, 4), prompt_tokens=64)
+    traced = trace(module, strategy, job)
+    assert traced.held.moments == pytest.approx(8 * job.shape.parameters / 4, rel=0.01)
+    assert traced.gathered == pytest.approx(4 * job.shape.parameters, rel=0.01)
+    between = 2 * 1 / 2 * 4 * job.shape.parameters / 4  # a ring of two replicas sums each rank's share
+    assert traced.traffic.between == pytest.approx(between, rel=0.01)
+    gathers = traced.traffic.inside / (3 / 4 * 4 * job.shape.parameters)
+    assert 2 < gathers <= 3  # forward and backward gather, the backward scatters; the root stays whole in between

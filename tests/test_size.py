@@ -23,10 +23,10 @@ def lines_of(files: list[Path]) -> int:
 
 def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
-    assert len(FILES) <= 272
-    assert lines_of(FILES) <= 51_144
-    assert statements <= 28_622
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_811
+    assert len(FILES) <= 275
+    assert lines_of(FILES) <= 51_594
+    assert statements <= 28_932
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_854
 
 
 def test_few_files_stand_at_the_top() -> None:

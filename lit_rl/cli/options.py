@@ -99,9 +99,10 @@ def plan() -> argparse.ArgumentParser:
         allow_abbrev=False,
         exit_on_error=False,
     )
-    parser.add_argument("--gpus", type=int, default=1, help="accelerators of all nodes together")
+    parser.add_argument("--gpus", type=int, help="accelerators of all nodes; by default trainer.devices x num_nodes")
     parser.add_argument("--gpu", choices=sorted(DEVICES), default="h100", help="of this kind")
     parser.add_argument("--gpus_per_node", type=int, default=8, help="of one node, at most")
+    parser.add_argument("--trace", action="store_true", help="count an update of the run's own, without its weights")
     parser.add_argument("--prompt_tokens", type=int, default=512, help="of a long prompt")
     parser.add_argument("--completion_tokens", type=int, help="of a completion; by default as many as may be sampled")
     parser.add_argument("--engine", choices=get_args(EnginePlace), help="where to sample; by default as configured")

@@ -11,6 +11,7 @@ from torch import nn
 
 from lit_rl.arguments import UsageError, require_above, require_at_least
 from lit_rl.cli import options
+from lit_rl.cli.trace import Trace, trace
 from lit_rl.functional.logprobs import tokens_per_chunk
 from lit_rl.models.adapters import POLICY
 from lit_rl.models.causal_lm import CausalLM
@@ -19,7 +20,7 @@ from lit_rl.models.family import has_experts, text_config
 from lit_rl.models.loading.weights import load_model
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
-from lit_rl.planning.advice import advice, fits, usable
+from lit_rl.planning.advice import advice, usable
 from lit_rl.planning.job import Job, Shape
 from lit_rl.planning.memory import Memory, sampling, updating
 from lit_rl.planning.seconds import DEVICES, Device, Rates, of_updates, of_weights, sandbox_cores, seconds
@@ -27,7 +28,7 @@ from lit_rl.training.precision import torch_dtype
 from lit_rl.training.ranks import layers_of
 from lit_rl.training.strategy import FSDP2Strategy
 
-_HERE = ("--trainer.accelerator=cpu", "--trainer.devices=1", "--trainer.num_nodes=1", "--trainer.precision=32-true")
+_HERE = ("--trainer.accelerator=cpu", "--trainer.precision=32-true")
 _GIGA = 1e9
 _PLACES = {"VLLM": "colocated", "VLLMServer": "elsewhere"}
 
@@ -41,10 +42,12 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
     """
     given, rest = options.plan().parse_known_args(list(arguments))
     counts = ("gpus", "gpus_per_node", "prompt_tokens", "completion_tokens")
-    require_at_least(1, **{name: getattr(given, name) for name in counts})
+    require_at_least(1, **{name: getattr(given, name) for name in counts if getattr(given, name) is not None})
     require_above(0, program_seconds=given.program_seconds)
-    run, device = build([*rest, *_HERE]), DEVICES[given.gpu]
-    job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, given.gpus, given.gpus_per_node)
+    counted = () if given.gpus is None else ("--trainer.devices=1", "--trainer.num_nodes=1")
+    run, device = build([*rest, *_HERE, *counted]), DEVICES[given.gpu]
+    gpus = given.gpus or run.trainer.num_devices * run.trainer.num_nodes
+    job = job_of(run.model, run.trainer.strategy, run.datamodule.batch_size, gpus, given.gpus_per_node)
     job = replace(
         job,
         prompt_tokens=given.prompt_tokens,
@@ -52,7 +55,8 @@ def plan(arguments: Sequence[str], build: Callable[[Sequence[str]], Any]) -> Non
         engine=given.engine or job.engine,
         engine_bytes=claimed_by(run.model.sampler.engine, device),
     )
-    print(report(job, device, given.gpu, Rates(program_seconds=given.program_seconds)))
+    traced = trace(run.model, run.trainer.strategy, job) if given.trace else None
+    print(report(job, device, given.gpu, Rates(program_seconds=given.program_seconds), traced))
 
 
 def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node: int = 8) -> Job:
@@ -164,8 +168,8 @@ def moments_of(make: Any) -> int:
     return sum(isinstance(value, torch.Tensor) and value.shape == parameter.shape for value in kept)
 
 
-def report(job: Job, device: Device, name: str, rates: Rates) -> str:
-    """The plan as text."""
+def report(job: Job, device: Device, name: str, rates: Rates, traced: Trace | None = None) -> str:
+    """The plan as text; of a trace what was counted, and no seconds, which are not."""
     shape, replicas = job.shape, f", {job.replicas} replicas" if job.is_sharded and job.replicas > 1 else ""
     spread = f"weights spread over {job.num_shards} ranks{replicas}" if job.is_sharded else "whole weights on each rank"
     lines = [
@@ -175,13 +179,24 @@ def report(job: Job, device: Device, name: str, rates: Rates) -> str:
         f"completions of {job.completion_tokens} tokens, micro-batches of "
         f"{min(job.microbatch_rows, job.num_rows)} rows",
         "",
-        *_memory_lines(updating(job), sampling(job), device),
     ]
-    if not fits(job, device):
+    update, sample = (updating(job), sampling(job)) if traced is None else (traced.updating, traced.sampling(job))
+    lines += _memory_lines(update, sample, device)
+    if max(update.total, sample.total) > usable(device):
         helps = advice(job, device)
         what = " and ".join(helps) if helps else f"more than {job.num_ranks} GPUs, or shorter and fewer completions"
         lines += ["", f"does not fit: it would with {what}"]
-    return "\n".join([*lines, "", *_time_lines(job, device, rates)])
+    counts = _time_lines(job, device, rates) if traced is None else _counted_lines(job, traced)
+    return "\n".join([*lines, "", *counts])
+
+
+def _counted_lines(job: Job, traced: Trace) -> list[str]:
+    weights, moved = of_weights(job), traced.traffic
+    return [
+        f"received by a rank in a rollout: {(moved.inside + weights.inside) / _GIGA:.1f} GB inside its node, "
+        f"{(moved.between + weights.between) / _GIGA:.1f} GB from other nodes",
+        f"operations of a rank in a rollout, without sampling: {traced.flops / 1e15:,.2f} PFLOP",
+    ]
 
 
 def _memory_lines(update: Memory, sample: Memory, device: Device) -> list[str]:

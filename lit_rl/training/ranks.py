@@ -249,7 +249,7 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
         filled: what was filled already, by the identity of the tensor it replaced: ``(replaced, replacement)``.
     """
     device = torch.device(torch.cuda.current_device() if mesh.device_type == "cuda" else mesh.device_type)
-    own = list(_tensors_outside_units(unit))
+    own = list(tensors_outside_units(unit))
     kinds = [[(name, tensor.shape, tensor.dtype) for _, name, tensor in own]]
     mine = kinds[0]
     dist.broadcast_object_list(kinds, 0)
@@ -268,7 +268,7 @@ def fill(unit: nn.Module, mesh: DeviceMesh, filled: dict[int, tuple[Tensor, Tens
         store[name] = filled[id(tensor)][1]
 
 
-def _tensors_outside_units(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+def tensors_outside_units(unit: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
     """Parameters, buffers and plain tensors of a unit, each with the dictionary and the name it is kept under."""
     for module in _modules_outside_units(unit):
         for store in (module._parameters, module._buffers, vars(module)):
