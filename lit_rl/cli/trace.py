@@ -47,14 +47,14 @@ class Trace:
     traffic: Traffic
 
     def sampling(self, job: Job) -> Memory:
-        """What is held, what sampling gathers, and the cache of keys and values, which follows from its shape."""
+        """Return what is held, what sampling gathers, and the cache, which follows from its shape."""
         planned = sampling(job)
         return replace(
             self.held, gathered=self.gathered, logits=planned.logits, cache=planned.cache, engine=planned.engine
         )
 
 
-class _WithoutMemory(TorchDispatchMode):
+class _WithoutMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Inside, new tensors of real numbers have no memory, such as the buffers in which FSDP2 sums gradients."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,7 +67,7 @@ class _WithoutMemory(TorchDispatchMode):
         return func(*args, **named)
 
     def __init__(self, fake: FakeTensorMode) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.fake = fake
 
 
@@ -108,9 +108,9 @@ def _load(module: Any, strategy: Any, job: Job, fake: FakeTensorMode) -> None:
     with torch.device("meta"):
         module.load_weights()
         module.logprobs.load_reference()
-    for part in _parts(module):
-        if getattr(part, "shares_prompts", None) is not None:
-            part.shares_prompts = job.shares_prompts
+    for policy in _parts(module):
+        if getattr(policy, "shares_prompts", None) is not None:
+            setattr(policy, "shares_prompts", job.shares_prompts)  # noqa: B010  # not all parts have it
     if isinstance(strategy, FSDP2Strategy):
         shape = (job.num_ranks,) if job.replicas == 1 else (job.replicas, job.num_shards)
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replica", "share")[2 - len(shape) :])

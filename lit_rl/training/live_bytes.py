@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ _FLOPS = flop_registry | {
 }
 
 
-class LiveBytes(TorchDispatchMode):
+class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of torch
     """Inside, every tensor that an operation makes is followed until its memory is released.
 
     Scratch memory inside an operation is not seen.
@@ -44,7 +45,7 @@ class LiveBytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # of torch
         self.now: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
         self.received: Counter[tuple[int, ...]] = Counter()
@@ -80,13 +81,13 @@ class LiveBytes(TorchDispatchMode):
             return result
 
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign, assignment]
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]  # of torch
         return self
 
     def __exit__(self, *exception: Any) -> None:
         """Leave storages alone again."""
         torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
-        super().__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]  # of torch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and follow what it makes."""
@@ -115,10 +116,10 @@ class LiveBytes(TorchDispatchMode):
         if key in self._known:
             return
         size = storage.nbytes()
-        self._known[key] = (weakref.ref(storage, lambda _, key=key: self._release(key)), kind, size)
+        self._known[key] = (weakref.ref(storage, partial(self._release, key)), kind, size)
         self._change(kind, size)
 
-    def _release(self, key: int) -> None:
+    def _release(self, key: int, _: Any = None) -> None:
         _, kind, size = self._known.pop(key)
         self._change(kind, -size)
 
