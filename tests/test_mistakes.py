@@ -62,6 +62,7 @@ FILES = {
     "beside_policy.yaml": (
         "model:\n  class_path: GRPO\n  init_args:\n    policy: {class_path: CausalLM, dtype: bfloat16}\n"
     ),
+    "below/critic.yaml": "model: {init_args: {critic: {class_path: lit_rl.models.SeparateCritic}}}\n",
     "own_terms.py": OWN,
 }
 
@@ -160,6 +161,12 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
             ("beside_policy", "model.policy: dtype is beside class_path", "put it under init_args"),
         )
     },
+    "a configuration without its flag": ("fit basics_sft", ("basics_sft belongs to no option", "--config basics_sft")),
+    "fewer than no problems": ("--data.num_train_problems -5", ("num_train_problems: expected at least 1, got -5",)),
+    "a key in a file of another folder": (
+        "--config below/critic.yaml",
+        ("critic.yaml: model.critic.class_path is unknown to GRPO", "an argument of PPO"),
+    ),
     "no sampling": ("--model.sampling null", ("model.sampling: expected keys and values, got null", "num_samples")),
     "a pack of no tokens": ("--model.policy.pack_tokens 0", ("pack_tokens: expected at least 1, got 0",)),
     "a chunk of no tokens": ("--model.policy.chunk_tokens -2", ("chunk_tokens: expected at least 1, got -2",)),
@@ -345,6 +352,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a configuration that runs, and files that are wrong."""
     here = tmp_path_factory.mktemp("mistakes")
     (here / "base.yaml").write_text(yaml.safe_dump(BASE))
+    (here / "below").mkdir()
     for name, content in FILES.items():
         (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     return here

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -32,14 +32,14 @@ _SECTIONS = (
 _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
-def files_of(arguments: Sequence[str]) -> list[str]:
-    """The files that ``--config`` names, in order."""
+def files_of(arguments: Sequence[str]) -> dict[str, Path]:
+    """The files that ``--config`` names, in order, each with its whole path: the parser changes the folder."""
     found = []
     for flag, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, equals, value = flag.partition("=")
         if name in _FLAGS:
             found.append(value if equals else following)
-    return [name for name in found if Path(name).is_file()]
+    return {name: Path(name).absolute() for name in found if Path(name).is_file()}
 
 
 def with_parts(
@@ -108,7 +108,7 @@ def check_file(name: str) -> dict[str, Any]:
     return content
 
 
-def check_files(names: Sequence[str], given: Sequence[str], trainer: type) -> None:
+def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> None:
     """Check the keys, classes and lists of configurations, as far as the classes of this package say what they take.
 
     Args:

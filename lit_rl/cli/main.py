@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import yaml
@@ -55,7 +56,7 @@ from lit_rl.cli.shipped_configs import configs, with_paths
 from lit_rl.cli.shipped_docs import docs
 from lit_rl.cli.show import show
 from lit_rl.cli.smoke import SmokeTest, shrink, wants_smoke, without_flag
-from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN
+from lit_rl.cli.verbs import ABOUT, AROUND_A_RUN, RUNS
 from lit_rl.data.task import TaskDataModule
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.reports.run_files import CONFIG_FILE
@@ -109,7 +110,7 @@ _INTERRUPTED = (
 class OneLineParser(LightningArgumentParser):
     """Parser with one-line errors: what is wrong, the value, what to do; no usage dump before it."""
 
-    files: Sequence[str] = ()
+    files: Mapping[str, Path] = MappingProxyType({})
     """Configurations that are read, so that an error can name its own."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
@@ -275,6 +276,10 @@ def main(args: Sequence[str] | None = None) -> None:
     if arguments[:1] == ["plan"]:
         verb = partial(plan, build=partial(Cli, run=False))
     try:
+        if verb is None and len(arguments) > 1 and arguments[0] in RUNS and not arguments[1].startswith("-"):
+            raise UsageError(
+                f"{arguments[1]} belongs to no option: write --config {arguments[1]} if it is a configuration"
+            )
         arguments = with_nulls(with_paths(arguments))
         check_files(files_of(arguments), arguments, Trainer)
         smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
@@ -71,13 +72,15 @@ def shorten(message: str) -> str:
     return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
 
 
-def explain(message: str, known_keys: Iterable[str] = (), files: Sequence[str] = (), verb: str = "") -> str:
+def explain(
+    message: str, known_keys: Iterable[str] = (), files: Mapping[str, Path] = MappingProxyType({}), verb: str = ""
+) -> str:
     """A parser's message as one line: the key, what is wrong with it, and what may have been meant.
 
     Args:
         message: of jsonargparse, which lists every type that it tried.
         known_keys: dotted keys that the parser knows, for suggestions.
-        files: configurations that were read; the one that holds the mistake is named.
+        files: configurations that were read, by name; the one that holds the mistake is named.
         verb: whose arguments these are, if it is one of those around a run.
     """
     if verb and (missing := re.search("the following arguments are required: (.*)", message)):
@@ -239,7 +242,7 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     return f"{start}expected {' or '.join(dict.fromkeys(kinds))}" + (f", got {value}" if value else "")
 
 
-def _file_of(cause: Cause, files: Sequence[str]) -> str:
+def _file_of(cause: Cause, files: Mapping[str, Path]) -> str:
     """The configuration that holds the key or class that is wrong, if exactly one does."""
     patterns = (
         r"Option '([^'.]+)[^']*' is not",
@@ -250,7 +253,7 @@ def _file_of(cause: Cause, files: Sequence[str]) -> str:
     wrong = next((found[1] for pattern in patterns if (found := re.search(pattern, cause.text))), None)
     if wrong is None:
         return ""
-    contents = {name: yaml.safe_load(Path(name).read_text(encoding="utf-8")) for name in files}
+    contents = {name: yaml.safe_load(path.read_text(encoding="utf-8")) for name, path in files.items()}
     holding = [name for name, content in contents.items() if _names(content, wrong, cause.keys)]
     return holding[0] if len(holding) == 1 else ""
 

@@ -90,7 +90,7 @@ class SmokeTest:
         if not number.isdigit() or int(number) < 2:
             raise UsageError(f"{given} is no number of rollouts from 2 on: {FLAG}=30, or {FLAG} for {ROLLOUTS}")
         self.rollouts = int(number)
-        self.folder = smoke_folder(files_of(arguments))
+        self.folder = smoke_folder([*files_of(arguments)])
         self.observer = Observer()
         asked = [rule.name for rules in CHECKS.values() for rule in rules if rule in RULES]
         self.diagnostics = Diagnostics(max(2, self.rollouts // 2), leave_out=asked)

@@ -51,7 +51,7 @@ class LoRA:
     target_modules: str | list[str] = "all-linear"
 
     def __post_init__(self) -> None:
-        require_at_least(1, rank=self.rank)
+        require_at_least(1, **{"LoRA.rank": self.rank})
         require_above(0, alpha=self.alpha)
         require_share(dropout=self.dropout)
 

@@ -147,7 +147,7 @@ class Composite(TypedArguments):
 def _require_terms(terms: Sequence[RewardTerm]) -> None:
     """Check a reward's terms: at least one, each with a name of its own."""
     if not terms:
-        raise UsageError("Composite.terms is empty: list at least one reward term")
+        raise UsageError("rewards is empty: list at least one reward term, such as TestsReward")
     for term in terms:
         if not (hasattr(term, "name") and hasattr(term, "weight")):
             name = type(term).__name__

@@ -13,7 +13,7 @@ from typing import Any, Literal, Unpack
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, UsageError
+from lit_rl.arguments import ArgumentError, UsageError, require_at_least
 from lit_rl.data.basics.cases import (
     ANY,
     BOUNDS,
@@ -164,6 +164,7 @@ class Basics(TaskDataModule):
         self.form: Form = form
         self.few_shot = few_shot
         self.families = families
+        require_at_least(1, num_train_problems=num_train_problems, num_validation_problems=num_validation_problems)
         self.num_train_problems = num_train_problems
         self.num_validation_problems = num_validation_problems
         self.rendering = Rendering(bug_share, num_public_cases, show_public_cases, untold_constants, second_turn_share)
