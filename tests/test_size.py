@@ -24,9 +24,9 @@ def lines_of(files: list[Path]) -> int:
 def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
     assert len(FILES) <= 275
-    assert lines_of(FILES) <= 51_604
-    assert statements <= 28_938
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_862
+    assert lines_of(FILES) <= 51_619
+    assert statements <= 28_949
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_895
 
 
 def test_few_files_stand_at_the_top() -> None:

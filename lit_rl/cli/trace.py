@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lit_rl.functional import linear_head
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.job import Job
 from lit_rl.planning.memory import Memory, resident, sampling
@@ -86,8 +88,19 @@ def trace(module: RolloutModule, strategy: Any, job: Job, on_cpu: bool = False) 
     with _ranks(job.num_ranks):
         fake = FakeTensorMode(allow_non_fake_inputs=True)
         _load(module, strategy, job, fake)
-        with _WithoutMemory(fake):
+        with _WithoutMemory(fake), _blocks(on_cpu):
             return _Step(module, job, on_cpu).count()
+
+
+@contextmanager
+def _blocks(on_cpu: bool) -> Iterator[None]:
+    """Inside, blocks of logits are as large as on the device, though fake tensors are the CPU's."""
+    before = linear_head.BLOCK_ON_CPU
+    linear_head.BLOCK_ON_CPU = before if on_cpu else sys.maxsize
+    try:
+        yield
+    finally:
+        linear_head.BLOCK_ON_CPU = before
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 _ROWS = 4096
-_BLOCK_ON_CPU = 2**22
+BLOCK_ON_CPU = 2**22
+"""Logits of a block at most on a CPU, whose caches are small; a trace for an accelerator lifts it."""
 _LOWEST_LOG_RATIO = -1e4
 
 
@@ -97,7 +98,7 @@ def head_logprobs_and_entropy(
     if dtype is not None and hidden.dtype != torch.float64:
         hidden, weight, bias = hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
     keeps_slope = torch.is_grad_enabled() and hidden.requires_grad and not head.learns and head.cap is None
-    limit = min(max_logits, _BLOCK_ON_CPU) if device == "cpu" else max_logits
+    limit = min(max_logits, BLOCK_ON_CPU) if device == "cpu" else max_logits
     plan = _Plan(head.scale, head.cap, temperature, limit, with_entropy, keeps_slope and not with_entropy)
     logprobs, entropy = _HeadLogprobs.apply(hidden, weight, bias, targets, plan)  # type: ignore[no-untyped-call]
     return logprobs, entropy

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import FSDPModule
 
 from lit_rl.arguments import UsageError
@@ -173,7 +174,7 @@ def is_plain(layer: Any) -> bool:
         type(layer) is nn.Linear
         and not any(hooks)
         and "forward" not in vars(layer)
-        and all(tensor is None or type(tensor) in (Tensor, nn.Parameter) for tensor in tensors)
+        and all(tensor is None or type(tensor) in (Tensor, nn.Parameter, FakeTensor) for tensor in tensors)
     )
 
 
