@@ -50,7 +50,7 @@ def steps(model: str) -> dict[str, list[str]]:
         "`lit-rl --help`": [*lit_rl, "--help"],
         "`lit-rl report --help`": [*lit_rl, "report", "--help"],
         **{f"`lit-rl {verb} --help`": [*lit_rl, verb, "--help"] for verb in ("plan", "export", "check-data")},
-        "`lit-rl fit --config nowhere.yaml`": [*lit_rl, "fit", "--config", "nowhere.yaml"],
+        "`lit-rl fit` with a file that does not exist": [*lit_rl, "fit", "--config", "nowhere.yaml"],
         "`import torch, lightning.pytorch`": [sys.executable, "-c", "import torch, lightning.pytorch"],
         "`lit-rl fit --help`": [*lit_rl, "fit", "--help"],
         "`lit-rl fit` with a mistyped key": [*lit_rl, "fit", "--config", "basics_grpo", "--model.klmode", "3"],

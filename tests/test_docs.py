@@ -368,7 +368,9 @@ def test_a_plan_says_what_the_page_shows(
     if seen:
         assert re.search(rf"{seen.replace(' ', ' +')}\b", printed), printed
         return
-    of_page = [b.text for b in BLOCKS if b.page == "docs/scaling.md" and "received by a rank" not in b.text]  # no trace
+    of_page = [
+        b.text for b in BLOCKS if b.page == "docs/scaling.md" and "operations of a rank" not in b.text
+    ]  # no trace
     (block,) = [text for text in of_page if text.split("\n")[0] in printed]
     assert block.strip() in printed, printed
 
