@@ -26,7 +26,7 @@ def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     assert len(FILES) <= 275
     assert lines_of(FILES) <= 51_619
     assert statements <= 28_949
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_896
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_898
 
 
 def test_few_files_stand_at_the_top() -> None:
