@@ -112,17 +112,6 @@ def test_the_first_loss_is_log_two_and_the_margin_then_rises(make_dpo: Make, pai
     )
 
 
-def test_any_split_into_micro_batches_gives_the_same_weights(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
-    """Items 2, 4."""
-    results = []
-    for size in (None, 1, 4):
-        module = make_dpo(microbatch_size=size, max_updates=3)
-        fit(module, tmp_path, data=data(pairs))
-        results.append(weights(module))
-    assert (results[1] - results[0]).abs().max() < 1e-10
-    assert (results[2] - results[0]).abs().max() < 1e-10
-
-
 @pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
 def test_the_reference_is_the_start_and_stays_there(
     make_dpo: Make, pairs: Path, tmp_path: Path, lora: LoRA | None

@@ -202,6 +202,7 @@ LOSSES: dict[str, tuple[Objective, TokenLoss]] = {
         Objective(loss=CLIPPED, correction=TruncatedWeights(cap=1.1)),
         lambda new, old, sampled, a: min(exp(old - sampled), 1.1) * surrogate(new, old, sampled, a),
     ),
+    "of_sequences": (Objective(loss=CLIPPED, ratio_level="sequence"), surrogate),
     "plain": (Objective(loss=PolicyGradient()), lambda new, old, sampled, a: -new * a),
 }
 
@@ -232,7 +233,10 @@ def expect(
         def losses(at: Table, going: list[int] = going) -> dict[int, list[float]]:
             found = {}
             for i in going:
-                tokens = zip(logprobs(at, ROWS[i]), old[i], SAMPLED[i], advantages[i], strict=True)
+                new = logprobs(at, ROWS[i])
+                if module.objective.ratio_level == "sequence":  # one ratio for all tokens of a row
+                    new = [before + mean(new) - mean(old[i]) for before in old[i]]
+                tokens = zip(new, old[i], SAMPLED[i], advantages[i], strict=True)
                 found[i] = [token_loss(*token) for token in tokens]
                 if extra:
                     found[i] = [one + more for one, more in zip(found[i], extra(at, i), strict=True)]
@@ -275,9 +279,9 @@ KEPT = [i for i in JUDGED if not ROWS[i].cut]
 
 @pytest.mark.parametrize("mask_truncated", [False, True])
 @pytest.mark.parametrize("mode", ["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"])
-@pytest.mark.parametrize("loss", ["clipped", "corrected"])
+@pytest.mark.parametrize("loss", ["clipped", "corrected", "of_sequences"])
 def test_grpo_takes_the_steps_of_its_formula(tmp_path: Path, loss: str, mode: str, mask_truncated: bool) -> None:
-    """Items 1, 2, 11, 16, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
+    """Items 1, 2, 11, 16, 19, 41, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
     objective, token_loss = LOSSES[loss]
     options: dict[str, Any] = {"aggregate": mode, "mask_truncated": mask_truncated, "epochs": 2}
     module, logged = learned(tmp_path, GRPO, objective=objective, **options)
