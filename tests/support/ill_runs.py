@@ -16,7 +16,7 @@ from lit_rl.advantages import GroupMean
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.adapters import using_adapter
@@ -53,15 +53,6 @@ class Noise(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         return [TermScore(value) for value in torch.rand(len(judgements)).tolist()]
-
-
-class EvenText(RewardTerm):
-    """Share of the text's bytes that are even."""
-
-    default_name = "even"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(1 - odd_share(text)) for text in completions.texts]
 
 
 class Falling(EvenBytes):
@@ -108,15 +99,6 @@ class Programs(TaskDataModule):
         return [Problem(f"{split}{i}", "p" * (1 + i % 5), check, stop_strings=self.stop_strings) for i in range(12)]
 
 
-class OfOneLength(TaskDataModule):
-    """Prompts of one token."""
-
-    name = "of one length"
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        return [Problem(f"{split}{i}", "abcdefghijkl"[i], TokenTarget()) for i in range(12)]
-
-
 class Judged(ProgramRunner):
     """Runs nothing: says of each program what it is told."""
 
@@ -135,13 +117,6 @@ class Judged(ProgramRunner):
 
     def close(self) -> None:
         pass
-
-
-class PassesOddTexts(Judged):
-    """Passes what has many odd bytes: the more is earned by even ones, the less passes."""
-
-    def judge(self, program: str) -> Verdict:
-        return Verdict.PASSED if odd_share(program) >= 0.4 else Verdict.WRONG_ANSWER
 
 
 # -- engines -------------------------------------------------------------------------------------------------
@@ -325,12 +300,6 @@ class AlwaysDrops(CausalLM):
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         logprobs, entropy = super().forward(*args, **kwargs)
         return torch.nn.functional.dropout(logprobs, 0.3, training=True), entropy
-
-
-def odd_share(text: str) -> float:
-    """Share of a text's bytes that are odd."""
-    ids = text.encode()
-    return sum(i % 2 for i in ids) / max(1, len(ids))
 
 
 def byte_ids(text: str) -> list[int]:
