@@ -24,7 +24,7 @@ CREDIT: list[Mutant] = [
         "lit_rl/rewards/places.py",
         "removed = program.removed or (0,) * len(lines)",
         "removed = (0,) * len(lines)",
-        "tests/rewards/test_places.py",
+        "tests/rewards/test_attribution.py",
     ),
     Mutant(
         "the parser is never stopped",

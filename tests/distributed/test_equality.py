@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from distributed.runs import MODULES, build, fit, policy, trainer_of, whole_weights
+from support.asking import AsksAgain, Watches
 from support.ranks import on_ranks
 from support.small_runs import Words
 from support.two_turns import LastTurn, PlaysPPO
@@ -193,3 +194,25 @@ def test_the_log_says_what_is_spread_over_how_many_ranks(
     assert line.endswith(", a prompt once for each completion")
     total, own = (int(number.replace(",", "")) for number in re.findall(r"\d+,\d+", line))
     assert own == pytest.approx(total / 2, rel=0.01)
+
+
+class TwoTurnGRPO(Watches, GRPO):
+    """GRPO that keeps what it saw."""
+
+
+@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
+def test_two_ranks_learn_from_answers_what_one_process_learns(
+    byte_tokenizer: str, tmp_path: Path, strategy: str
+) -> None:
+    def trained(name: str, devices: int) -> tuple[dict[str, Any], list[list[int]]]:
+        options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6}
+        module: Any = build(TwoTurnGRPO, policy(byte_tokenizer), **options)
+        return fit(module, name, tmp_path, devices=devices), module.seen
+
+    alone, seen = trained("auto", 1)
+    (first, of_first), (second, of_second) = on_ranks(lambda: trained(strategy, 2))
+    assert [sorted(a + b) for a, b in zip(of_first, of_second, strict=True)] == [sorted(turns) for turns in seen]
+    pairs = zip(of_first, of_second, strict=True)
+    assert any((max(a) == 1) != (max(b) == 1) for a, b in pairs), (of_first, of_second)
+    assert difference(first, second) == 0.0
+    assert difference(first, alone) < 1e-8

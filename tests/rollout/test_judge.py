@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.data import Basics, RobotTasks
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
     AssertTests,
@@ -24,7 +27,16 @@ from lit_rl.execution import (
 )
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout import InfrastructureError, Judge, Rollout, find_program, require_infrastructure, write_rows
+from lit_rl.modules.sft import demonstration
+from lit_rl.rollout import (
+    InfrastructureError,
+    Judge,
+    Rollout,
+    find_program,
+    reference_answer,
+    require_infrastructure,
+    write_rows,
+)
 from lit_rl.types import Judgement, Problem, Sampling
 
 CHECK = AssertTests("assert f() == 1")
@@ -186,3 +198,65 @@ def test_of_a_robots_program_the_first_python_block_counts() -> None:
     alone = find_program(task, f"{program}```\r\nThat is all.")
     assert alone is not None and alone.start == 0 and not alone.fenced
     assert find_program(task, "```python\n```\n```python\nx = 1\n```") is None
+
+
+CASES = (("", "1\n"),)
+CPP = '#include <cstdio>\n\nint main() {\n    std::puts("1");\n}\n'
+C = '#include <stdio.h>\n\nint main(void) {\n    return puts("1") < 0;\n}\n'
+PYTHON = 'def f(x):\n    """A fence inside:\n    ```\n    f(1)\n    ```\n    """\n    return x + 1\n'
+CHAT: Any = ({"role": "user", "content": "Write it."},)
+BODY = "    return x + 1\n"
+HEAD = "def f(x):\n"
+PROBLEMS = {
+    "C++": Problem("1", CHAT, StdioTests(CASES, "cpp"), reference=CPP),
+    "C": Problem("1", CHAT, StdioTests(CASES, "c"), reference=C),
+    "Python with a fence in its docstring": Problem("1", CHAT, CallTests((((1,), 2),), "f"), reference=PYTHON),
+    "Python behind imports": Problem(
+        "1",
+        CHAT,
+        AssertTests("assert f(1) == 2"),
+        program_prefix="import math\n",
+        reference=f"import math\n{HEAD}{BODY}",
+    ),
+    "a body": Problem("1", HEAD, CallTests((((1,), 2),), "f"), program_prefix=HEAD, reference=HEAD + BODY),
+    "lines inside a fence that the prompt opened": Problem(
+        "1", "```python\n", CallTests((((1,), 2),), "f"), reference=HEAD + BODY, stop_strings=("```",)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_judge_finds_the_reference_in_the_answer_that_sft_imitates(name: str) -> None:
+    problem = PROBLEMS[name]
+    assert problem.reference is not None
+    answer = demonstration(problem)
+    found = find_program(problem, answer)
+    assert found is not None
+    assert found.source.strip("\n") == problem.reference.strip("\n")
+
+
+def test_a_block_has_the_tag_of_its_language() -> None:
+    begins = {name: demonstration(problem).split("\n")[0] for name, problem in PROBLEMS.items()}
+    assert begins == {
+        "C++": "```cpp",
+        "C": "```c",
+        "Python with a fence in its docstring": "```python",
+        "Python behind imports": "```python",
+        "a body": "    return x + 1",
+        "lines inside a fence that the prompt opened": "def f(x):",
+    }
+
+
+def test_what_only_reward_terms_read_is_plain_text() -> None:
+    for check in (ReferenceText("a b\n"), ReferenceText("x = 1\n", "python")):
+        assert demonstration(Problem("1", "Say it.", check, reference=check.text)) == check.text
+
+
+@pytest.mark.parametrize(
+    "task", [Basics(form="completion"), Basics(form="instruct"), RobotTasks()], ids=["completion", "instruct", "robots"]
+)
+def test_tasks_find_their_references(task: Any) -> None:
+    for problem in task.problems("validation")[:20]:
+        without = dataclasses.replace(problem, fields={k: v for k, v in problem.fields.items() if k != "demonstration"})
+        found = find_program(problem, reference_answer(without))
+        assert found is not None and found.source.strip("\n") == str(problem.reference).strip("\n")
