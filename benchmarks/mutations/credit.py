@@ -10,14 +10,14 @@ CREDIT: list[Mutant] = [
         "lit_rl/execution/program.py",
         "    for block in reversed(blocks):\n        source",
         "    for block in blocks:\n        source",
-        "tests/execution/test_extraction.py",
+        "tests/rollout/test_judge.py",
     ),
     Mutant(
         "output and shell blocks count as programs",
         "lit_rl/execution/program.py",
         "    return tag in own if tag in KNOWN_TAGS else None",
         "    return tag in own or None",
-        "tests/execution/test_extraction.py",
+        "tests/rollout/test_judge.py",
     ),
     Mutant(
         "indentation that was taken away is forgotten",

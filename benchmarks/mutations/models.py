@@ -101,6 +101,6 @@ MODELS: list[Mutant] = [
         "lit_rl/models/adapters.py",
         "add_adapter(model, REFERENCE, seed, trained=False)",
         "add_adapter(model, REFERENCE, seed, trained=True)",
-        "tests/models/test_adapters.py",
+        "tests/models/test_causal_lm.py",
     ),
 ]

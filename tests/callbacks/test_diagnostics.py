@@ -14,13 +14,11 @@ from support.ill_runs import (
     Falling,
     Judged,
     NeverRenewed,
-    Noise,
-    OfGroup,
     Programs,
     Says,
     Shifted,
 )
-from support.small_runs import build_module, fit
+from support.small_runs import Scored, build_module, fit
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.data import Corridor, Sorting
@@ -61,7 +59,11 @@ def adam(lr: float) -> Any:
 # Runs of the tiny model, by the rule that they provoke: arguments of module and callback, and a part of what is said.
 PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "flat_reward": ({"rewards": [Constant()]}, {}, "all rewards of the last 3 rollouts were 0"),
-    "flat_groups": ({"rewards": [OfGroup()]}, {}, "100% of the groups have equal rewards"),
+    "flat_groups": (
+        {"rewards": [Scored(lambda rows: map(float, rows.group_ids.tolist()))]},
+        {},
+        "100% of the groups have equal rewards",
+    ),
     "truncated": (
         {},
         {"leave_out": (), "rules": [diagnosis.Truncated(0.9)]},
@@ -70,7 +72,11 @@ PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "sampler_gap": ({"engine": Shifted()}, {}, "sampler and trainer differ by 0.2 nats"),
     "still_weights": ({"optimizer": sgd(1e-30), "max_rollouts": FEW + 1}, {}, "the learning rate 1e-30 is too small"),
     "jumping_weights": (
-        {"optimizer": adam(0.5), "max_rollouts": FEW + 1, "rewards": [Noise()]},
+        {
+            "optimizer": adam(0.5),
+            "max_rollouts": FEW + 1,
+            "rewards": [Scored(lambda rows: torch.rand(len(rows)).tolist())],
+        },
         {},
         "the learning rate (0.5) is far too high",
     ),

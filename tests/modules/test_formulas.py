@@ -7,7 +7,7 @@ logits for each cell of a corridor, so a gradient can be had by differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from support.completions import with_stop_reasons
-from support.small_runs import fit, grouped
+from support.small_runs import Scored, fit, grouped
 from support.two_turns import rows_of
 from torch import nn
 
@@ -30,7 +30,6 @@ from lit_rl.losses import Clipped, PolicyGradient, TruncatedWeights
 from lit_rl.models import CorridorCritic, CorridorPolicy
 from lit_rl.models.reference import frozen_copy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, Problem, Sampling, StopReason
 
@@ -119,15 +118,6 @@ def reduced(mode: str, losses: dict[int, list[float]], rows: list[int]) -> float
 # -- the module's side ---------------------------------------------------------------------------------------
 
 
-class Earned(RewardTerm):
-    """What the rows above earned."""
-
-    default_name = "earned"
-
-    def score(self, completions: Any, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(row.reward) for row in ROWS]
-
-
 def played(module: Any) -> Any:
     """Give a module the rows above as its only rollout, and have it note the rows of each update."""
     rows = rows_of([[CELLS, row.start] for row in ROWS], [[row.moves] for row in ROWS])
@@ -164,7 +154,7 @@ def policy() -> CorridorPolicy:
 def learned(folder: Path, cls: type[RolloutModule], **options: Any) -> tuple[Any, dict[str, float]]:
     """One rollout: the module, and what it logged."""
     common: dict[str, Any] = {
-        "rewards": [Earned()],
+        "rewards": [Scored(lambda _: (row.reward for row in ROWS))],
         "sampling": Sampling(num_samples=len(ROWS), max_tokens=LIMIT, temperature=TEMPERATURE),
         "optimizer": lambda params: torch.optim.SGD(params, lr=RATE),
         "gradient_clip_norm": None,

@@ -21,38 +21,18 @@ from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Generation, Judgement, Problem, Request, Sampling, StopReason
-from support.small_runs import EvenBytes
+from support.small_runs import EvenBytes, Scored
 
 # -- rewards -------------------------------------------------------------------------------------------------
 
 
-class Constant(RewardTerm):
+class Constant(Scored):
     """The same for all rows."""
 
-    default_name = "constant"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(self.weight * 0.0) for _ in judgements]
-
-
-class OfGroup(RewardTerm):
-    """The same for all rows of a group."""
-
-    default_name = "group"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(float(number)) for number in completions.group_ids.tolist()]
-
-
-class Noise(RewardTerm):
-    """Says nothing about the row."""
-
-    default_name = "noise"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(value) for value in torch.rand(len(judgements)).tolist()]
+    def __init__(self) -> None:
+        super().__init__(0.0, "constant")
 
 
 class Falling(EvenBytes):
