@@ -24,7 +24,7 @@ LOSSES: list[Mutant] = [
         "lit_rl/functional/masking.py",
         "    back = order.argsort()",
         "    back = torch.arange(len(order), device=order.device)",
-        "tests/functional/test_groups.py tests/advantages",
+        "tests/functional/test_masking.py tests/advantages",
     ),
     Mutant(
         "the running mean holds the rollout's own scores",
@@ -45,6 +45,6 @@ LOSSES: list[Mutant] = [
         "lit_rl/modules/objective.py",
         "coef=self.kl_coef if coef is None else coef",
         "coef=self.kl_coef",
-        "tests/modules/test_ppo.py tests/modules/test_ppo_experience.py",
+        "tests/modules/test_objective.py",
     ),
 ]

@@ -208,7 +208,7 @@ UPDATES: list[Mutant] = [
         "lit_rl/modules/minibatches.py",
         "return replace(row, row_mask=torch.zeros_like(row.row_mask))",
         "return row",
-        "tests/modules/test_experience.py",
+        "tests/modules/test_updates.py",
     ),
     Mutant(
         "gradients are averaged over ranks and divided by the tokens of all",

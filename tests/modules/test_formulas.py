@@ -7,7 +7,7 @@ logits for each cell of a corridor, so a gradient can be had by differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from support.completions import with_stop_reasons
-from support.small_runs import fit, grouped
+from support.small_runs import Scored, fit, grouped
 from support.two_turns import rows_of
 from torch import nn
 
@@ -30,7 +30,6 @@ from lit_rl.losses import Clipped, PolicyGradient, TruncatedWeights
 from lit_rl.models import CorridorCritic, CorridorPolicy
 from lit_rl.models.reference import frozen_copy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, Problem, Sampling, StopReason
 
@@ -119,15 +118,6 @@ def reduced(mode: str, losses: dict[int, list[float]], rows: list[int]) -> float
 # -- the module's side ---------------------------------------------------------------------------------------
 
 
-class Earned(RewardTerm):
-    """What the rows above earned."""
-
-    default_name = "earned"
-
-    def score(self, completions: Any, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(row.reward) for row in ROWS]
-
-
 def played(module: Any) -> Any:
     """Give a module the rows above as its only rollout, and have it note the rows of each update."""
     rows = rows_of([[CELLS, row.start] for row in ROWS], [[row.moves] for row in ROWS])
@@ -164,7 +154,7 @@ def policy() -> CorridorPolicy:
 def learned(folder: Path, cls: type[RolloutModule], **options: Any) -> tuple[Any, dict[str, float]]:
     """One rollout: the module, and what it logged."""
     common: dict[str, Any] = {
-        "rewards": [Earned()],
+        "rewards": [Scored(lambda _: (row.reward for row in ROWS))],
         "sampling": Sampling(num_samples=len(ROWS), max_tokens=LIMIT, temperature=TEMPERATURE),
         "optimizer": lambda params: torch.optim.SGD(params, lr=RATE),
         "gradient_clip_norm": None,
@@ -202,6 +192,7 @@ LOSSES: dict[str, tuple[Objective, TokenLoss]] = {
         Objective(loss=CLIPPED, correction=TruncatedWeights(cap=1.1)),
         lambda new, old, sampled, a: min(exp(old - sampled), 1.1) * surrogate(new, old, sampled, a),
     ),
+    "of_sequences": (Objective(loss=CLIPPED, ratio_level="sequence"), surrogate),
     "plain": (Objective(loss=PolicyGradient()), lambda new, old, sampled, a: -new * a),
 }
 
@@ -232,7 +223,10 @@ def expect(
         def losses(at: Table, going: list[int] = going) -> dict[int, list[float]]:
             found = {}
             for i in going:
-                tokens = zip(logprobs(at, ROWS[i]), old[i], SAMPLED[i], advantages[i], strict=True)
+                new = logprobs(at, ROWS[i])
+                if module.objective.ratio_level == "sequence":  # one ratio for all tokens of a row
+                    new = [before + mean(new) - mean(old[i]) for before in old[i]]
+                tokens = zip(new, old[i], SAMPLED[i], advantages[i], strict=True)
                 found[i] = [token_loss(*token) for token in tokens]
                 if extra:
                     found[i] = [one + more for one, more in zip(found[i], extra(at, i), strict=True)]
@@ -275,9 +269,9 @@ KEPT = [i for i in JUDGED if not ROWS[i].cut]
 
 @pytest.mark.parametrize("mask_truncated", [False, True])
 @pytest.mark.parametrize("mode", ["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"])
-@pytest.mark.parametrize("loss", ["clipped", "corrected"])
+@pytest.mark.parametrize("loss", ["clipped", "corrected", "of_sequences"])
 def test_grpo_takes_the_steps_of_its_formula(tmp_path: Path, loss: str, mode: str, mask_truncated: bool) -> None:
-    """Items 1, 2, 11, 16, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
+    """Items 1, 2, 11, 16, 19, 41, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
     objective, token_loss = LOSSES[loss]
     options: dict[str, Any] = {"aggregate": mode, "mask_truncated": mask_truncated, "epochs": 2}
     module, logged = learned(tmp_path, GRPO, objective=objective, **options)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, fit, weights
+from support.small_runs import EvenBytes, Scored, fit, weights
 
 from lit_rl.advantages import BatchMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
@@ -78,16 +78,9 @@ def test_first_ratio_is_exactly_one_in_equal_shapes_and_almost_in_others(make_mo
     assert 0.0 <= other.differences[0] < 1e-5  # type: ignore[attr-defined]
 
 
-class AllEqual(EvenBytes):
-    """A reward whose mean over a group is not exact in float32."""
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(0.7) for _ in judgements]
-
-
 def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_path: Path) -> None:
-    """Item 17; the update is skipped, so not even the optimizer's step count moves."""
-    module = make_module(rewards=[AllEqual()], max_rollouts=2)
+    """Item 17: the mean of 0.7 is not exact; the update is skipped, so the optimizer's step count does not move."""
+    module = make_module(rewards=[Scored(0.7)], max_rollouts=2)
     trainer = fit(module, tmp_path)
     start = make_module()
     start.policy.load()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from support.two_turns import rows_of
 
 from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, SeparateCritic, TestsReward, Update
 from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens
+from lit_rl.modules import RolloutModule
 from lit_rl.modules.objective import KLPenalty, Logprobs
+from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
 GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
@@ -87,7 +91,9 @@ def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.Monk
     mask = torch.tensor([[True, True], [True, False], [False, False]])
     rewards = penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
     assert rewards.tolist() == [[pytest.approx(1 - 0.45), pytest.approx(1 + 0.25)], [pytest.approx(1 - 0.2), 0], [0, 0]]
-    assert penalty.coef == pytest.approx(0.5 * (1 - 1 / 9 * 2 / 20))
+    moved = 0.5 * (1 - 1 / 9 * 2 / 20)
+    assert penalty.coef == pytest.approx(moved)
+    assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
 
 
 @pytest.mark.parametrize(
@@ -112,3 +118,41 @@ def test_the_ratio_of_a_whole_completion_has_its_gradient_under_the_aggregate_th
     assert logprobs.grad is not None
     expected = -torch.tensor(0.06, dtype=torch.float64).exp() * advantage * times
     assert torch.allclose(logprobs.grad, expected.expand(1, 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        (lambda t: -t.advantages * t.logprobs.detach(), "Given.token_losses: expected losses with a gradient"),
+        (lambda t: (-t.advantages * t.logprobs).sum(), r"expected one loss per token, \(1, 2\), got \(\)"),
+        (lambda t: None, "expected one loss per token, .* got None"),
+    ],
+)
+def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str) -> None:
+    class Given(Loss):
+        def token_losses(self, tokens: Tokens) -> Any:
+            return losses(tokens)
+
+    rows = rows_of([[119]], [[[1, 2]]])
+    micro = Experience(rows, torch.ones(1), torch.tensor([True]), torch.ones(1, 2))
+    logprobs = torch.zeros(1, 2, requires_grad=True)
+    with pytest.raises(UsageError, match=said):
+        Objective(loss=Given()).token_loss(logprobs, torch.zeros(1, 2), None, micro)
+
+
+WEIGHTED = Objective(loss=ImportanceSampling())
+
+
+@pytest.mark.parametrize("filters", [{"top_k": 5}, {"top_p": 0.9}, {"top_k": 5, "top_p": 0.9}])
+@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+def test_filters_are_refused_beside_importance_sampling(
+    make_module: Callable[..., RolloutModule], cls: type[RolloutModule], filters: dict[str, float]
+) -> None:
+    extra = {"critic": SeparateCritic()} if cls is PPO else {}
+    sampling = Sampling(num_samples=4, max_tokens=6, **filters)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match="ImportanceSampling compares the sampler's probabilities with the policy's, got top_k="
+    ):
+        make_module(cls, objective=WEIGHTED, sampling=sampling, **extra)
+    make_module(cls, objective=WEIGHTED, sampling=Sampling(num_samples=4, max_tokens=6), **extra)
+    make_module(cls, sampling=sampling, **extra)

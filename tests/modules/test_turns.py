@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from modules.test_ppo_experience import GAMMA, LAMBDA, expected_row
 from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
@@ -29,7 +28,19 @@ from lit_rl.types import Completions, Experience
 
 Make = Callable[..., RolloutModule]
 PROMPTS = [[119], [119, 120, 121]]
+GAMMA, LAMBDA = 0.9, 0.8
 ROWS = [[[10, 12, 14], [65, 66, 67, 68], [16, 18]], [[20, 22], [70], [24, 26, 28, 30]]]
+
+
+def expected_row(rewards: list[float], values: list[float], after: float) -> tuple[list[float], list[float]]:
+    """Advantages and returns of one row's tokens, from the last to the first."""
+    advantages: list[float] = []
+    following, next_value = 0.0, after
+    for reward, value in zip(reversed(rewards), reversed(values), strict=True):
+        following = reward + GAMMA * next_value - value + GAMMA * LAMBDA * following
+        next_value = value
+        advantages.insert(0, following)
+    return advantages, [a + v for a, v in zip(advantages, values, strict=True)]
 
 
 def tiny(byte_tokenizer: str, **kwargs: Any) -> CausalLM:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.robots.robot_checks import RobotCheck, RobotWorlds
-from lit_rl.data.robots.trace_checks import holds
+from lit_rl.data.robots.trace_checks import holds_or_false
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards.places import Places, blame_line, rows
 from lit_rl.rewards.program_tests import merge_grades
@@ -132,14 +132,7 @@ def _is_done(number: int, check: RobotWorlds, outcome: Outcome) -> bool:
     """Return whether the errand's part of the condition holds in every world that was started."""
     # A world's condition is ["and", ...] with a formula for each errand, in their order.
     pairs = list(zip(check.tests, outcome.traces, strict=False))
-    return bool(pairs) and all(_holds(test.check[1 + number], trace) for test, trace in pairs)
-
-
-def _holds(formula: Any, trace: Any) -> bool:
-    try:
-        return holds(formula, trace)
-    except TypeError:  # the program offered options that are not text, and the formula reads options
-        return False
+    return bool(pairs) and all(holds_or_false(test.check[1 + number], trace) for test, trace in pairs)
 
 
 def _lines(source: str, names: Sequence[Sequence[str]]) -> list[tuple[int, int] | None]:

@@ -100,7 +100,7 @@ def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
     parts = conjuncts(check)
     if not parts:
         return 1.0
-    return sum(_holds_or_false(part, trace) for part in parts) / len(parts)
+    return sum(holds_or_false(part, trace) for part in parts) / len(parts)
 
 
 def part_of(term: Any, trace: _Trace) -> _Trace:
@@ -207,7 +207,8 @@ def _validate_arguments(expression: Sequence[Any]) -> None:
             _compiled(argument)
 
 
-def _holds_or_false(check: Any, trace: _Trace) -> bool:
+def holds_or_false(check: Any, trace: _Trace) -> bool:
+    """Return whether a formula holds; not of a program that offered options which are no text, if it reads options."""
     try:
         return holds(check, trace)
     except TypeError:
