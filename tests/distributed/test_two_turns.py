@@ -12,6 +12,7 @@ from support.asking import AsksAgain, Watches
 from support.ranks import on_ranks
 from support.two_turns import LastTurn
 
+from lit_rl.advantages import GroupMean, Murphy, TurnReturns
 from lit_rl.modules import GRPO
 
 
@@ -19,12 +20,20 @@ class TwoTurnGRPO(Watches, GRPO):
     """GRPO that keeps what it saw."""
 
 
-@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("strategy", "baseline"),
+    [
+        ("ddp", GroupMean()),
+        ("ddp", Murphy()),
+        pytest.param("ddp", TurnReturns(0.9, GroupMean("batch_std")), marks=pytest.mark.slow),
+        pytest.param("fsdp2", GroupMean(), marks=pytest.mark.slow),
+    ],
+)
 def test_two_ranks_learn_from_answers_what_one_process_learns(
-    byte_tokenizer: str, tmp_path: Path, strategy: str
+    byte_tokenizer: str, tmp_path: Path, strategy: str, baseline: Any
 ) -> None:
     def trained(name: str, devices: int) -> tuple[dict[str, Any], list[list[int]]]:
-        options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6}
+        options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6, "baseline": baseline}
         module: Any = build(TwoTurnGRPO, policy(byte_tokenizer), **options)
         return fit(module, name, tmp_path, devices=devices), module.seen
 
