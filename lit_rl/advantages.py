@@ -64,7 +64,7 @@ class RewardAdvantages(TypedArguments, ABC):
     @property
     @abstractmethod
     def comparison(self) -> RowAdvantages:
-        """What compares scores: this object itself, or the one by which it compares turns."""
+        """The object that compares scores: this one, or that by which it compares turns."""
 
 
 class RowAdvantages(RewardAdvantages):

@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip, require_share
 from lit_rl.functional.masking import SumOverRanks, masked_mean, masked_moments, require_no_grad, shape_of
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
 
@@ -383,11 +383,8 @@ class MaskedBand(Correction):
     def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights in the band, 0 elsewhere."""
         weights = _off_policy_weights(tokens, None, self.level)
-        kept = (weights >= self.low) & (weights <= self.high)
-        if self.negative_only:
-            kept = kept | (tokens.advantages >= 0)
-            weights = weights.clamp(self.low, self.high)
-        return torch.where(kept, weights, torch.zeros_like(weights))
+        kept = _kept(weights, self, tokens)
+        return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
 
 
 @dataclass(frozen=True)
@@ -435,9 +432,7 @@ class SequenceMask(Correction):
     def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights of the completions in the band, 0 for the others."""
         mean = _off_policy_weights(tokens, None, "sequence")
-        kept = (mean >= self.low) & (mean <= self.high)
-        if self.negative_only:
-            kept = kept | (tokens.advantages >= 0)
+        kept = _kept(mean, self, tokens)
         weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
         return torch.where(kept, weights, torch.zeros_like(weights))
 
@@ -476,7 +471,8 @@ class ClipCov(TypedArguments):
     high: float = 5.0
 
     def __post_init__(self) -> None:
-        require_clip(share=self.share)
+        require_share(share=self.share)
+        require_above(0, share=self.share)
         if not self.low < self.high:
             raise UsageError(
                 f"ClipCov.low must be below high, got low={self.low} and high={self.high}: the band has no covariance"
@@ -512,6 +508,12 @@ def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) ->
     """[n, T] p / q up to a cap, constants."""
     sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
     return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)
+
+
+def _kept(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
+    """[n, T] bool: tokens whose ratio lies in the band, or that it does not hold for."""
+    inside = (ratio >= band.low) & (ratio <= band.high)
+    return inside | (tokens.advantages >= 0) if band.negative_only else inside
 
 
 def _require_band(low: float, high: float) -> None:

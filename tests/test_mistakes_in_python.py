@@ -182,7 +182,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a level that there is not": (lambda: Objective(ratio_level="word"), ("ratio_level: expected one of 'token'",)),  # type: ignore[arg-type]
     "a place that there is not": (lambda: Objective(kl_in="advantage"), ("kl_in: expected one of 'loss', 'reward'",)),  # type: ignore[arg-type]
     "a clip as a text": (lambda: Clipped(clip_low="0.2"), ("Clipped.clip_low: expected float", "write 0.2")),  # type: ignore[arg-type]
-    "a divisor that there is not": (lambda: GroupMean(normalize="var"), ("normalize: expected one of 'std', 'none'",)),  # type: ignore[arg-type]
+    "a divisor that there is not": (
+        lambda: GroupMean(normalize="var"),
+        ("normalize: expected one of 'std', 'batch_std',",),
+    ),  # type: ignore[arg-type]
     "staleness as a text": (lambda: Collect(staleness="1"), ("Collect.staleness: expected int", "without quotes")),  # type: ignore[arg-type]
     "a rank as a text": (lambda: LoRA(rank="8"), ("LoRA.rank: expected int, got '8'",)),  # type: ignore[arg-type]
     "PEFT's name of the rank": (lambda: LoRA(r=8), ("LoRA has no argument r: it takes rank, alpha",)),  # type: ignore[call-arg]
@@ -222,7 +225,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: Objective(correction="TIS"),
         ("correction: expected", "TruncatedWeights"),
     ),  # type: ignore[arg-type]
-    "a baseline's class": (lambda: grpo(baseline=GroupMean), ("baseline: expected RowAdvantages", "GroupMean(...)")),
+    "a baseline's class": (lambda: grpo(baseline=GroupMean), ("baseline: expected RewardAdvantages", "GroupMean(...)")),
     "a baseline by its former name": (lambda: grpo(baseline="group_mean"), ("it is now GroupMean",)),
     "an engine's class": (lambda: Collect(engine=InProcess), ("Collect.engine: expected Engine", "InProcess(...)")),  # type: ignore[arg-type]
     "an engine by name": (lambda: Collect(engine="vllm"), ("Collect.engine: expected Engine", "VLLM(...)")),  # type: ignore[arg-type]

@@ -185,38 +185,6 @@ class Objective:
         """True if there is an entropy bonus."""
         return self.entropy_coef != 0 or self.target_entropy is not None
 
-    def penalised(
-        self,
-        credit: Tensor,
-        old_logprobs: Tensor | None,
-        ref_logprobs: Tensor | None,
-        mask: Tensor,
-        coef: float | None = None,
-    ) -> Tensor:
-        """Subtract the KL to the reference from the credit of each token, if it belongs there.
-
-        Args:
-            credit: [N, T] reward units.
-            old_logprobs: [N, T] nats under the policy that sampled; not ``None`` if the KL is in the reward.
-            ref_logprobs: [N, T] nats under the reference; likewise.
-            mask: [N, T] bool, tokens that have a reward.
-            coef: reward units per nat; ``None`` for ``kl_coef``.
-
-        Returns:
-            [N, T] token rewards, 0 outside the mask.
-        """
-        if not self.penalises_rewards:
-            return credit * mask
-        assert old_logprobs is not None and ref_logprobs is not None
-        return kl_penalised_rewards(
-            credit.to(old_logprobs.dtype),
-            old_logprobs,
-            ref_logprobs,
-            mask,
-            coef=self.kl_coef if coef is None else coef,
-            kind=self.kl_estimator,
-        )
-
     def token_loss(
         self,
         logprobs: Tensor,
@@ -308,15 +276,19 @@ class KLPenalty:
             logprobs: of the N rows, under old policy and reference.
             mask: [N, T] bool, tokens that have a reward.
         """
-        token_rewards = self.objective.penalised(credit, *logprobs, mask, self.coef)
+        if not self.objective.penalises_rewards:
+            return credit * mask
+        old, ref = logprobs
+        assert old is not None and ref is not None
+        kind = self.objective.kl_estimator
+        token_rewards = kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.coef, kind=kind)
         if self.objective.target_kl is not None:
-            self._adapt(logprobs, mask, self.objective.target_kl)
+            self._adapt(old - ref, mask, self.objective.target_kl)
         return token_rewards
 
-    def _adapt(self, logprobs: Logprobs, mask: Tensor, target: float) -> None:
+    def _adapt(self, log_ratio: Tensor, mask: Tensor, target: float) -> None:
         """Move the coefficient towards the target, the same on all ranks."""
-        assert logprobs.old is not None and logprobs.ref is not None
-        kl = ((logprobs.old - logprobs.ref) * mask).sum()
+        kl = (log_ratio * mask).sum()
         total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
         self.coef = adaptive_kl_coef(
             self.coef,
