@@ -419,7 +419,8 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
     table = TEXTS["docs/algorithms.md"].split("## Formula, class, argument")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) > 15
-    homes = (lit_rl.losses, lit_rl.advantages, lit_rl.functional, lit_rl.modules.ppo, lit_rl.modules.dpo)
+    modules = lit_rl.modules
+    homes = (lit_rl.losses, lit_rl.advantages, lit_rl.functional, modules.ppo, modules.dpo, modules.objective)
     for _, _, formula, arguments in rows[1:]:
         (name,) = re.findall(r"`(\w+)`", formula)
         assert any(hasattr(home, name) for home in homes), name

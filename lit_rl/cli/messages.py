@@ -35,7 +35,7 @@ _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 _BASES = {
     "loss": "Loss",
     "correction": "Correction",
-    "baseline": "RowAdvantages",
+    "baseline": "RewardAdvantages",
     "deltas": "RowAdvantages",
     "estimator": "TokenAdvantages",
     "environment": "Environment",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lit_rl.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, Normalize, RowAdvantages, RunningMean
 
-NORMALIZE: tuple[Normalize, ...] = ("std", "none")
+NORMALIZE: tuple[Normalize, ...] = ("std", "batch_std", "none")
 BASELINES: tuple[type[GroupMean], ...] = (GroupMean, LeaveOneOut)
 
 
@@ -72,6 +72,16 @@ def test_nearly_equal_rewards_are_a_signal() -> None:
     first = torch.tensor(0.7)
     rewards = torch.stack([first, torch.nextafter(first, torch.tensor(1.0))])[None]
     assert over(GroupMean(normalize="none"), rewards)[0, 1] > 0
+
+
+def test_the_deviation_of_the_rollout_divides_every_group() -> None:
+    """Item 72: 3, 1 and, of another group, 7, 9, 5: mean 5, squares 4 + 16 + 4 + 16, over 4; equal scores stay 0."""
+    scores, ids = torch.tensor([3.0, 1.0, 7.0, 9.0, 5.0], dtype=torch.float64), torch.tensor([4, 4, 2, 2, 2])
+    got = GroupMean("batch_std", eps=0.0)(scores, torch.ones(5).bool(), ids)
+    want = torch.tensor([1.0, -1.0, 0.0, 2.0, -2.0], dtype=torch.float64) / math.sqrt(10)
+    torch.testing.assert_close(got, want)
+    first = scores.masked_fill(ids == 4, 1.0)
+    assert GroupMean("batch_std")(first, torch.ones(5).bool(), ids)[:2].tolist() == [0.0, 0.0]
 
 
 def test_only_valid_completions_make_the_statistics() -> None:
@@ -187,21 +197,22 @@ def test_equal_rewards_give_zero_batch_advantages() -> None:
     assert whole(BatchMean(), torch.full((12,), 0.7)).tolist() == [0.0] * 12
 
 
-def test_batch_advantages_of_two_ranks_equal_those_of_one() -> None:
-    """Item 21: mean and standard deviation over all ranks."""
+@pytest.mark.parametrize(("kind", "groups", "rows"), [(BatchMean(), 1, 7), (GroupMean("batch_std"), 5, 12)])
+def test_batch_advantages_of_two_ranks_equal_those_of_one(kind: GroupMean, groups: int, rows: int) -> None:
+    """Items 21, 72: mean and standard deviation over all ranks; of five groups this rank has the first two."""
     rewards = random_rewards().flatten()
-    of_all = whole(BatchMean(), rewards)
-    mine, other = rewards[:7], rewards[7:]
+    of_all = over(kind, rewards.view(groups, -1)).flatten()
+    groups = -(-rows * groups // len(rewards))
+    mine, other = rewards[:rows], rewards[rows:]
     replies = iter(
         [
-            torch.stack([other.sum(), torch.tensor(23.0, dtype=torch.float64)]),
+            torch.stack([other.sum(), torch.tensor(float(len(other)), dtype=torch.float64)]),
             (other - rewards.mean()).square().sum().reshape(1),
         ]
     )
-    kind = BatchMean()
     kind.sum_over_ranks = lambda local: local + next(replies)
-    got = whole(kind, mine)
-    torch.testing.assert_close(got, of_all[:7], rtol=1e-12, atol=1e-12)
+    got = over(kind, mine.view(groups, -1)).flatten()
+    torch.testing.assert_close(got, of_all[: len(got)], rtol=1e-12, atol=1e-12)
 
 
 def test_max_rewards_keeps_the_best_of_each_group() -> None:

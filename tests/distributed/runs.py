@@ -13,12 +13,15 @@ from lightning.pytorch.strategies import DDPStrategy
 from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.advantages import GroupMean
+from lit_rl.losses import ClipCov
 from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
+CONTROLLED = Objective(target_entropy=9.0, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
 
 
 class SomeMissing(EvenBytes):
@@ -44,6 +47,9 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
 
 MODULES: dict[str, Callable[[str], RolloutModule]] = {
     "grpo": lambda tokenizer: build(GRPO, policy(tokenizer, tie_word_embeddings=False), objective=KL),
+    "grpo-controlled": lambda tokenizer: build(
+        GRPO, policy(tokenizer), objective=CONTROLLED, baseline=GroupMean("batch_std")
+    ),
     "grpo-lora": lambda tokenizer: build(GRPO, policy(tokenizer, lora=True), objective=KL),
     "ppo": lambda tokenizer: build(PPO, policy(tokenizer), critic=SeparateCritic()),
     "ppo-shared": lambda tokenizer: build(PPO, policy(tokenizer, lora=True), critic=SharedCritic()),

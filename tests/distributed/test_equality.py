@@ -17,6 +17,7 @@ from support.small_runs import Words
 from support.two_turns import LastTurn, PlaysPPO
 
 import lit_rl.modules.rollout_module as rollout_module
+from lit_rl.advantages import GroupMean, Murphy, TurnReturns
 from lit_rl.callbacks import Checkpointing
 from lit_rl.models import FSDP2Strategy, SeparateCritic
 from lit_rl.modules import GRPO, PPO
@@ -201,12 +202,20 @@ class TwoTurnGRPO(Watches, GRPO):
     """GRPO that keeps what it saw."""
 
 
-@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("strategy", "baseline"),
+    [
+        ("ddp", GroupMean()),
+        ("ddp", Murphy()),
+        pytest.param("ddp", TurnReturns(0.9, GroupMean("batch_std")), marks=pytest.mark.slow),
+        pytest.param("fsdp2", GroupMean(), marks=pytest.mark.slow),
+    ],
+)
 def test_two_ranks_learn_from_answers_what_one_process_learns(
-    byte_tokenizer: str, tmp_path: Path, strategy: str
+    byte_tokenizer: str, tmp_path: Path, strategy: str, baseline: Any
 ) -> None:
     def trained(name: str, devices: int) -> tuple[dict[str, Any], list[list[int]]]:
-        options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6}
+        options = {"environment": AsksAgain("02468"), "rewards": [LastTurn()], "max_rollouts": 6, "baseline": baseline}
         module: Any = build(TwoTurnGRPO, policy(byte_tokenizer), **options)
         return fit(module, name, tmp_path, devices=devices), module.seen
 

@@ -289,23 +289,33 @@ def test_an_update_without_a_row_that_learns_is_left_out(tmp_path: Path) -> None
     assert module.policy.version == 6
 
 
-KINDS: dict[str, Callable[[float, float], float]] = {
-    "k1": lambda new, ref: new - ref,
-    "k2": lambda new, ref: (new - ref) ** 2 / 2,
-    "k3": lambda new, ref: exp(ref - new) - 1 - (ref - new),
+KINDS: dict[str, Callable[[float, float, float], float]] = {
+    "k1": lambda new, ref, old: new - ref,
+    "k2": lambda new, ref, old: (new - ref) ** 2 / 2,
+    "k3": lambda new, ref, old: exp(ref - new) - 1 - (ref - new),
+    "k3_weighted": lambda new, ref, old: exp(new - old) * (exp(ref - new) - 1 - (ref - new)),
 }
 
 
 def drift(table: Table, row: Row, kind: str) -> list[float]:
     """KL of each token to the reference."""
-    return [KINDS[kind](*pair) for pair in zip(logprobs(table, row), logprobs(REFERENCE, row), strict=True)]
+    tokens = zip(*(logprobs(at, row) for at in (table, REFERENCE, START)), strict=True)
+    return [KINDS[kind](*token) for token in tokens]
 
 
-@pytest.mark.parametrize(("kind", "kl", "bonus"), [("k3", COEF, 0.125), ("k2", COEF, 0.0), ("k3", 0.0, 0.125)])
+WITH_KL: list[tuple[str, float, float]] = [
+    ("k3", COEF, 0.125),
+    ("k2", COEF, 0),
+    ("k3", 0, 0.125),
+    ("k3_weighted", COEF, 0),
+]
+
+
+@pytest.mark.parametrize(("kind", "kl", "bonus"), WITH_KL)
 def test_a_kl_and_an_entropy_bonus_are_in_the_loss_of_every_row(
     tmp_path: Path, kind: Any, kl: float, bonus: float
 ) -> None:
-    """Items 37, 43, 48: rows without an advantage have a gradient then."""
+    """Items 37, 43, 48, 74: rows without an advantage have a gradient then."""
     objective = Objective(loss=CLIPPED, kl_coef=kl, kl_kind=kind, entropy_coef=bonus)
     module, logged = learned(tmp_path, GRPO, objective=objective, mask_truncated=True)
 

@@ -14,7 +14,7 @@ from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens
 from lit_rl.modules import RolloutModule
-from lit_rl.modules.objective import KLPenalty, Logprobs
+from lit_rl.modules.objective import EntropyBonus, KLPenalty, Logprobs
 from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
@@ -94,6 +94,42 @@ def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.Monk
     moved = 0.5 * (1 - 1 / 9 * 2 / 20)
     assert penalty.coef == pytest.approx(moved)
     assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
+
+
+def test_the_entropy_bonus_grows_below_its_target_and_pauses_above() -> None:
+    """Item 75: weights and entropies 0.1: 0.4, 0.15: 0.5, then a pause while it shrinks, 0.15 again at 0.45."""
+    bonus, weights = EntropyBonus(Objective(entropy_coef=0.1, target_entropy=0.5, entropy_step=0.05)), []
+    for entropy in (0.4, 0.5, 0.7, 0.45, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1):
+        weights.append(bonus.coef)
+        bonus.adapt(entropy)
+    assert weights == pytest.approx([0.1, 0.15, 0.2, 0, 0.2, 0, 0, 0, 0, 0])
+    assert bonus.coef == pytest.approx(0.05), "never below 0"
+    resumed = EntropyBonus(Objective(target_entropy=0.5))
+    resumed.load_state_dict(bonus.state_dict())
+    assert resumed.coef == bonus.coef
+    constant = EntropyBonus(Objective(entropy_coef=0.3))
+    constant.load_state_dict(bonus.state_dict())
+    assert constant.coef == 0.3, "without a target the settings rule"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Objective(target_entropy=0.3, entropy_coef=-0.1),
+            "target_entropy raises the entropy",
+        ),
+        (lambda: Objective(target_entropy=0.0), "target_entropy: expected a number above 0, got 0"),
+        (lambda: Objective(entropy_step=0.0), "entropy_step: expected a number above 0, got 0"),
+        (
+            lambda: Objective(kl_coef=0.1, kl_kind="k3_weighted", kl_in="reward"),
+            "k3_weighted weighs by the ratio",
+        ),
+    ],
+)
+def test_a_target_or_a_kl_without_meaning_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
 
 
 @pytest.mark.parametrize(

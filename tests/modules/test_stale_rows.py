@@ -27,6 +27,7 @@ from lit_rl.losses import (
     MaskedBand,
     PolicyGradient,
     SequenceMask,
+    Tokens,
     TruncatedWeights,
     Unclipped,
 )
@@ -181,8 +182,8 @@ def test_a_correction_beside_a_loss_that_corrects_is_refused() -> None:
 
 
 class Wrong(Correction):
-    def weights(self, logprobs: torch.Tensor, sampler_logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return logprobs.new_ones(len(logprobs))
+    def weights(self, tokens: Tokens) -> torch.Tensor:
+        return tokens.logprobs.new_ones(len(tokens.logprobs))
 
 
 def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:
