@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Final, Literal
 
 from lit_rl.arguments import UsageError, require_number
@@ -30,7 +31,8 @@ class TestsReward(RewardTerm):
     """Reward for passing the tests.
 
     ``all`` gives 1 if every test passed, else 0. ``fraction`` gives passed tests over all tests, and never 1
-    without the verdict passed; asserts in loops are counted as far as they were started.
+    without the verdict passed; asserts in loops are counted as far as they were started. Where a check scores groups
+    of its tests, or its checker gives points, it gives the mean of these scores.
     ``graded`` gives each verdict its grade.
 
     With ``blame`` a program that failed at a known line of its own loses its reward there: the line gets
@@ -89,6 +91,8 @@ class TestsReward(RewardTerm):
             return self.grades[outcome.verdict]
         if self.mode == "all" or outcome.passed:
             return float(outcome.passed)
+        if check.stages:
+            return fmean(outcome.scores.get(stage, 0.0) for stage in check.stages)
         passed = sum(case is Verdict.PASSED for case in outcome.cases)
         # A program that died after its last test still failed: the death counts as one more test.
         return passed / max(check.num_tests, len(outcome.cases), passed + 1)

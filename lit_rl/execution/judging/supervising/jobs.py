@@ -11,7 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lit_rl.execution.interface import Language, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
@@ -30,6 +30,9 @@ from lit_rl.execution.zygote.zygote import (
     STOPPED,
     WATCH,
 )
+
+if TYPE_CHECKING:
+    from lit_rl.execution.judging.checking import Checkers
 
 _ANSWER_SECONDS = 30.0  # in which the zygote must say something, on a crowded machine too
 _OF_THE_KERNEL = (signal.SIGKILL, signal.SIGXCPU)  # signals by which it ends a process that is over a limit
@@ -115,6 +118,7 @@ class ZygoteClient:
         self.control = control
         self.settings = settings
         self.compile: Callable[[str, Language], Compiled] | None = None  # set where there is a compiler
+        self.checkers: Checkers | None = None  # set where programs of the tests can judge outputs
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
