@@ -116,11 +116,9 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
         "what to do: set compare: decimals for these rows or for the task",
     ),
     "a checker that fails": (
-        several(
-            2, prompt="Print it.", program_prefix="", check=replace(STDIO, checker=CHECKER), reference="print('1')"
-        ),
-        "the checker fails on the output of the reference (the checker failed: it ended with AssertionError): 2 problems "
-        "(train)",
+        several(1, prompt="Print it.", program_prefix="", check=replace(STDIO, checker=CHECKER), reference="print(1)"),
+        "the checker fails on the output of the reference (the checker failed: it ended with AssertionError): "
+        "1 problem (train)",
         "  own/0: wrong_answer CheckerFailed (the checker failed: it ended with AssertionError)",
     ),
     "a checker that accepts nothing": (

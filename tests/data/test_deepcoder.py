@@ -178,7 +178,7 @@ def test_every_real_row_is_read_and_one_statement_shows_a_test(real_data, sandbo
         assert problem.check.entry_point.startswith("Solution.") and problem.check.cases
         assert problem.check.entry_point.removeprefix("Solution.") in problem.starter_code
         ast.parse(problem.reference)
-    assert (len(on_stdin), sum(len(problem.check.cases) for problem in on_stdin)) == (392, 0), "without 16 dialogues"
+    assert (len(on_stdin), sum(len(problem.check.cases) for problem in on_stdin)) == (392, 452), "without 16 dialogues"
     assert all(isinstance(problem.check, StdioTests) and problem.reference is None for problem in on_stdin)
     (shown,) = [problem for problem in functional + on_stdin if problem.public_check is not None]
     assert (shown.public_check.cases, shown.check.entry_point) == ((((1,), "1"),), "Solution.countAndSay")

@@ -56,7 +56,7 @@ class Judged(NamedTuple):
 
 
 def _cpp(body: str) -> Checker:
-    return Checker(f'#include "reading.h"\nCHECKER{body} quit(0, "ok"); }}', "cpp", (("reading.h", READING),), 2.0)
+    return Checker(f'#include "reading.h"\nCHECKER\n{body} quit(0, "ok"); }}', "cpp", (("reading.h", READING),), 2.0)
 
 
 def _python(body: str) -> Checker:
