@@ -182,8 +182,9 @@ class StdioTests(Check):
         tolerance: for ``tokens``, the largest difference that counts as equal: absolute, or relative to an
             expected number with a fraction or an exponent; only absolute if the expected number is an integer.
         checker: judges outputs in place of ``compare``; it must accept each expected output.
-        grades: ``((name, number of cases), ...)``: groups of cases, in their order, each with a score in the outcome:
-            that of its worst case, which is 1 if it passed, else what the checker gave of the expected output's points.
+        grades: ``((name, number of cases), ...)``: groups of cases, in their order. Each has a score in the outcome,
+            that of its worst case: 1 if it passed, else 0 or the share of the expected output's points that the
+            checker gave.
     """
 
     cases: tuple[tuple[str, str | tuple[str, ...]], ...]
@@ -211,10 +212,13 @@ class StdioTests(Check):
                 )
         if not (self.checker is None or isinstance(self.checker, Checker)):
             raise ArgumentError("StdioTests.checker", "a Checker", str(shown(self.checker)))
-        counts = [grade[1] for grade in self.grades if isinstance(grade, tuple) and len(grade) == 2]
-        if self.grades and (len(counts) < len(self.grades) or min(counts) < 1 or sum(counts) != len(self.cases)):
+        counts = {grade[0]: grade[1] for grade in self.grades if isinstance(grade, tuple) and len(grade) == 2}
+        are_few = len(counts) < len(self.grades) or min(counts.values(), default=1) < 1
+        if are_few or (self.grades and sum(counts.values()) != len(self.cases)):
             raise ArgumentError(
-                "StdioTests.grades", f"names with numbers of cases, {len(self.cases)} together", str(shown(self.grades))
+                "StdioTests.grades",
+                f"different names with numbers of cases, {len(self.cases)} together",
+                str(shown(self.grades)),
             )
 
     @property

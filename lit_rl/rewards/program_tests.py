@@ -9,7 +9,7 @@ from typing import Final, Literal
 from lit_rl.arguments import UsageError, require_number
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards.places import blame_line, rows
+from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -75,16 +75,14 @@ class TestsReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
+        return [
+            unjudged(judgement) or self._score(text, judgement) for text, judgement in rows(completions, judgements)
+        ]
+
+    def _score(self, text: str, judgement: Judgement) -> TermScore:
+        value = self._value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        scores = []
-        for text, judgement in rows(completions, judgements):
-            outcome = judgement.outcome
-            if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-                scores.append(TermScore(None, reason=outcome.stderr or "the sandbox failed"))
-                continue
-            value = self._value(judgement.problem.check, outcome)
-            scores.append(blame_line(text, judgement, value, full) if self.blame else TermScore(value))
-        return scores
+        return blame_line(text, judgement, value, full) if self.blame else TermScore(value)
 
     def _value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":

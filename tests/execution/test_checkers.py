@@ -200,6 +200,7 @@ def test_an_output_passes_that_the_checker_accepts_beside_any_of_several_answers
         (lambda: Checker("x", timeout_seconds=0), r"timeout_seconds"),
         (lambda: StdioTests((("", ""),), checker="x"), r"StdioTests.checker: expected a Checker, got 'x'"),
         (lambda: StdioTests((("", ""),), grades=(("a", 2),)), r"StdioTests.grades: .*1 together"),
+        (lambda: StdioTests((("", ""),) * 2, grades=(("a", 1), ("a", 1))), r"StdioTests.grades: .*different names"),
     ],
 )
 def test_a_checker_that_cannot_be_is_refused(make, message):

@@ -247,11 +247,6 @@ def contest_checker(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker
     return Checker(source, "cpp", tuple((name, files[name]) for name in dict.fromkeys(included)))
 
 
-def problem_timeout_seconds(num_tests: int, test_timeout_seconds: float) -> float:
-    """Wall seconds for all tests of a problem: one second of slack per test and five for the whole."""
-    return (test_timeout_seconds + 1) * num_tests + 5
-
-
 def read_hidden_tests(stored: str) -> Any:
     """LiveCodeBench's private tests: JSON, or base64 of zlib of JSON, or of a pickled JSON text.
 

@@ -23,7 +23,6 @@ from lit_rl.data.contests.contest_tests import (
     needs_checker,
     normalise_tests,
     parameters_of,
-    problem_timeout_seconds,
     read_hidden_tests,
     shown_tests,
 )
@@ -99,9 +98,8 @@ class DeepCoder(TaskDataModule):
     another epoch. With fewer problems than one batch takes, problems are repeated to fill it, under task ids of
     their own (``...#2``), so that repeats are sampled from random streams of their own.
 
-    ``fields`` carry ``statement``, ``entry_point`` (or ``None``), ``needs_checker`` (whether the statement asks for
-    any of several answers and the row brings no checker) and ``problem_timeout_seconds``, which is (6 + 1) n + 5 for
-    n tests of 6 seconds.
+    ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement asks for
+    any of several answers and the row brings no checker).
 
     Args:
         dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
@@ -249,7 +247,6 @@ class DeepCoder(TaskDataModule):
                 "statement": question,
                 "entry_point": function,
                 "needs_checker": function is None and checker is None and needs_checker(question),
-                "problem_timeout_seconds": problem_timeout_seconds(len(tests), self.test_timeout_seconds),
             },
         )
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from lit_rl.execution.checks import Checker, StdioTests
-from lit_rl.execution.interface import CHECKER_FAILED, FaultyCheck, Verdict
+from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
-from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import Ruling, ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
 from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.program_messages import Description
@@ -27,34 +27,8 @@ _MOST_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inp
 _MOST_REHEARSED = 4096
 
 
-class Ruling(NamedTuple):
-    """A checker's ruling on one output.
-
-    Args:
-        points: that it gives; 1 for right and 0 for wrong where it gives none.
-        comment: what it says about the output.
-        fault: how the checker itself failed, if it did.
-    """
-
-    points: float
-    comment: str = ""
-    fault: str = ""
-
-    @property
-    def text(self) -> str:
-        """The comment, for readers."""
-        return f"checker: {self.comment}\n" if self.comment else ""
-
-    @property
-    def error(self) -> Description | None:
-        """The checker's failure, in the form of an exception; ``None`` if it ruled."""
-        if not self.fault:
-            return None
-        return {"types": [CHECKER_FAILED], "message": f"the checker failed: {self.fault}", "line": None}
-
-
 class Checkers:
-    """Runs checkers. One per worker; its zygote starts with the first one.
+    """Runs checkers, for :class:`ZygoteClient`. One per worker; its zygote starts with the first one.
 
     Args:
         settings: those of the worker's own zygote, whose tier and folder are used here, too.

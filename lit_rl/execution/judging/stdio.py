@@ -12,9 +12,8 @@ from typing import Any
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_ends, read_whole
-from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.judging.supervising.jobs import Checking, ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
 from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
 
@@ -47,7 +46,7 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     return over_cases(check, partial(_case, client, program, binary, check))
 
 
-def _checkers(client: ZygoteClient) -> Checkers:
+def _checkers(client: ZygoteClient) -> Checking:
     if client.checkers is None:
         raise RuntimeError("this worker has no checkers")
     return client.checkers
