@@ -99,6 +99,8 @@ class ZygoteSettings(NamedTuple):
         imports: names of modules in them, loaded before programs run.
         readable: further paths to show.
         executables: what may be executed; not empty means that processes may be made, as a compiler does.
+        reuses_folder: run all in one work folder. The numbers of files in memory count up from one program to the
+            next, which tells it how many the last one made: for compilers and checkers, which no policy writes.
         temporary_folder: where the work folder is made.
         landlock_version: behave as a kernel with this version of Landlock, for tests; ``None`` for the kernel's own.
     """
@@ -112,6 +114,7 @@ class ZygoteSettings(NamedTuple):
     imports: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     executables: tuple[str, ...] = ()
+    reuses_folder: bool = False
     temporary_folder: str = "/tmp"
     landlock_version: int | None = None
 

@@ -305,14 +305,30 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     assert said in str(failure_mode(run))
 
 
-def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named():
-    case = FailedCase(2, "x = int('one')", kind="assert")
-    broken = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=case)
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Outcome(
+            W,
+            exception_type="ValueError",
+            exception_message="invalid literal",
+            failed_case=FailedCase(2, "x = int('one')", kind="assert"),
+        ),
+        Outcome(
+            W,
+            exception_type="CheckerFailed",
+            exception_message="the checker failed: it ended with SIGABRT",
+            failed_case=FailedCase(1, "3 4", "such as 5", "6", "input"),
+        ),
+    ],
+)
+def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named(broken):
     said = [f"    return {number}" for number in range(12)]
     (found,) = [
         one for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 12, said=said)) if one.rule == "broken_tests"
     ]
-    assert all(part in found.message for part in ("p/0", "int('one')", "ValueError", "reference", "check-data"))
+    ended = f"ended with {broken.exception_type}: {broken.exception_message} in its tests ({broken.failed_case.call})"
+    assert all(part in found.message for part in ("p/0", ended, "reference", "check-data"))
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def test_fraction_counts_tests_that_were_never_started() -> None:
         assert output.rewards.item() == pytest.approx(expected), (check, cases)
 
 
+def test_fraction_is_the_mean_score_of_groups_of_cases() -> None:
+    """A group that was not scored, because the program did not compile, counts as 0."""
+    check = StdioTests((("", ""),) * 3, grades=(("small", 2), ("large", 1)))
+    for scores, expected in (({"small": 0.25, "large": 1.0}, 0.625), ({"large": 0.5}, 0.25), ({}, 0.0)):
+        outcome = Outcome(WRONG, cases=(HELD, HELD, WRONG), scores=scores)
+        output = reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=check)
+        assert output.rewards.item() == pytest.approx(expected)
+    whole = Outcome(Verdict.PASSED, cases=(HELD,) * 3, scores={"small": 1.0, "large": 1.0})
+    assert reward_of(TestsReward(mode="fraction"), DIVISION, whole, check=check).rewards.item() == 1.0
+
+
 def test_grades_follow_the_verdict() -> None:
     term = TestsReward(mode="graded", grades={"wrong_answer": -0.1})
     verdicts = [Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT, Verdict.WRONG_ANSWER]

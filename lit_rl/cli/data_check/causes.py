@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lit_rl.cli.data_check.checked import Checked
 from lit_rl.cli.data_check.names import names_apart
 from lit_rl.execution.checks import AssertTests
-from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.interface import CHECKER_FAILED, Outcome, Verdict
 from lit_rl.execution.judging.asserts.evidence import truth_of
 from lit_rl.types import Problem
 
@@ -116,6 +116,17 @@ def _cause(outcome: Outcome, checked: Checked) -> Cause:
             f"the reference imports {missing[1]}, which programs may not import",
         )
     match outcome.verdict:
+        case Verdict.WRONG_ANSWER if outcome.exception_type == CHECKER_FAILED:
+            return Cause(
+                "the checker fails on the output of the reference",
+                "correct these checkers, or give them more timeout_seconds: programs fail where their checker does",
+                outcome.exception_message,
+            )
+        case Verdict.INFRASTRUCTURE_FAILURE if outcome.stderr.startswith("the checker "):
+            return Cause(
+                "the checker cannot be run, or does not accept an expected output",
+                "correct these checkers or outputs as the messages say, or leave these rows out",
+            )
         case Verdict.WRONG_ANSWER if checked.passes_by and outcome is checked.outcome:
             return Cause(
                 f"the output is right only with compare: {checked.passes_by}",

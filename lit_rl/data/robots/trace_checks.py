@@ -103,6 +103,14 @@ def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
     return sum(holds_or_false(part, trace) for part in parts) / len(parts)
 
 
+def holds_or_false(check: Any, trace: _Trace) -> bool:
+    """Return whether a formula holds; False if it reads options, and the program offered some that are not text."""
+    try:
+        return holds(check, trace)
+    except TypeError:
+        return False
+
+
 def part_of(term: Any, trace: _Trace) -> _Trace:
     """The part of the trace that a trace term names."""
     if term == "trace":
@@ -205,14 +213,6 @@ def _validate_arguments(expression: Sequence[Any]) -> None:
                 _compiled(pattern)
         elif role == "place":
             _compiled(argument)
-
-
-def holds_or_false(check: Any, trace: _Trace) -> bool:
-    """Return whether a formula holds; not of a program that offered options which are no text, if it reads options."""
-    try:
-        return holds(check, trace)
-    except TypeError:
-        return False
 
 
 def _head(check: Any) -> tuple[str, Sequence[Any]]:

@@ -43,6 +43,7 @@ _KNOWN_GOOD: dict[Language, str] = {
     "c": '#include <math.h>\n#include <stdio.h>\nint main(void) { printf("%f", sqrt(2)); }\n',
     "cpp": "#include <algorithm>\n#include <iostream>\nint main() { std::cout << std::max(1, 2); }\n",
 }
+Files = tuple[tuple[str, str], ...]
 
 
 class CompilerFailed(RuntimeError):
@@ -65,16 +66,21 @@ class Compiler:
         self._kept: OrderedDict[bytes, Compiled] = OrderedDict()
         self._proven: set[Language] = set()  # languages in which something compiled, so that headers are installed
 
-    def compile(self, source: str, language: Language) -> Compiled:
+    def compile(self, source: str, language: Language, files: Files = ()) -> Compiled:
         """The compiled program, from the cache if its source was compiled before.
+
+        Args:
+            source: of the program.
+            language: what it is written in.
+            files: names and texts of files that it includes.
 
         Raises:
             CompilerFailed: if a known good program does not compile now either; that is not cached.
             FaultyCheck: if the compiler is not installed.
         """
-        key = hashlib.sha256(f"{language}\0{source}".encode("utf-8", "surrogatepass")).digest()
+        key = hashlib.sha256(f"{language}\0{source}\0{files}".encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
-            self._kept[key] = self._compile(source, language)
+            self._kept[key] = self._compile(source, language, files)
             while sum(len(item.binary) + TAIL_BYTES for item in self._kept.values()) > _CACHE_BYTES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -85,13 +91,13 @@ class Compiler:
         if self._zygote is not None:
             self._zygote.close()
 
-    def _compile(self, source: str, language: Language) -> Compiled:
+    def _compile(self, source: str, language: Language, files: Files) -> Compiled:
         """Compile a source; rule out a broken compiler before an error counts.
 
         What the compiler prints proves nothing: a source can make it print any text. So a failure that is not
         plainly the source's counts only if a known good program compiles now and the source fails again.
         """
-        first = self._attempt(source, language)
+        first = self._attempt(source, language, files)
         if first.verdict is not Verdict.SYNTAX_ERROR or _OF_THE_SOURCE.search(first.diagnostics):
             missing = _MISSING_HEADER.search(first.diagnostics)
             if missing is None or language in self._proven or self._works(language):
@@ -99,7 +105,7 @@ class Compiler:
             raise _failed(language, first)
         if not self._works(language):
             raise _failed(language, first)
-        second = self._attempt(source, language)
+        second = self._attempt(source, language, files)
         if second.verdict is Verdict.SYNTAX_ERROR and _OF_MEMORY.search(second.diagnostics):
             return second._replace(verdict=Verdict.OUT_OF_MEMORY)
         return second
@@ -108,10 +114,11 @@ class Compiler:
         """Return whether a known good program compiles."""
         return self._attempt(_KNOWN_GOOD[language], language).verdict is None
 
-    def _attempt(self, source: str, language: Language) -> Compiled:
+    def _attempt(self, source: str, language: Language, files: Files = ()) -> Compiled:
         client = self._client(language)
         driver = os.path.realpath(toolchain(language)[0])
-        job = {"mode": "compile", "command": [driver, *_FLAGS[language], *_COMMON]}
+        beside = {name: text.encode("utf-8", "surrogatepass") for name, text in files}
+        job = {"mode": "compile", "command": [driver, *_FLAGS[language], *_COMMON], "files": beside}
         with Child(job, source.encode("utf-8", "surrogatepass")) as child:
             report = client.run([child], COMPILE_SECONDS)
             ended = how_it_ended(client, child, report)
@@ -135,6 +142,7 @@ class Compiler:
                     work_bytes=4 * _LONGEST_PROGRAM,
                     packages=(),
                     imports=(),
+                    reuses_folder=True,
                     readable=(*header_folders(), *tools),
                     executables=tuple(sorted({os.path.realpath(tool) for tool in tools})),
                 )

@@ -225,12 +225,27 @@ def _compiled(job: dict[str, Any]) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
-    os.execve(PROGRAM, ["program"], {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+    os.execve(PROGRAM, ["program", *job.get("arguments", ())], {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
     return 70
+
+
+def _check(job: dict[str, Any]) -> int:
+    """Run a checker, with its files in the work folder and the names of those that it compares as arguments."""
+    _write(job["files"])
+    sys.argv[1:] = job["arguments"]
+    sys.path.insert(0, os.getcwd())
+    return _stdio(job) if "source" in job else _compiled(job)
+
+
+def _write(files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        with open(name, "xb") as file:
+            file.write(content)
 
 
 def _compile(job: dict[str, Any]) -> int:
     """Run a compiler on standard input; what it wrote goes into the channel's descriptor."""
+    _write(job["files"])
     pid = os.fork()
     if pid == 0:
         os.execve(job["command"][0], job["command"], {"PATH": "/usr/bin:/bin", "TMPDIR": os.getcwd()})
@@ -249,6 +264,7 @@ MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "host": _host,
     "parse": _parse,
     "compiled": _compiled,
+    "check": _check,
     "compile": _compile,
 }
 """Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""

@@ -21,6 +21,7 @@ from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
 from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
+from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.compiling import Compiler
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
@@ -60,8 +61,10 @@ class Supervisor:
         self._client.on_report = self._limits.on_content
         self._client.renew = self._renew
         self._client.group_is_full = lambda: self._zygote.group_is_full()
-        self._compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        settings = zygote.settings._replace(tier=zygote.tier)
+        self._compiler = Compiler(settings, connection.fileno(), trainer)
         self._client.compile = self._compiler.compile
+        self._checkers = self._client.checkers = Checkers(settings, self._compiler, connection.fileno(), trainer)
 
     def serve(self) -> None:
         """Judge tasks until the trainer hangs up."""
@@ -106,11 +109,10 @@ class Supervisor:
         return self._zygote.control
 
     def close(self) -> None:
-        """End the zygotes of programs and of the compiler."""
-        try:
-            self._compiler.close()
-        finally:
-            self._zygote.close()
+        """End the zygotes of programs, of checkers and of the compiler."""
+        with contextlib.ExitStack() as stack:
+            for part in (self._zygote, self._checkers, self._compiler):
+                stack.callback(part.close)
 
     def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:
