@@ -19,6 +19,7 @@ from lightning_utilities.core.rank_zero import rank_zero_info
 
 from lit_rl.arguments import ArgumentError, UsageError, require_arguments, shown
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.completion_writer import write_by_default
 from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
@@ -77,6 +78,7 @@ class Trainer(pl.Trainer):
         shown = {**screen_settings(settings), **log_settings(settings)}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **shown})
         record_by_default(self)
+        write_by_default(self)
         board_by_default(self)
 
     def fit(

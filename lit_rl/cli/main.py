@@ -26,6 +26,7 @@ import lit_rl.modules
 import lit_rl.rewards
 from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.completion_writer import write_by_default
 from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
@@ -186,6 +187,7 @@ class Cli(LightningCLI):
             self._smoke.watch(trainer)
         measure_by_default(trainer)
         record_by_default(trainer)
+        write_by_default(trainer)
         board_by_default(trainer)
         return trainer
 

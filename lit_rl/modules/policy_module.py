@@ -329,18 +329,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.validation_step(batch, batch_idx, dataloader_idx)
 
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
-        """Sample several completions of each problem, run and reward them; NaN where there is no reward.
-
-        Raises:
-            ValueError: the module has no rewards, so it cannot say which completion is the better one.
-        """
-        if self.rewards is None:
-            raise UsageError("predict compares completions by their rewards: list at least one reward term")
+        """Sample several completions of each problem, run them, and reward them if there are reward terms."""
         self.progress.begin("predict")
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
         require_infrastructure(rollout, self.sampler.settings.max_failures)
-        return Evaluated({"predict": rollout}, {"predict": self.rewards(rollout.completions, rollout.judgements)})
+        rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
+        return Evaluated({"predict": rollout}, rewards)
 
     def on_validation_epoch_end(self) -> None:
         """Show the schedule what validation measured, before a checkpoint holds its state."""
