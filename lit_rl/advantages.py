@@ -383,9 +383,9 @@ class TurnAdvantages(RewardAdvantages):
 
     The returns of the turns with the same number in rows of one problem are compared, by a baseline of this module. A
     turn that no other row of its problem has is alone in its group and gets advantage 0 where completions are compared.
-    Which rows have a turn was decided before it, and a row's own returns never move the baseline of the others: with
-    ``LeaveOneOut(normalize="none")`` the expected gradient of a turn is that of its expected return, times the
-    probability that there is another row to compare with.
+    With ``LeaveOneOut(normalize="none")`` the baseline of a turn holds other rows only, and whether they have that turn
+    was decided before it: the expected gradient of a turn is that of its expected return, times the probability that
+    there is another row to compare with.
 
     Constructor arguments are what YAML gives under ``init_args``.
     """
@@ -426,7 +426,7 @@ class TurnReturns(TurnAdvantages):
     """Discounted reward from each turn on, compared turn by turn.
 
         G_k = r_k + gamma * G_{k+1}        r_k: part of the reward that turn k earned
-        A_k = baseline of all G_k of the problem
+        A_k = G_k over the baseline of turns k of the problem
 
     A reward that a term gives to a turn (``turn_values``) counts from that turn backwards, the rest is earned by the
     last turn. With ``gamma`` 1 and nothing given to turns every turn has the row's reward, against a baseline of the
@@ -467,7 +467,7 @@ class Murphy(TurnAdvantages):
 
         max:   R_k = max(r_k, R_{k+1})                               best program from this turn on
         mean:  R_k = (r_k + gamma * R_{k+1}) / (K - k + 1)           R_k = r_k in the last turn of a row
-        A_k  = baseline of all R_k of the problem                    k counts from 1
+        A_k  = R_k over the baseline of turns k of the problem       k counts from 1
 
     r_k is the reward that the row would have had, had it ended with turn k; a turn that could not be judged passes on
     R_{k+1}. The paper samples a tree, several next turns of each failed program, and takes the maximum or mean over

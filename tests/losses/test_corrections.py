@@ -119,9 +119,12 @@ def test_a_random_part_of_the_tokens_in_the_band_is_left_out() -> None:
 
 
 def test_two_ranks_leave_out_what_one_does() -> None:
-    """Item 75: the other rank has three tokens, advantages of sum 0, log-probabilities of sum -5, and no candidate."""
-    others = iter([[0.0, 3.0], [0.0], [-5.0, 3.0], [0.0], [0.0]])
-    kept = clip_cov(0.2, rows=slice(1), sums=lambda local: local + torch.tensor(next(others), dtype=local.dtype))
+    """Item 75: the other rank has advantages 2.4, -1.6, -0.8 and log-probabilities -1, -3, -1: covariances 2, 2, -1.2.
+
+    Two of the four candidates are to be left out, so those of draws below 1/2.
+    """
+    others = iter([[0.0, 3.0], [0.0], [-5.0, 3.0], [0.0], [2.0]])
+    kept = clip_cov(0.4, rows=slice(1), sums=lambda local: local + torch.tensor(next(others), dtype=local.dtype))
     assert kept == [[False, True, True]]
     with pytest.raises(ValueError, match=r"ClipCov\.low must be below high, got low=2\.0 and high=1\.0"):
         ClipCov(low=2.0, high=1.0)
