@@ -52,7 +52,7 @@ def by_hand(kind: Divergence, policy: Sequence[float], teacher: Sequence[float],
 @pytest.mark.parametrize("make", KINDS, ids=["reverse", "forward", "jsd", "jsd0.2"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_divergence_is_its_formula(make: Any, options: dict[str, Any]) -> None:
-    """The policy's vocabulary is padded by one id that the teacher does not have; it is left out."""
+    """Item 73: the policy's vocabulary is padded by one id that the teacher does not have; it is left out."""
     kind = make(**options)
     policy = [[1.0, -0.5, 0.3, 2.0], [0.1, 0.2, -1.0, 0.0]]
     teacher = [[-1.0, 0.5, 1.5, 0.2], [3.0, -2.0, 0.4, 0.6]]
@@ -79,7 +79,7 @@ def test_excluded_tokens_and_equal_distributions_stay_finite(make: Any) -> None:
 @pytest.mark.parametrize("make", KINDS, ids=["reverse", "forward", "jsd", "jsd0.2"])
 @pytest.mark.parametrize("options", [{}, {"top_k": 3}, {"clip": 0.4}], ids=str)
 def test_gradients_through_the_chunked_head_are_the_dense_ones(make: Any, options: dict[str, Any], head: str) -> None:
-    """Of hidden states and output matrix, in chunks of two tokens, in one, and written out whole; masks with holes."""
+    """Item 72: of hidden states and output matrix, in chunks of two, in one, and written out; masks with holes."""
     generator = torch.Generator().manual_seed(3)
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
     kind, hidden, weight, teacher = make(**options), draw(2, 6, 5), draw(9, 5), draw(5, 9)
@@ -139,7 +139,7 @@ class Tabular:
 @pytest.mark.parametrize("make", KINDS, ids=["reverse", "forward", "jsd", "jsd0.2"])
 @pytest.mark.parametrize("top_k", [None, 1])
 def test_minimising_a_divergence_on_own_samples_reaches_the_teacher(make: Any, top_k: int | None) -> None:
-    """Expected loss over the policy's own prefixes; with top-k only the likeliest token and the rest's sum arrive."""
+    """Item 73: over the policy's own prefixes; with top-k only the likeliest token and the sum of the rest arrive."""
     policy, teacher = Tabular(0), Tabular(1)
     kind = make(top_k=top_k)
     optimizer = torch.optim.Adam([policy.logits], lr=0.1)

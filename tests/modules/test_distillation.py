@@ -102,7 +102,7 @@ SPLITS: dict[str, dict[str, Any]] = {
 def test_gradients_in_every_split_are_those_of_dense_logits(
     make_module: Make, byte_tokenizer: str, tmp_path: Path, divergence: Any, layout: str, split: str
 ) -> None:
-    """Rows of one to three turns, with rewards beside the teacher, which reads more and skips some rows."""
+    """Item 72: rows of one to three turns, with rewards beside the teacher, which reads more and skips some rows."""
     module: Any = make_module(
         Gradients,
         rewards=[LastTurn()],
@@ -200,6 +200,7 @@ def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said
 def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidden_tests(
     byte_tokenizer: str, sandbox: Sandbox, chat: bool
 ) -> None:
+    """Item 74: one group of a row that passed, one that failed both checks, one that failed the hidden one alone."""
     policy = CausalLM(
         config=TINY_QWEN2 | {"max_position_embeddings": 512},
         tokenizer=byte_tokenizer,
@@ -229,6 +230,8 @@ def adam(params: Any) -> torch.optim.Optimizer:
 def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(
     make_module: Make, tmp_path: Path, lora: LoRA | None
 ) -> None:
+    """Item 75: bit for bit, the teacher's weights or adapter included."""
+
     def make() -> Any:
         module: Any = make_module(
             Distillation,
