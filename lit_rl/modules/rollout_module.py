@@ -86,6 +86,8 @@ class RolloutModule(PolicyModule):
     """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
     update: Update
+    reads_reference = False
+    """True if something besides the objective's KL reads the reference."""
     reference: Reference | None = None
     """Same as :attr:`LogprobReader.reference`; as an attribute here its weights are part of checkpoints."""
 
@@ -328,11 +330,17 @@ class RolloutModule(PolicyModule):
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
         logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
+        loss, metrics = self.token_loss(micro, logprobs, entropy)
+        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
+
+    def token_loss(
+        self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """[n, T] losses of the objective from what the policy's forward pass found, and means per token to log."""
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro, self.entropy_bonus.coef)
-        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
+        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro, self.entropy_bonus.coef)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """Return the divisor of this update's losses."""
@@ -444,7 +452,7 @@ class RolloutModule(PolicyModule):
                 f"sampling.max_tokens is {wanted}, and the policy has {positions} positions, prompt included: every "
                 "completion is cut there; lower it"
             )
-        self.logprobs.load_reference()
+        self.logprobs.load_reference(needed=self.reads_reference)
         self.reference = self.logprobs.reference
 
     def on_train_start(self) -> None:

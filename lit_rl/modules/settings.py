@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import require_above, require_at_least, typed_group
+from lit_rl.arguments import require_above, require_at_least, require_share, typed_group
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.types import Sampling
 
@@ -69,6 +69,8 @@ class Update(Optimization):
         max_kl: end a rollout's updates before one that would start further (nats per token, mean over all ranks)
             from where the policy sampled; ``None`` never does.
         refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+        refresh_reference_share: how far the reference then moves towards the policy: 1 all the way, less for an
+            exponential moving average of the policy's weights.
     """
 
     epochs: int = 1
@@ -78,11 +80,14 @@ class Update(Optimization):
     mask_truncated: bool = False
     max_kl: float | None = None
     refresh_reference_every: int | None = None
+    refresh_reference_share: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(1, epochs=self.epochs, minibatches=self.minibatches, microbatch_tokens=self.microbatch_tokens)
         require_at_least(1, refresh_reference_every=self.refresh_reference_every)
+        require_above(0, refresh_reference_share=self.refresh_reference_share)
+        require_share(refresh_reference_share=self.refresh_reference_share)
         require_above(0, max_kl=self.max_kl)
 
     @property

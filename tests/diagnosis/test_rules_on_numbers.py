@@ -161,6 +161,32 @@ def test_an_entropy_has_collapsed_compared_to_its_own_beginning_unless_the_task_
     assert [one.rule for one in said] == (["entropy_collapse"] if falls else [])
 
 
+@pytest.mark.parametrize(
+    ("passed", "entropy", "length", "taught", "says"),
+    [
+        (0.3, 0.2, 20.0, True, "policy/entropy went from 1 to 0.2, with"),
+        (0.3, 0.9, 40.0, True, "completion/length went from 20 to 40, with"),
+        (0.3, 0.2, 20.0, False, ""),  # no teacher: the other rules tell
+        (0.3, 0.9, 20.0, True, ""),  # nothing else moved
+        (0.55, 0.2, 20.0, True, ""),  # hardly a fall
+    ],
+)
+def test_a_policy_that_loses_what_its_teacher_taught_has_collapsed(
+    passed: float, entropy: float, length: float, taught: bool, says: str
+) -> None:
+    """Rises from 0.4 to 0.6, then falls; the reward of 0.6 * 0.8 is where a fifth is lost."""
+    teacher = {"teacher/gap": 0.03} if taught else {}
+
+    def row(passed: float, entropy: float, length: float) -> dict[str, float]:
+        return earned(passed, policy__entropy=entropy, completion__length=length) | teacher
+
+    rollouts = [row(0.4, 1.0, 20.0)] * 10 + [row(0.6, 0.9, 20.0)] * 10 + [row(passed, entropy, length)] * 10
+    said = [one.message for one in told(rollouts) if one.rule == "teacher_collapse"]
+    assert len(said) == bool(says) and all(says in message for message in said)
+    if says:
+        assert "execution/pass_rate fell from 0.60 to 0.4" in said[0] and "0.03 nats" in said[0]
+
+
 @pytest.mark.parametrize("trained", [0.0, 0.5])
 def test_the_entropy_is_not_asked_while_nothing_is_trained(trained: float) -> None:
     """Answers of a few tokens: the entropy of a few rows is noise, and no update can have moved it."""

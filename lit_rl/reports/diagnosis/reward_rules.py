@@ -102,7 +102,7 @@ class FlatGroups(ShareRule):
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit, and tell groups that all pass from those of which none does."""
         flat = run.share(self.metric)
-        if flat <= self.at_most or is_solved(run):
+        if flat <= self.at_most or is_solved(run) or run.mean("teacher/gap") is not None:  # a teacher needs no rewards
             return ""
         passed, failed = run.share("group/all_passed_fraction"), run.share("group/none_passed_fraction")
         if passed > _MOST * flat:
