@@ -12,7 +12,7 @@ from typing import Any, Self
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.trainer.states import TrainerFn
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError
@@ -35,7 +35,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
 from lit_rl.training.fixed_costs import begin_training, end_training
-from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.strategy import check_strategy
@@ -233,6 +233,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
 
+    def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Add a loss's gradients to those of the update, in float32 where weights are narrower."""
+        super().manual_backward(loss, *args, **kwargs)
+        optimizer: Any = self.optimizers()
+        take_gradients(optimizer.optimizer)
+
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
         """Check that each group's gradient is finite, clip it, step, clear it.
 
@@ -240,7 +246,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
-        take_gradients(optimizer.optimizer)
         norms = {}
         for group in optimizer.param_groups:
             limit = self.clip_norm(group["name"])
@@ -283,7 +288,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.evidence() | norms(self)
+        evidence |= self.evidence() | norms(self, masters_of(optimizer.optimizer))
         path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
         raise NotFiniteError(
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "

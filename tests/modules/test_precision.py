@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch.plugins import MixedPrecision
-from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
+from lightning.pytorch.plugins import HalfPrecision, MixedPrecision
+from support.slow_cases import slow_but
+from support.small_runs import EvenBytes, Words, fit, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.preferences import PreferencePair
@@ -23,6 +24,7 @@ from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, RolloutModule, Update
 from lit_rl.modules.setup_checks import doubt_routing
 from lit_rl.modules.update_trace import NotFiniteError
+from lit_rl.training.precision import build_optimizer, take_gradients
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
@@ -58,26 +60,72 @@ MODULES: dict[str, Callable[..., Any]] = {
 }
 
 
-RARE = [(name, kind) for name in MODULES for kind in ("64-true", "bf16-mixed") if name not in ("grpo", "sft")]
+ARITHMETIC: dict[str, tuple[str, Any, torch.dtype, float]] = {
+    "dtype": ("bfloat16", "32-true", torch.bfloat16, 0.02),
+    "bf16-true": ("float32", "bf16-true", torch.bfloat16, 0.02),
+    "bf16-mixed": ("float32", "bf16-mixed", torch.float32, 0.02),
+    "64-true": ("float32", "64-true", torch.float64, 1e-6),
+}
+"""Dtype of the policy, precision of the trainer, dtype of trained weights, and what their rounding explains."""
+QUICK = [("grpo", "dtype"), ("grpo", "bf16-mixed"), ("sft", "bf16-true"), ("ppo-shared", "bf16-true"), ("dpo", "dtype")]
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        *((name, "bf16-true") for name in MODULES),
-        *((name, kind) for name in ("grpo", "sft") for kind in ("64-true", "bf16-mixed")),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in RARE),
-    ],
-)
-def test_every_module_trains_and_validates_in_each_precision(
-    byte_tokenizer: str, tmp_path: Path, name: str, precision: Any
+@pytest.mark.parametrize(("name", "kind"), slow_but(QUICK, [(name, kind) for name in MODULES for kind in ARITHMETIC]))
+def test_every_module_trains_validates_and_resumes_in_each_precision(
+    byte_tokenizer: str, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = MODULES[name](lambda lora=False: policy(byte_tokenizer, lora))
-    fit(module, tmp_path, data=Texts(batch_size=3), precision=precision, limit_val_batches=1)
-    assert module.trainer.global_step >= 2
-    wanted = {"bf16-true": torch.bfloat16, "64-true": torch.float64, "bf16-mixed": torch.float32}[precision]
-    assert {p.dtype for p in module.policy.parameters() if p.requires_grad} == {wanted}
-    assert all(torch.isfinite(p).all() for p in module.parameters())
+    """First ratios are 1 and the sampler's numbers the trainer's, up to rounding; resuming changes no bit."""
+    dtype, precision, wanted, rounding = ARITHMETIC[kind]
+    first: list[tuple[torch.Tensor, torch.dtype]] = []
+    plain = Objective.token_loss
+
+    def watched(objective: Objective, logprobs: Any, old: Any, entropy: Any, micro: Any, *coef: Any) -> Any:
+        first.append(((logprobs.detach() - old)[micro.loss_mask].exp(), micro.advantages.dtype))
+        return plain(objective, logprobs, old, entropy, micro, *coef)
+
+    monkeypatch.setattr(Objective, "token_loss", watched)
+    data = Texts(batch_size=3)
+    whole, resumed = whole_and_resumed(
+        lambda: MODULES[name](lambda lora=False: policy(byte_tokenizer, lora, dtype)),
+        tmp_path,
+        1,
+        data=data,
+        precision=precision,
+        limit_val_batches=1,
+    )
+    assert whole.trainer.global_step >= 2
+    learning = {p.dtype for p in whole.policy.parameters() if p.requires_grad}
+    assert learning == {torch.float32 if dtype == "bfloat16" and "lora" in name else wanted}
+    assert all(torch.isfinite(p).all() for p in whole.parameters())
+    moved = [torch.cat([p.detach().flatten() for p in optimized(one)]) for one in (whole, resumed)]
+    assert torch.equal(*moved)
+    if first:
+        (ratios, of_advantages), gap = first[0], float(whole.trainer.callback_metrics["sampling/logprob_gap/mean"])
+        assert (ratios - 1).abs().max() < rounding and gap < rounding
+        assert of_advantages is not torch.bfloat16
+
+
+def test_rounding_of_bf16_true_is_not_taken_for_a_model_that_cannot_share_prompts(byte_tokenizer: str) -> None:
+    deeper = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "initializer_range": 0.05}
+    actor = CausalLM(config=TINY_QWEN2 | deeper, tokenizer=byte_tokenizer)
+    with HalfPrecision("bf16-true").module_init_context():
+        actor.load()
+    assert actor.model.dtype is torch.bfloat16 and actor.shares_prompts
+
+
+def optimized(module: Any) -> list[torch.Tensor]:
+    """What the optimizer moves: masters where weights have them."""
+    return [p for group in module.trainer.optimizers[0].param_groups for p in group["params"]]
+
+
+def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
+    """In bfloat16 a sum of ones ends at 256, the next number being 258."""
+    weight = torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+    optimizer: Any = build_optimizer(lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}])
+    for _ in range(300):
+        weight.sum().backward()
+        take_gradients(optimizer)
+    assert optimizer.param_groups[0]["params"][0].grad == 300 and weight.grad is None
 
 
 EXPERTS = {
@@ -135,26 +183,6 @@ def test_steps_far_below_a_weights_resolution_add_up(
     share = moved.sum() / ((start.abs() > 0.01) & (start.abs() < 0.03)).sum()
     assert share > 0.5
     assert {p.dtype for p in module.policy.parameters()} == {torch.bfloat16}
-
-
-def test_a_resumed_run_goes_on_from_its_masters(byte_tokenizer: str, tmp_path: Path) -> None:
-    def run(ckpt_path: str | None, *callbacks: Any) -> torch.Tensor:
-        adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
-        sampling = Sampling(num_samples=4, max_tokens=6)
-        module = GRPO(
-            policy(byte_tokenizer, dtype="bfloat16"),
-            rewards=[EvenBytes()],
-            sampling=sampling,
-            max_rollouts=6,
-            update=Update(optimizer=adam),
-        )
-        trainer = fit(module, tmp_path, ckpt_path=ckpt_path, callbacks=list(callbacks))
-        optimizer: Any = trainer.optimizers[0]
-        return torch.cat([master.detach().flatten() for master in optimizer.masters.values()])
-
-    path = tmp_path / "half.ckpt"
-    straight = run(None, SaveAt(3, path))
-    assert torch.equal(run(str(path)), straight)
 
 
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "32-true"])
