@@ -195,6 +195,16 @@ class Pairs(Floats):
         return [TermScore(1.0, spans=((0, 1),)) for _ in judgements]
 
 
+class Mistyped(Floats):
+    def score(self, completions, judgements):
+        return [TermScore(float(one.outcom.passed)) for one in judgements]
+
+
+class Narrow(Floats):
+    def score(self, completions):
+        return []
+
+
 class Even(Floats):
     """Rewards that differ, so that there is a gradient."""
 
@@ -256,7 +266,15 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a reward that is NaN": (reward("NoNumber"), ("NoNumber", "row 0", "not finite", "TermScore(None")),
     "a reward that is a text": (reward("Text"), ("Text", "row 0", "'good'", "number")),
     "a reward of nothing": (reward("Nothing"), ("Nothing.score", "got None", "one TermScore for each")),
-    "a reward that raises": (reward("Raises"), ("Raises.score failed", "KeyError: 'missing'", "own_things.py, line")),
+    "a reward that raises": (
+        reward("Raises"),
+        (
+            "Raises.score failed: KeyError: 'missing' (own_things.py, line",
+            "correct that line, or return TermScore",
+        ),
+    ),
+    "a reward with a mistyped name": (reward("Mistyped"), ("AttributeError", "outcom", "; correct that line")),
+    "a reward of one argument": (reward("Narrow"), ("Narrow.score: ", "have it take completions and judgements")),
     # -- the sandbox -----------------------------------------------------------------------------------------
     "no sandbox": ("--model.sandbox null", ("GRPO has no sandbox", "basics", "model.sandbox")),
     "no sandbox to measure with": (
