@@ -31,7 +31,7 @@ class AdamWByDefault(dict[str, Any]):
 
 
 def built(key: str, build: Callable[[], Any]) -> Any:
-    """What a function of the user's builds; torch's own words about its arguments do not name the key.
+    """Call a function of the user's that builds something: torch's words about its arguments do not name the key.
 
     Raises:
         UsageError: it fails, or returns nothing.
