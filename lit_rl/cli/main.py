@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentError
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning_utilities.core.enums import StrEnum
 from lightning_utilities.core.rank_zero import rank_zero_info
 
