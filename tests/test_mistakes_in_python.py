@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
+from support.command_line import TINY
 
 from lit_rl import (
     DPO,
@@ -179,6 +180,41 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "a callback by name": (lambda: Trainer(callbacks="Checkpointing"), ("callbacks: expected a list of Callback",)),
     "a logger by name": (lambda: Trainer(logger="wandb"), ("Trainer.logger: expected Logger", "got 'wandb'")),
+    "a task and a module, swapped": (
+        lambda: quiet().fit(Basics(), grpo()),
+        ("fit: expected a module first, such as GRPO(...), then a task, got <lit_rl", "swap the two"),
+    ),
+    "a policy to train": (lambda: quiet().fit(POLICY, Basics()), ("expected a module first", "got CausalLM(")),
+    "a module's class to train": (lambda: quiet().fit(GRPO, Basics()), ("give an object of the class, GRPO(...)",)),
+    "a task and a module to measure": (
+        lambda: quiet().validate(Basics(), grpo()),
+        ("validate: expected a module first", "swap the two"),
+    ),
+    "a training of no epochs": (lambda: quiet(max_epochs=0).fit(grpo(), Basics()), ("trainer.max_epochs is 0",)),
+    "PPO without its critic": (
+        lambda: PPO(POLICY, [TestsReward()]),  # type: ignore[call-arg]
+        ("PPO.critic: expected Critic, got nothing; give an object such as SeparateCritic(...)",),
+    ),
+    "GRPO without rewards": (
+        lambda: GRPO(POLICY),  # type: ignore[call-arg]
+        ("GRPO.rewards: expected a list of RewardTerm", "got nothing"),
+    ),
+    "more by position than there are": (
+        lambda: GRPO(POLICY, [TestsReward()], 4),  # type: ignore[misc]
+        ("GRPO takes policy, rewards by position, got 3 values; write the others by name, such as sandbox=4",),
+    ),
+    "a rate below 0": (
+        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: torch.optim.AdamW(of, lr=-1))), Basics()),
+        ("update.optimizer cannot be built: Invalid learning rate: -1; correct its arguments",),
+    ),
+    "an optimizer that is not returned": (
+        lambda: quiet().fit(grpo(update=Update(optimizer=lambda of: None)), Basics()),  # type: ignore[arg-type,return-value]
+        ("update.optimizer: expected a function that returns what it builds, got None",),
+    ),
+    "a mistyped field of a model": (
+        lambda: CausalLM(config=TINY | {"hiden_size": 8}, tokenizer="package:lit_rl/data/basics/tokenizer").load(),
+        ("model.policy.config.hiden_size: expected a field of qwen2", "did you mean hidden_size?"),
+    ),
     "nothing to train on": (lambda: quiet().fit(grpo()), ("a task, such as datamodule=Basics()", "got None")),
     "a validation of nothing": (
         lambda: quiet(limit_val_batches=0).validate(grpo(), datamodule=Basics()),

@@ -73,6 +73,20 @@ class Yields(Engine):
     @contextmanager
     def session(self, policy, sampling):
         yield [1]
+
+
+class Mistyped(RewardTerm):
+    default_name = "own"
+
+    def score(self, completions, judgements):
+        return [TermScore(float(one.outcom.passed)) for one in judgements]
+
+
+class Narrow(RewardTerm):
+    default_name = "own"
+
+    def score(self, completions):
+        return []
 '''
 
 
@@ -105,7 +119,15 @@ REWRITES = "{% for m in messages %}{{ m.role }} of {{ messages | length }}\n{{ m
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- rewards ---------------------------------------------------------------------------------------------
-    "a reward that raises": (reward("Raises"), ("Raises.score failed", "KeyError: 'missing'", "own_things.py, line")),
+    "a reward that raises": (
+        reward("Raises"),
+        (
+            "Raises.score failed: KeyError: 'missing' (own_things.py, line",
+            "correct that line, or return TermScore",
+        ),
+    ),
+    "a reward with a mistyped name": (reward("Mistyped"), ("AttributeError", "outcom", "; correct that line")),
+    "a reward of one argument": (reward("Narrow"), ("Narrow.score: ", "have it take completions and judgements")),
     # -- the sandbox -----------------------------------------------------------------------------------------
     "no sandbox": ("--model.sandbox null", ("GRPO has no sandbox", "basics", "model.sandbox")),
     "no sandbox to measure with": (

@@ -15,7 +15,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
-from support.command_line import BASE, answer
+from support.command_line import BASE, TINY, answer
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl.cli.main
@@ -576,9 +576,26 @@ def test_nothing_is_told_of_the_same_command() -> None:
     assert changes_on_resume(config(), config()) == []
 
 
-def test_another_optimizer_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"model\.update\.optimizer.*lit-rl export"):
-        changes_on_resume(config(), config(update=adamw(0.001, "SGD")))
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"update": adamw(0.001, "SGD")}, "model.update.optimizer: expected AdamW"),
+        ({"policy": {"config": TINY | {"hidden_size": 24}}}, "model.policy.config.hidden_size: expected 16"),
+        ({"policy": {"config": TINY | {"hidden_act": "gelu"}}}, "model.policy.config.hidden_act: expected not set"),
+        ({"policy": {"lora": {"rank": 2}}}, "model.policy.lora.rank: expected not set"),
+        ({"algorithm": "lit_rl.modules.PPO"}, "model: expected GRPO"),
+    ],
+)
+def test_what_the_checkpoint_holds_the_state_of_is_refused(changes: dict[str, Any], name: str) -> None:
+    """Told as ignored, it would be refused a moment later, or silently be in force."""
+    before = config(policy={"lora": None})
+    with pytest.raises(UsageError, match=rf"^{name}.*got .*lit-rl export"):
+        changes_on_resume(before, config(**{"policy": {"lora": None}} | changes))
+
+
+def test_a_base_below_adapters_is_not_the_checkpoints() -> None:
+    before, now = (config(policy={"lora": {"rank": 2}, "model": model}) for model in ("here", "there"))
+    assert "here -> there, in force" in changes_on_resume(before, now)[0]
 
 
 def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_refused(

@@ -95,8 +95,8 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
         linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
         there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
         raise UsageError(
-            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or some "
-            f"of {there}"
+            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or a list "
+            f"of some of {there}"
         )
 
 

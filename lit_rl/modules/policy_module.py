@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +22,7 @@ from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
-from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
     require_extendable,
     require_no_programs,
@@ -219,10 +220,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         Raises:
             ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
         """
-        optimizer = build_optimizer(self.update.optimizer, groups)
+        optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
         if self.update.lr_scheduler is None:
             return optimizer
-        schedule = self.update.lr_scheduler(optimizer)
+        schedule = built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
         if not isinstance(schedule, ReduceLROnPlateau):
             return {"optimizer": optimizer, "lr_scheduler": schedule}
         monitor = getattr(schedule, "monitor", None)

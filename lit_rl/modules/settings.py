@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import require_above, require_at_least, require_share, typed_group
+from lit_rl.arguments import (
+    ArgumentError,
+    LitRLError,
+    UsageError,
+    require_above,
+    require_at_least,
+    require_share,
+    typed_group,
+)
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.types import Sampling
 
@@ -28,6 +36,23 @@ class AdamWByDefault(dict[str, Any]):
         return torch.optim.AdamW(parameters, **self["init_args"])
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
+
+
+def built(key: str, build: Callable[[], Any]) -> Any:
+    """Call a function of the user's that builds something: torch's words about its arguments do not name the key.
+
+    Raises:
+        UsageError: it fails, or returns nothing.
+    """
+    try:
+        made = build()
+    except LitRLError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{key} cannot be built: {error}; correct its arguments") from error
+    if made is None:
+        raise ArgumentError(key, "a function that returns what it builds", "None")
+    return made
 
 
 @typed_group

@@ -24,8 +24,8 @@ def torch_dtype(name: str) -> torch.dtype:
         ValueError: torch has none of this name.
     """
     found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise UsageError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise UsageError(f"unknown dtype {name!r}: give a floating-point one by torch's name, float32 or bfloat16")
     return found
 
 

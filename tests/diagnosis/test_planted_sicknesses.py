@@ -146,10 +146,10 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
         "shifted by one",
     ),
     "engine returns 0 everywhere": ({"engine": Reports(lambda said: [0.0] * len(said))}, "sampler_gap", "constant"),
-    "engine returns NaN": (
-        {"engine": Reports(lambda said: [math.nan] * len(said))},
+    "engine reports logarithms to base 2": (
+        {"engine": Reports(lambda said: [one / math.log(2) for one in said])},
         "sampler_gap",
-        "100% of the engine's log-probabilities are not finite",
+        "the engine reports logarithms to base 2",
     ),
     "answers in the wrong order": (
         {"engine": Permuted(whole=True), "model": {"initializer_range": 0.3}},

@@ -36,7 +36,8 @@ from lit_rl.reports.diagnosis import Diagnosis, FirstRatio, RunHistory
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
-from lit_rl.rewards import Composite, TestsReward
+from lit_rl.reports.diagnosis.update_rules import WeightDecay
+from lit_rl.rewards import Composite, FormatReward, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
@@ -470,7 +471,26 @@ def test_a_negative_weight_on_tests_is_named_after_the_first_rollout() -> None:
     rewards = Composite([TestsReward(weight=-1.0)])
     (said,) = told([earned(-0.1, 0.1)], module={"rewards": rewards})
     assert (said.rollout, said.rule) == (1, "negative_weight")
-    assert told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0)])}) == []
+    paid = FormatReward()
+    assert told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0), paid])}) == []
+    (said,) = told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0)])})
+    assert "all reward terms have weight 0" in said.message
+
+
+@pytest.mark.parametrize(("decay", "rollout", "speaks"), [(0.01, 300, False), (30.0, 300, True), (30.0, 2, False)])
+def test_weight_decay_is_blamed_for_what_it_takes_alone(decay: float, rollout: int, speaks: bool) -> None:
+    """Weights that lost 30%: 0.01 at a rate of 1e-3 takes 0.3% in 300 rollouts, 30 takes 3% in each."""
+    where = SimpleNamespace(fit="lit-rl fit")
+    run: Any = SimpleNamespace(
+        optimizer={"weight_decay": decay},
+        weights=[torch.tensor([0.0, 0.7])],
+        first_norm=1.0,
+        rate=1e-3,
+        rollout_step=rollout,
+        module=SimpleNamespace(update=Update()),
+        where=where,
+    )
+    assert bool(WeightDecay().look(run)) == speaks
 
 
 # -- the update ----------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
 _OF_LOSS, _OF_ADVANTAGES = "update/advantage_agreement", "update/reward_agreement"
 _MEASURED = 3
 """Measurements of an agreement that it takes to judge it."""
+_EXPLAINED = 0.5
+"""Weight decay explains what weights lost if it takes at least this share of it."""
 _MANY = 5.0
 """Weights this many times as large as they began were not trained but blown up."""
 
@@ -387,6 +389,7 @@ class JumpingWeights(Rule):
             f"a rollout moved the weights by {share:.0%} of the size they began with",
             "what they knew is overwritten",
             (f"the learning rate ({run.rate:.2g}) is far too high", run.slower),
+            ("gradients that nothing clips", f"{run.where.fit} --model.update.gradient_clip_norm 1"),
         )
 
     def persists(self, run: RunHistory) -> bool:
@@ -464,12 +467,14 @@ class WeightDecay(Rule):
         decay, norm = float(run.optimizer.get("weight_decay") or 0.0), float(run.weights[-1].norm())
         if not decay or norm >= (1 - self.at_most) * run.first_norm:
             return ""
-        steps = run.module.update.steps
+        lost, taken = 1 - norm / run.first_norm, decay * run.rate * run.module.update.steps
+        if 1 - (1 - min(1.0, taken)) ** run.rollout_step < _EXPLAINED * lost:
+            return ""  # gradients shrank them
         return told(
-            f"the weights lost {1 - norm / run.first_norm:.0%} of the norm they began with",
+            f"the weights lost {lost:.0%} of the norm they began with",
             "what they knew fades",
             (
-                f"weight_decay {decay:g}, which with the learning rate takes {decay * run.rate * steps:.1%} a rollout",
+                f"weight_decay {decay:g}, which with the learning rate takes {taken:.1%} a rollout",
                 f"{run.where.fit} --model.update.optimizer.init_args.weight_decay 0.01",
             ),
         )
