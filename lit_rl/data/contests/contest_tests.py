@@ -73,25 +73,22 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     Raises:
         ValueError: another shape, a test without input or output, a function without a name, broken JSON.
     """
-    if isinstance(tests, Mapping) and "inputs" in tests:
-        return _from_columns(tests)
     if isinstance(tests, Mapping):
-        tests = [tests]
+        tests = _rows_of_columns(tests) if "inputs" in tests else [tests]
     if not isinstance(tests, Sequence) or isinstance(tests, str):
         raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
     return [_from_dictionary(test, function) for test in tests]
 
 
-def _from_columns(tests: Mapping[str, Any]) -> list[ContestTest]:
+def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     inputs, outputs = list(tests["inputs"]), list(tests["outputs"])
     if not inputs or not outputs:
         return []
     count = max(len(inputs), len(outputs))
     inputs += inputs[:1] * (count - len(inputs))
     outputs += outputs[:1] * (count - len(outputs))
-    if name := tests.get("fn_name"):
-        return [_call(given, expected, name) for given, expected in zip(inputs, outputs, strict=True)]
-    return [ContestTest(_text(i), _text(o)) for i, o in zip(inputs, outputs, strict=True)]
+    name = tests.get("fn_name")
+    return [{"input": i, "output": o, "fn_name": name} for i, o in zip(inputs, outputs, strict=True)]
 
 
 def _from_dictionary(test: Any, function: str | None) -> ContestTest:
