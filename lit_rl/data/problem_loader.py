@@ -91,9 +91,9 @@ class PreferMixed(TypedArguments):
         """
         known = self._known | self._last if ahead else self._began
         num_batches = len(shuffled) // global_batch
-        shuffled = self.arranged(task_ids, shuffled)
-        weights = self.lengths([task_ids[i] for i in shuffled], known, global_batch)
-        if min(weights) == max(weights) and type(self) is PreferMixed:
+        rare = ceil(_UNIT * max(self.rarely, 1 / num_batches))
+        weights = [_UNIT if known.get(task_ids[i], True) else rare for i in shuffled]
+        if min(weights) == max(weights):
             return shuffled
         ends, wanted = list(accumulate(weights)), num_batches * global_batch
         # Evenly spaced points on a line on which each problem is as long as its weight.
@@ -101,21 +101,6 @@ class PreferMixed(TypedArguments):
         chosen = [shuffled[bisect_right(ends, point)] for point in points]
         # Neighbours, such as visits of one problem, go to different rollouts.
         return [i for number in range(num_batches) for i in chosen[number::num_batches]]
-
-    def lengths(self, task_ids: Sequence[str], known: Mapping[str, bool], global_batch: int) -> list[int]:
-        """The length of each problem on the line from which an epoch is drawn.
-
-        Args:
-            task_ids: of the problems.
-            known: whether some completions passed and some did not, by task id.
-            global_batch: problems of a rollout, on all ranks.
-        """
-        rare = ceil(_UNIT * max(self.rarely, 1 / (len(task_ids) // global_batch)))
-        return [_UNIT if known.get(task_id, True) else rare for task_id in task_ids]
-
-    def arranged(self, task_ids: Sequence[str], shuffled: Sequence[int]) -> Sequence[int]:
-        """Numbers of all problems in their order on the line: the shuffled one."""
-        return shuffled
 
     def state_dict(self) -> dict[str, Any]:
         """Return the known results, now and when the epoch began."""

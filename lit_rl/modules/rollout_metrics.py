@@ -15,7 +15,7 @@ from torch import Tensor
 from lit_rl.execution.interface import Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.reports.summary import count_passed, with_programs
+from lit_rl.reports.summary import count_passed
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import InfrastructureError, Rollout
 from lit_rl.rollout.sampler_check import add_mismatch
@@ -52,22 +52,6 @@ class RewardWatch:
             )
 
 
-def by_task(means: Means, rollout: Rollout, rewards: RewardOutput) -> None:
-    """Add rewards, verdicts and pass rate of each task of a :class:`lit_rl.data.Mixture`, ``task/<name>/...``."""
-    rows: dict[str, list[int]] = {}
-    for row, judgement in enumerate(rollout.judgements):
-        if "task" in judgement.problem.fields:
-            rows.setdefault(judgement.problem.fields["task"], []).append(row)
-    for name, of_task in rows.items():
-        valid = rewards.valid[of_task]
-        means.add_sum(f"task/{name}/reward/mean", rewards.rewards[of_task][valid].sum(), valid.sum())
-        verdicts = [judgement.outcome.verdict for judgement in with_programs([rollout.judgements[i] for i in of_task])]
-        for verdict in Verdict:
-            means.add_sum(f"task/{name}/verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
-        judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-        means.add_sum(f"task/{name}/execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
-
-
 def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, seen: Mapping[str, Tensor]) -> Means:
     """Measure a rollout; all ranks call together.
 
@@ -82,7 +66,6 @@ def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, see
     spread_of_rewards(means, rewards)
     agreement_with_rewards(means, experience)
     by_verdict(means, rollout)
-    by_task(means, rollout, rewards)
     mask = experience.loss_mask
     means.add_sum("update/trained_fraction", ((experience.advantages != 0) & mask).any(-1).sum(), len(experience))
     if "logprobs" in seen:

@@ -38,8 +38,6 @@ class SFT(TextModule):
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields.get("row") for problem in problems]
         if None in rows:
-            if any(row is not None and len(row.turns) > 1 for row in rows):
-                raise UsageError("completions of several turns cannot be mixed with other demonstrations: train apart")
             return super().given(problems)
         stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
         conversations = restore_rows(stored, problems, 1, codec)
