@@ -220,17 +220,18 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     fit(DPO(policy, max_updates=1), tmp_path, data=data(path))
 
 
-def test_predict_without_rewards_is_refused(make_dpo: Make, pairs: Path) -> None:
-    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
-    with pytest.raises(ValueError, match="list at least one reward term"):
-        trainer.predict(make_dpo(predict_sampling=Sampling(num_samples=2, max_tokens=2)), Words())
-
-
-def test_one_completion_per_problem_makes_no_pairs(make_dpo: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rewards": [TestsReward()], "predict_sampling": Sampling()}, r"num_samples=1: sample at least 2"),
+        ({"predict_sampling": Sampling(num_samples=2, max_tokens=2)}, "list at least one reward term"),
+    ],
+)
+def test_what_makes_no_pairs_is_refused(make_dpo: Make, tmp_path: Path, options: Any, message: str) -> None:
     writer = PreferenceWriter(str(tmp_path / "pairs.jsonl"))
     trainer = pl.Trainer(accelerator="cpu", logger=False, callbacks=[writer], enable_model_summary=False)
-    with pytest.raises(ValueError, match=r"num_samples=1: sample at least 2"):
-        trainer.predict(make_dpo(predict_sampling=Sampling()), Words())
+    with pytest.raises(ValueError, match=message):
+        trainer.predict(make_dpo(**options), Words())
 
 
 KINDS: tuple[PreferenceLoss, ...] = ("sigmoid", "ipo", "hinge")

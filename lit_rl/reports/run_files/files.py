@@ -62,11 +62,13 @@ def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
 
 
 def newest_recorded(run: str | Path) -> Path:
-    """The folder at or below a folder in which rollouts were recorded last.
+    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself.
 
     Raises:
         FileNotFoundError: there is none.
     """
+    if Path(run).is_file():
+        return Path(run)
     found = recorded_folders(run, ROLLOUTS_FILE)
     if not found and recorded_folders(run):
         raise FileNotFoundError(
