@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import require_above, require_at_least, require_share, typed_group
+from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.types import Sampling
 
@@ -88,6 +88,11 @@ class Update(Optimization):
         require_at_least(1, refresh_reference_every=self.refresh_reference_every)
         require_above(0, refresh_reference_share=self.refresh_reference_share)
         require_share(refresh_reference_share=self.refresh_reference_share)
+        if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
+            raise UsageError(
+                f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
+                "refresh_reference_every=None that it never does: set that to 1 for a moving average"
+            )
         require_above(0, max_kl=self.max_kl)
 
     @property
