@@ -135,7 +135,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "SDPO, failing line": sdpo(Distil(JSD(), rows="failed", tokens="failing_line")),
     "SDPO, solutions": sdpo(Distil(JSD()), hindsight=WITH_SOLUTIONS),
     "SDPO, present weights": sdpo(Distil(JSD()), PolicyTeacher),
-    "SDPO, weights of the start": sdpo(Distil(JSD()), refresh_reference_every=None),
+    "SDPO, weights of the start": sdpo(Distil(JSD()), refresh_reference_every=None, refresh_reference_share=1.0),
     "GRPO + SDPO 0.1": sdpo(Distil(JSD(), weight=0.1, reward_weight=1.0, rows="failed")),
     "GRPO + SDPO 1": sdpo(Distil(JSD(), reward_weight=1.0, rows="failed")),
     "GRPO + SDPO, sampled": sdpo(Distil(SampledReverseKL(clip=2.0), weight=0.3, reward_weight=1.0, rows="failed")),

@@ -1,6 +1,7 @@
 """Divergences: distance of the policy's next-token distribution from a teacher's, one number per token.
 
-A divergence is a class with one method, from two log-distributions to a number. Which tokens count, with which weight,
+A divergence is a class with one method, from two log-distributions (or the log-probabilities of the sampled token) to
+a number. Which tokens count, with which weight,
 and the mean are outside, in :class:`lit_rl.modules.Distillation`. P is the teacher's distribution, Q the policy's.
 
 Letters: n tokens, V vocabulary. Divergences are nats.
@@ -17,14 +18,18 @@ from torch import Tensor
 
 from lit_rl.arguments import ArgumentError, TypedArguments, require_above, require_at_least
 
-__all__ = ["JSD", "Divergence", "ForwardKL", "ReverseKL", "SampledReverseKL", "with_tail"]
+__all__ = ["JSD", "Divergence", "ForwardKL", "FullDivergence", "ReverseKL", "SampledReverseKL", "with_tail"]
 
 _LOWEST = -1e4
 """Log-probability of an excluded token, so that it adds 0 to a sum and not 0 * inf."""
 
 
+class Divergence(TypedArguments):
+    """Base of all: a divergence of whole distributions, or of the sampled tokens."""
+
+
 @dataclass(frozen=True)
-class Divergence(TypedArguments, ABC):
+class FullDivergence(Divergence, ABC):
     """A divergence of whole distributions; one of your own implements :meth:`between`.
 
     Args:
@@ -69,7 +74,7 @@ class Divergence(TypedArguments, ABC):
 
 
 @dataclass(frozen=True)
-class ReverseKL(Divergence):
+class ReverseKL(FullDivergence):
     """KL of the policy from the teacher: the policy leaves what the teacher would not say.
 
         KL(Q || P) = sum_v Q(v) (log Q(v) - log P(v))
@@ -89,7 +94,7 @@ class ReverseKL(Divergence):
 
 
 @dataclass(frozen=True)
-class ForwardKL(Divergence):
+class ForwardKL(FullDivergence):
     """KL of the teacher from the policy: the policy covers all that the teacher might say.
 
         KL(P || Q) = sum_v P(v) (log P(v) - log Q(v))
@@ -108,7 +113,7 @@ class ForwardKL(Divergence):
 
 
 @dataclass(frozen=True)
-class JSD(Divergence):
+class JSD(FullDivergence):
     """Generalised Jensen-Shannon divergence: between the two KLs, and bounded.
 
         JSD = beta KL(P || M) + (1 - beta) KL(Q || M),   M = beta P + (1 - beta) Q
@@ -142,7 +147,7 @@ class JSD(Divergence):
 
 
 @dataclass(frozen=True)
-class SampledReverseKL(TypedArguments):
+class SampledReverseKL(Divergence):
     """The reverse KL from the sampled token alone, as an advantage that is added to the reward's.
 
         A = log P(token) - log Q(token)

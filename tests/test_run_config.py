@@ -390,8 +390,9 @@ def test_a_prediction_that_nobody_writes_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
-    error = error_of(capsys, "predict", "--config", write())
-    assert "predict samples and writes nothing: add a callback" in error
+    nowhere = ("--trainer.logger", "false", "--trainer.callbacks", "null")
+    error = error_of(capsys, "predict", "--config", write(), *nowhere)
+    assert "predict samples and writes nothing: add a callback" in error and "CompletionWriter" in error
 
 
 def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_path: Path) -> None:

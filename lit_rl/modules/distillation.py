@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lit_rl.advantages import GroupMean, RowAdvantages
 from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
-from lit_rl.divergences import Divergence, ReverseKL, SampledReverseKL
+from lit_rl.divergences import Divergence, FullDivergence, ReverseKL, SampledReverseKL
 from lit_rl.execution.interface import ProgramRunner, Verdict
 from lit_rl.functional.masking import aggregate
 from lit_rl.models.policy import Policy
@@ -43,14 +43,14 @@ class Distil:
     """What is learned from a teacher, and what from rewards.
 
     Args:
-        divergence: distance from the teacher, a class of :mod:`lit_rl.divergences` or one of your own.
+        divergence: distance from the teacher, a class of :mod:`lit_rl.divergences` or a ``FullDivergence`` of your own.
         weight: of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
         reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
         rows: rows that the teacher corrects: ``all``, or those that ``failed``.
         tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
     """
 
-    divergence: Divergence | SampledReverseKL = ReverseKL()  # noqa: RUF009  # frozen
+    divergence: Divergence = ReverseKL()  # noqa: RUF009  # frozen
     weight: float = 1.0
     reward_weight: float = 0.0
     rows: Literal["all", "failed"] = "all"
@@ -188,7 +188,7 @@ class Distillation(GRPO):
         divergence = self.distil.divergence
         if isinstance(divergence, SampledReverseKL):
             return super().policy_loss(micro, denominator)
-        assert micro.teacher_view is not None and micro.taught is not None
+        assert isinstance(divergence, FullDivergence) and micro.teacher_view is not None and micro.taught is not None
         logprobs, entropy, gap = self.policy.compare(
             micro.completions,
             self.teacher.token_logits(micro.teacher_view.trim()),

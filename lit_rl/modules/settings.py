@@ -113,6 +113,11 @@ class Update(Optimization):
         require_at_least(1, refresh_reference_every=self.refresh_reference_every)
         require_above(0, refresh_reference_share=self.refresh_reference_share)
         require_share(refresh_reference_share=self.refresh_reference_share)
+        if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
+            raise UsageError(
+                f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
+                "refresh_reference_every=None that it never does: set that to 1 for a moving average"
+            )
         require_above(0, max_kl=self.max_kl)
 
     @property

@@ -175,7 +175,7 @@ def test_an_entropy_has_collapsed_compared_to_its_own_beginning_unless_the_task_
 def test_a_policy_that_loses_what_its_teacher_taught_has_collapsed(
     passed: float, entropy: float, length: float, taught: bool, says: str
 ) -> None:
-    """Rises from 0.4 to 0.6, then falls; the reward of 0.6 * 0.8 is where a fifth is lost."""
+    """Said once 7 of the last 10 rollouts fell: a mean of 0.39, 0.21 below the best and four errors of 0.046."""
     teacher = {"teacher/gap": 0.03} if taught else {}
 
     def row(passed: float, entropy: float, length: float) -> dict[str, float]:
@@ -185,7 +185,7 @@ def test_a_policy_that_loses_what_its_teacher_taught_has_collapsed(
     said = [one.message for one in told(rollouts) if one.rule == "teacher_collapse"]
     assert len(said) == bool(says) and all(says in message for message in said)
     if says:
-        assert "execution/pass_rate fell from 0.60 to 0.4" in said[0] and "0.03 nats" in said[0]
+        assert "execution/pass_rate fell from 0.60 to 0.39" in said[0] and "0.03 nats" in said[0]
 
 
 @pytest.mark.parametrize("trained", [0.0, 0.5])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lit_rl.arguments import ArgumentError
-from lit_rl.divergences import JSD, Divergence, ForwardKL, ReverseKL, SampledReverseKL
+from lit_rl.divergences import JSD, ForwardKL, FullDivergence, ReverseKL, SampledReverseKL
 from lit_rl.functional.linear_head import LinearHead
 from lit_rl.functional.logprobs import completion_divergences
 
@@ -31,7 +31,7 @@ def softmax(logits: Sequence[float], temperature: float) -> list[float]:
     return [weight / sum(weights) for weight in weights]
 
 
-def by_hand(kind: Divergence, policy: Sequence[float], teacher: Sequence[float], temperature: float) -> float:
+def by_hand(kind: FullDivergence, policy: Sequence[float], teacher: Sequence[float], temperature: float) -> float:
     """The divergence in plain Python: Q of the policy, P of the teacher."""
     q, p = (softmax(logits, kind.temperature or temperature) for logits in (policy, teacher))
     if kind.top_k is not None:

@@ -322,6 +322,8 @@ def test_what_cannot_teach_is_refused_in_one_line(make_module: Make, byte_tokeni
         make_module(Distillation, teacher=PolicyTeacher())
     with pytest.raises(UsageError, match=r"unknown placeholder \{check\}"):
         Hindsight(feedback_template="{prompt}{check}")
+    with pytest.raises(UsageError, match="set that to 1 for a moving average"):
+        make_module(refresh_reference_share=0.1)
     other = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl.data/basics/tokenizer")
     with pytest.raises(UsageError, match=r"teacher\.model: expected the policy's tokenizer"):
         fit(make_module(Distillation, teacher=ModelTeacher(other)), tmp_path)
