@@ -279,6 +279,6 @@ def require_writer(callbacks: Iterable[Callback]) -> None:
         ):
             return
     raise UsageError(
-        "predict samples and writes nothing: add a callback that does, such as CompletionWriter with a path, or give the "
-        "run a folder by --run_dir"
+        "predict samples and writes nothing: add a callback that does, such as CompletionWriter with a path, or give "
+        "the run a folder by --run_dir"
     )

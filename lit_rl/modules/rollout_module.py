@@ -321,7 +321,8 @@ class RolloutModule(PolicyModule):
         if near:
             of_update.add(self.optimizer_step())
         else:
-            self.optimizers().zero_grad()
+            optimizer: Any = self.optimizers()
+            optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
         self.trace.end(stepped=near)
         means.merge(of_update)

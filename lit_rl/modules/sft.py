@@ -36,8 +36,8 @@ class SFT(TextModule):
 
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
-        codec, rows = self.policy.codec, [problem.fields.get("row") for problem in problems]
-        if None in rows:
+        codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
+        if len(rows) < len(problems):
             return super().given(problems)
         stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
         conversations = restore_rows(stored, problems, 1, codec)
