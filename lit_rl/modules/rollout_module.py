@@ -295,7 +295,7 @@ class RolloutModule(PolicyModule):
         if near:
             of_update.add(self.optimizer_step())
         else:
-            self.optimizers().zero_grad()
+            self.optimizers().zero_grad()  # type: ignore[union-attr]  # there is one
         of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
         self.trace.end(stepped=near)
         means.merge(of_update)
