@@ -349,13 +349,13 @@ def test_settings_in_the_text_are_arguments() -> None:
 @pytest.mark.parametrize(
     ("config", "options", "seen"),
     [
-        ("7b_grpo", "--gpus 8 --gpu h100", ""),
-        ("7b_grpo", "--gpus 8 --model.update.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
-        ("7b_grpo", "--gpus 1", "moments 60.92"),
-        ("7b_grpo", "--gpus 16", "928"),
-        ("7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
-        ("70b_grpo", "--gpus 64", ""),
-        ("70b_grpo", "--gpus 64 --engine elsewhere", "total 53.23 35.90"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 8 --gpu h100", ""),
+        ("qwen2.5_coder_7b_grpo", "--gpus 8 --model.update.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 1", "moments 60.92"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 16", "928"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
+        ("qwen2.5_coder_32b_grpo", "--gpus 16", ""),
+        ("qwen2.5_coder_32b_grpo", "--gpus 16 --engine in_process", "gathered 5.08 65.53"),
     ],
 )
 def test_a_plan_says_what_the_page_shows(
