@@ -35,6 +35,7 @@ import lit_rl.__main__
 import lit_rl.cli.main
 import lit_rl.functional
 import lit_rl.reports.diagnosis.rule
+import lit_rl.rollout
 from lit_rl import CausalLM
 from lit_rl.cli.shipped_docs import anchor_of, sections
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
@@ -420,7 +421,8 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) > 15
     modules = lit_rl.modules
-    homes = (lit_rl.losses, lit_rl.advantages, lit_rl.functional, modules.ppo, modules.dpo, modules.objective)
+    homes = (lit_rl.losses, lit_rl.divergences, lit_rl.advantages, lit_rl.functional, modules, lit_rl.rollout)
+    homes += (modules.ppo, modules.dpo, modules.objective)
     for _, _, formula, arguments in rows[1:]:
         (name,) = re.findall(r"`(\w+)`", formula)
         assert any(hasattr(home, name) for home in homes), name
@@ -431,7 +433,7 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
 
 ARGUMENTS = {
     name
-    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective)
+    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective, lit_rl.modules.Distillation)
     for name in kind.__init__.__annotations__
 }
 

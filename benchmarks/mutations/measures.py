@@ -66,8 +66,8 @@ MEASURES: list[Mutant] = [
     Mutant(
         "rows outside the loss count as trained",
         "lit_rl/modules/rollout_metrics.py",
-        "((experience.advantages != 0) & mask)",
-        "(experience.advantages != 0)",
+        "(moving & mask)",
+        "moving",
         "tests/modules/test_formulas.py",
     ),
     Mutant(

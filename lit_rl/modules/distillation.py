@@ -40,7 +40,7 @@ from lit_rl.types import Experience, Problem, Sampling
 @typed_group
 @dataclass(frozen=True)
 class Distil:
-    """What is learned from a teacher, and what from rewards.
+    """Shares of a teacher and of rewards in what is learned.
 
     Args:
         divergence: distance from the teacher, a class of :mod:`lit_rl.divergences` or a ``FullDivergence`` of your own.
