@@ -463,55 +463,39 @@ class TurnReturns(TurnAdvantages):
 
 @dataclass(eq=False)
 class Murphy(TurnAdvantages):
-    """Reward of each turn's own program, raised by what later turns made of it (Murphy's MaRS and MeRS).
+    """Reward of each turn's own program, raised to the best of later turns (Murphy's MaRS).
 
-        max:   R_k = max(r_k, R_{k+1})                               best program from this turn on
-        mean:  R_k = (r_k + gamma * R_{k+1}) / (K - k + 1)           R_k = r_k in the last turn of a row
-        A_k  = R_k over the baseline of turns k of the problem       k counts from 1
+        R_k = max(r_k, R_{k+1})                                best program from this turn on
+        A_k = R_k over the baseline of turns k of the problem
 
     r_k is the reward that the row would have had, had it ended with turn k; a turn that could not be judged passes on
-    R_{k+1}. The paper samples a tree, several next turns of each failed program, and takes the maximum or mean over
-    them too; a row here has one next turn. With ``max`` a turn learns from the best reward from it on. Where a row ends
-    with its first pass and rewards are 0 and 1, that is the row's reward.
+    R_{k+1}. The paper samples a tree, several next turns of each failed program, and takes the maximum over them too; a
+    row here has one next turn. Where a row ends with its first pass and rewards are 0 and 1, every turn has the row's
+    reward.
 
     Args:
-        propagation: see above.
-        gamma: discount per turn of ``mean``.
         baseline: compares the returns of turns; the default divides by their standard deviation.
 
-    Raises:
-        ValueError: ``gamma`` is not from 0 to 1.
-
     Source:
-        Ekbote et al. 2025, section 4, https://arxiv.org/abs/2511.07833
+        Ekbote et al. 2025, https://arxiv.org/abs/2511.07833
 
     Example:
         >>> rewards, turns = torch.tensor([[0.0, 1.0], [0.5, 0.25]]), torch.ones(2, 2).bool()
-        >>> Murphy().returns(rewards, turns), Murphy("mean", gamma=0.8).returns(rewards, turns)
-        (tensor([[1.0000, 1.0000],
-                [0.5000, 0.2500]]), tensor([[0.4000, 1.0000],
-                [0.3500, 0.2500]]))
+        >>> Murphy().returns(rewards, turns)
+        tensor([[1.0000, 1.0000],
+                [0.5000, 0.2500]])
     """
 
     judges_every_turn: ClassVar[bool] = True
 
-    propagation: Literal["max", "mean"] = "max"
-    gamma: float = 0.9
     baseline: RowAdvantages = GroupMean()  # noqa: RUF009  # has no state
-
-    def __post_init__(self) -> None:
-        require_share(gamma=self.gamma)
 
     def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
         """[N, K] rewards after those of later turns were passed on."""
-        returns, num_turns = rewards.clone(), turns.shape[1]
-        for k in reversed(range(num_turns - 1)):
+        returns = rewards.clone()
+        for k in reversed(range(turns.shape[1] - 1)):
             here, later = rewards[:, k], returns[:, k + 1]
-            if self.propagation == "max":
-                raised = torch.maximum(here, later)
-            else:
-                raised = (here + self.gamma * later) / (num_turns - k)
-            raised = torch.where(here.isnan(), later, raised)
+            raised = torch.where(here.isnan(), later, torch.maximum(here, later))
             returns[:, k] = torch.where(turns[:, k + 1], raised, here)
         return returns
 
