@@ -451,7 +451,7 @@ class TurnReturns(TurnAdvantages):
     """
 
     gamma: float = 1.0
-    baseline: RowAdvantages = GroupMean()  # noqa: RUF009  # has no state
+    baseline: RowAdvantages = field(default_factory=GroupMean)
 
     def __post_init__(self) -> None:
         require_share(gamma=self.gamma)
@@ -488,7 +488,7 @@ class Murphy(TurnAdvantages):
 
     judges_every_turn: ClassVar[bool] = True
 
-    baseline: RowAdvantages = GroupMean()  # noqa: RUF009  # has no state
+    baseline: RowAdvantages = field(default_factory=GroupMean)
 
     def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
         """[N, K] rewards after those of later turns were passed on."""

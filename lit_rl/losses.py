@@ -409,7 +409,7 @@ class SequenceMask(Correction):
         ValueError: a band without 1 in it, or ``cap`` is not above 0.
 
     Source:
-        negative_only: DeepSeek-AI 2025 (V3.2), section 3.1, https://arxiv.org/abs/2512.02556
+        negative_only: DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556
 
     Example:
         >>> policy = torch.tensor([[0.8, 0.1], [0.4, 0.2]]).log()
@@ -457,7 +457,7 @@ class ClipCov(TypedArguments):
         ValueError: ``share`` is not above 0 and at most 1, or the band is empty.
 
     Source:
-        Cui et al. 2025, section 4.2, https://arxiv.org/abs/2505.22617
+        Cui et al. 2025, https://arxiv.org/abs/2505.22617
 
     Example:
         >>> advantages, logprobs = torch.tensor([[2.0, -2.0, 0.0]]), torch.tensor([[-0.5, -3.5, -2.0]])  # 3, 3, 0

@@ -143,8 +143,10 @@ def shrink(node: Any, rows: dict[str, str], tokenizer: str) -> Any:
 
 EXPERIMENTS = ["humaneval_sft", "humaneval_reinforce", "humaneval_ppo", "deepcoder_grpo", "mbpp_ppo_dense"]
 EXPERIMENTS += ["roboeval_ppo_dense"]
-BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics_dpo"]
-BASICS += ["basics_repair_sft", "basics_repair_grpo"]
+BASICS = ["basics_sft", "basics_grpo", "basics_reinforce", "basics_ppo", "basics_dpo", "basics_distillation"]
+BASICS += ["basics_repair_sft", "basics_repair_sdpo", "basics_repair_grpo"]
+SAMPLED = {"basics_completions": "basics_expert_iteration"}
+SAMPLED["basics_repair_completions"] = "basics_repair_expert_iteration"
 DELTAS = ["rewards", "centered_rewards", "normalized_rewards", "max_rewards"]
 SORTING = [f"sorting_{kind}" for kind in (*DELTAS, "clipped", "unclipped")]
 REAL = ["real/sft_lora", "real/grpo_lora", "real/grpo", "real/ppo"]
@@ -182,7 +184,15 @@ def test_a_documents_experiment_runs(name: str, fit_small: Callable[..., Metrics
     assert list(tmp_path.glob("runs/*/*/last.ckpt")), "the run saved a checkpoint"
 
 
-IN_SHORT = {"basics_sft", "basics_dpo", "sorting_clipped", "real/grpo_lora", "mbpp_grpo", "mbpp_stories_ppo_dense"}
+IN_SHORT = {
+    "basics_sft",
+    "basics_dpo",
+    "basics_distillation",
+    "sorting_clipped",
+    "real/grpo_lora",
+    "mbpp_grpo",
+    "mbpp_stories_ppo_dense",
+}
 """One of each method and task; the variants are slow."""
 
 
@@ -196,6 +206,7 @@ def test_another_configuration_runs(name: str, fit_small: Callable[..., Metrics]
 
 def test_every_shipped_configuration_is_run() -> None:
     run = {*EXPERIMENTS, *OTHERS, BASICS[-1], "einstein_ppo", "basics_pairs", "humaneval_validate"}
+    run |= {*SAMPLED.keys(), *SAMPLED.values()}
     real = {f"real/{path.stem}" for path in (ROOT / "configs" / "real").glob("*.yaml")} - {"real/on_mbpp"}
     assert run == {path.stem for path in (ROOT / "configs").glob("*.yaml")} | real
 
@@ -210,6 +221,20 @@ def test_humaneval_is_measured(fit_small: Callable[..., Metrics]) -> None:
 def test_pairs_are_written(fit_small: Callable[..., Metrics], tmp_path: Path) -> None:
     fit_small("basics_pairs", "predict", **{"runs/basics/pairs.jsonl": "pairs.jsonl"})
     assert (tmp_path / "pairs.jsonl").read_text() == "", "no two programs of random weights differ in their reward"
+
+
+@pytest.mark.parametrize("name", slow_but(["basics_completions"], SAMPLED))
+def test_what_one_configuration_samples_the_next_one_learns(
+    name: str, fit_small: Callable[..., Metrics], tmp_path: Path
+) -> None:
+    """Nothing that random weights write passes, so everything is kept."""
+    fit_small(name, "predict")
+    (file,) = tmp_path.glob("runs/basics/*.jsonl.gz")
+    metrics = fit_small(SAMPLED[name], "fit", "--data.init_args.keep", "all")
+    assert metrics["sft/loss"] > 0 and "val/greedy/pass@1" in metrics
+    with pytest.raises(SystemExit):
+        fit_small(SAMPLED[name])
+    file.unlink()
 
 
 @pytest.mark.slow

@@ -249,7 +249,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a choice that there is not": (
         "--model.objective.kl_kind k4",
-        ("objective.kl_kind: expected one of 'k1', 'k2', 'k3', got k4",),
+        ("objective.kl_kind: expected one of 'k1', 'k2', 'k3', 'k3_weighted', got k4",),
     ),
     "a correction that there is not": (
         "--model.objective.correction Maskd",

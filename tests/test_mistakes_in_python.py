@@ -193,7 +193,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a training of no epochs": (lambda: quiet(max_epochs=0).fit(grpo(), Basics()), ("trainer.max_epochs is 0",)),
     "PPO without its critic": (
         lambda: PPO(POLICY, [TestsReward()]),  # type: ignore[call-arg]
-        ("PPO.critic: expected Critic, got nothing; give an object such as SeparateCritic(...)",),
+        ("PPO.critic: expected Critic, got nothing; give an object such as", "SeparateCritic(...)"),
     ),
     "GRPO without rewards": (
         lambda: GRPO(POLICY),  # type: ignore[call-arg]

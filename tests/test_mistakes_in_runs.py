@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from lit_rl import AssertTests, Problem, TaskDataModule
 from lit_rl.engines import Engine, Session
 from lit_rl.rewards import RewardTerm
+from lit_rl.rewards.term import TermScore
 
 
 class Raises(RewardTerm):

@@ -487,7 +487,8 @@ def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
     main(["validate", "--config", str(SORTING), "--trainer.logger", "null", "--run_dir", "mine"])
     assert folders_of("mine") == [Path("mine/validate")], "where it is no second run next to one"
     main(["validate", "--config", str(SORTING), "--trainer.logger", "false", "--run_dir", "other"])
-    assert not Path("other").exists(), "no logger was wanted, and config.yaml is a training's"
+    written = [path.name for path in Path("other").iterdir()]
+    assert written == ["completions.jsonl.gz"], "no logger was wanted, and config.yaml is a training's"
     fit(2, "--trainer.logger", "null")
     assert folders_of("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
 

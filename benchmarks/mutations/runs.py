@@ -36,8 +36,8 @@ RUNS: list[Mutant] = [
     Mutant(
         "temperature 1 in the update",
         "lit_rl/modules/rollout_module.py",
-        "self.policy(micro.completions, self.sampling.temperature, with_entropy)",
-        "self.policy(micro.completions, 1.0, with_entropy)",
+        "self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)",
+        "self.policy(micro.completions, 1.0, self.objective.reads_entropy)",
         "tests/modules/test_formulas.py",
     ),
     Mutant(

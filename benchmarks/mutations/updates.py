@@ -45,15 +45,15 @@ UPDATES: list[Mutant] = [
     Mutant(
         "an update that was left out leaves its gradients",
         "lit_rl/modules/rollout_module.py",
-        "        else:\n            self.optimizers().zero_grad()  # type: ignore[union-attr]  # there is one\n",
+        "            optimizer.zero_grad()\n",
         "",
         "tests/modules/test_updates.py",
     ),
     Mutant(
         "the KL coefficient follows the absolute difference",
         "lit_rl/modules/objective.py",
-        "kl = ((logprobs.old - logprobs.ref) * mask).sum()",
-        "kl = ((logprobs.old - logprobs.ref).abs() * mask).sum()",
+        "kl = (log_ratio * mask).sum()",
+        "kl = (log_ratio.abs() * mask).sum()",
         "tests/modules/test_objective.py",
     ),
     Mutant(
@@ -164,15 +164,15 @@ UPDATES: list[Mutant] = [
     Mutant(
         "rows without an advantage skip the entropy bonus",
         "lit_rl/modules/objective.py",
-        "return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token",
+        "return with_kl or self.reads_entropy or self.loss.pulls_on_every_token",
         "return with_kl or self.loss.pulls_on_every_token",
         FORMULAS,
     ),
     Mutant(
         "a correction follows the policy from update to update",
         "lit_rl/modules/objective.py",
-        "correction.weights(tokens.old_logprobs, sampled",
-        "correction.weights(tokens.logprobs.detach(), sampled",
+        "correction.weights(tokens)",
+        "correction.weights(replace(tokens, old_logprobs=tokens.logprobs.detach()))",
         FORMULAS,
     ),
     Mutant(
@@ -269,8 +269,8 @@ UPDATES: list[Mutant] = [
     Mutant(
         "a correction has no cap",
         "lit_rl/losses.py",
-        "return importance_weights(logprobs, sampler_logprobs, cap=self.cap)",
-        "return importance_weights(logprobs, sampler_logprobs)",
+        "return _off_policy_weights(tokens, self.cap, self.level)",
+        "return _off_policy_weights(tokens, None, self.level)",
         FORMULAS,
     ),
     Mutant(

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, get_origin
 
 import yaml
-from jsonargparse.typing import import_object
 
 from lit_rl.arguments import alternatives, arguments_of, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
@@ -187,6 +186,8 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
 
 def _group_at(cause: Cause) -> tuple[Any, str] | None:
     """The type of an argument that takes keys and values, and how to write them; ``None`` for one of classes."""
+    from jsonargparse.typing import import_object  # `lit-rl --help` needs none of it
+
     hint: Any = import_object(cause.class_path) if cause.class_path else None
     for name in cause.keys[-1].split(".") if cause.keys else ():
         known = arguments_of(hint) if isinstance(hint, type) else {}

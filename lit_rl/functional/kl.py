@@ -53,7 +53,7 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_log
 
     Source:
         Schulman 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html
-        k3_weighted: "unbiased KL estimate" of DeepSeek-AI 2025 (V3.2), section 3.1, https://arxiv.org/abs/2512.02556
+        k3_weighted: "unbiased KL estimate" of DeepSeek-AI 2025 (V3.2), https://arxiv.org/abs/2512.02556
 
     Example:
         >>> policy, reference = torch.tensor([0.5]).log(), torch.tensor([0.25]).log()  # r = 1/2

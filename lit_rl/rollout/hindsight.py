@@ -51,7 +51,7 @@ class Hindsight(TypedArguments):
         ValueError: a placeholder that is not known.
 
     Source:
-        Hübotter et al. 2026 (SDPO), section 3, https://arxiv.org/abs/2601.20802
+        Hübotter et al. 2026 (SDPO), https://arxiv.org/abs/2601.20802
     """
 
     def __init__(
