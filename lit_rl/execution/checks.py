@@ -20,7 +20,8 @@ from lit_rl.arguments import (
     require_switch,
     shown,
 )
-from lit_rl.execution.interface import Check, Language, require_carried, wall_limit
+from lit_rl.execution.interface import Check, require_carried, wall_limit
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 
 Compare = Literal["lines", "decimals", "tokens"]
@@ -168,8 +169,8 @@ class StdioTests(Check):
 
     @property
     def defines(self) -> str | None:
-        """The main function, where the language has one."""
-        return None if self.language == "python" else "main"
+        """The main function, where the language wants one."""
+        return LANGUAGES[self.language].main
 
     @property
     def wall_budget_seconds(self) -> float:

@@ -98,7 +98,9 @@ class ZygoteSettings(NamedTuple):
         packages: folders and files that programs may read besides the standard library.
         imports: names of modules in them, loaded before programs run.
         readable: further paths to show.
-        executables: what may be executed; not empty means that processes may be made, as a compiler does.
+        executables: files and folders that may be executed: by a compiler, or once, to become a program's runtime.
+        processes: allow new processes and execution, for compilers.
+        reserves: count memory that is used and not address space, for compilers and runtimes.
         temporary_folder: where the work folder is made.
         landlock_version: behave as a kernel with this version of Landlock, for tests; ``None`` for the kernel's own.
     """
@@ -112,6 +114,8 @@ class ZygoteSettings(NamedTuple):
     imports: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     executables: tuple[str, ...] = ()
+    processes: bool = False
+    reserves: bool = False
     temporary_folder: str = "/tmp"
     landlock_version: int | None = None
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.execution.judging.supervising.child_files import Child, memfd, read_ends, read_whole
+from lit_rl.execution.judging.runtimes import (
+    build,
+    main_class,
+    not_built,
+    outcome_of_end,
+    prepared,
+    started,
+    verdict_of_end,
+)
+from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
 
 Expected = str | tuple[str, ...]
@@ -33,15 +41,13 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     """Run each case in a fresh process; the first case that does not pass decides."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
-    binary = None
-    if check.language != "python":
-        if client.compile is None:
-            raise RuntimeError("this worker has no compiler")
-        compiled = client.compile(program, check.language)
-        if compiled.verdict is not None:
-            return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
-        binary = compiled.binary
-    return over_cases(check, partial(_case, client, program, binary, check))
+    if check.language == "python":
+        return over_cases(check, partial(_case, client, program, check))
+    source = prepared(program, check.language)
+    built = build(client, {LANGUAGES[check.language].file: source}, check.language)
+    if built.verdict is not None:
+        return not_built(built)
+    return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check))
 
 
 def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
@@ -62,32 +68,39 @@ def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) 
     return replace(first_bad or last, cases=tuple(cases), cpu_seconds=cpu, wall_seconds=wall)
 
 
-def _case(
-    client: ZygoteClient, program: str, binary: bytes | None, check: StdioTests, stdin: str, expected: Expected
+def _case_of_artefact(
+    client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, stdin: str, expected: Expected
 ) -> Outcome:
-    job: dict[str, Any] = {"mode": "stdio", "source": program}
-    channel = None
-    if binary is not None:
-        job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
-        channel = memfd(binary)
-        # A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
-        os.fchmod(channel, 0o111)
-    with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
-        report = client.run([child], check.timeout_seconds, compiled=binary is not None)
+    language, given = check.language, stdin.encode("utf-8", "surrogateescape")
+    with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
+        _, child, report = run
+        ended = verdict_of_end(client, language, artefact, run)
+        if ended is None:
+            same = same_output(read_whole(child.stdout), expected, check)
+            ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
+        outcome = outcome_of_end(ended, language, program, child, report, [])
+        return _with_case(outcome, stdin, expected, child)
+
+
+def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+    with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
+        report = client.run([child], check.timeout_seconds)
         ended = how_it_ended(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            told = None if binary is not None else description_of(read_whole(child.channel)[:65536])
-            error = told or ended_early(status)
+            error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
         if ended is None:
             same = same_output(read_whole(child.stdout), expected, check)
             ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
-        outcome = outcome_of(ended, [], child, report, error)
-        if ended in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
-            return outcome
-        return replace(outcome, failed_case=failed_output(stdin, expected, child.stdout))
+        return _with_case(outcome_of(ended, [], child, report, error), stdin, expected, child)
+
+
+def _with_case(outcome: Outcome, stdin: str, expected: Expected, child: Child) -> Outcome:
+    if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
+        return outcome
+    return replace(outcome, failed_case=failed_output(stdin, expected, child.stdout))
 
 
 def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:

@@ -358,7 +358,7 @@ def main() -> None:
         os.getcwd(),
         confined,
         None if in_namespaces else settings["work_bytes"],
-        bool(settings["executables"]),
+        bool(settings["processes"]),
         in_namespaces,
     )
     sys.argv[:] = [""]
