@@ -43,6 +43,7 @@ __all__ = [
     "ReferenceText",
     "StdioTests",
     "TokenTarget",
+    "UnitTests",
 ]
 
 
@@ -177,6 +178,49 @@ class StdioTests(Check):
         """One limit per case and per run of the compiler, which is retried when it fails."""
         compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
         return super().wall_budget_seconds + compiling
+
+
+UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
+"""Languages with a driver for tests."""
+
+
+@dataclass(frozen=True)
+class UnitTests(Check):
+    """Tests that are compiled with the program and share its process, as HumanEval-X, MultiPL-E and MBXP have them.
+
+    A weaker promise than that of other checks, because the program and its tests can reach each other: ``docs/sandbox.md``
+    says what passes. A pass is a secret that is sent after the last test, so however a program ends early, it failed.
+
+    Args:
+        test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions
+            ``Test...`` in Go and functions marked ``#[test]`` in Rust.
+        language: what both are written in.
+        setup: source before the program, such as includes, imports, or Go's package clause.
+        entry_point: the function under test, to find the program in a completion.
+        timeout_seconds: CPU seconds for the program and its tests together.
+    """
+
+    test: str
+    language: Language = "cpp"
+    setup: str = ""
+    entry_point: str | None = None
+    timeout_seconds: float = 10.0
+
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.units:judge_units"
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "language", UNIT_TESTS)
+        require_seconds(self, "timeout_seconds")
+
+    @property
+    def num_tests(self) -> int:
+        """One: tests that share a process pass together."""
+        return 1
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """One limit for all tests, and one per run of the compiler, which is retried when it fails."""
+        return wall_limit(self.timeout_seconds) + MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,7 @@ class LanguageSpec:
         comment: what begins a comment that ends with the line.
         main: name of the function that a whole program must define.
         builds: commands that turn the source file into ``artefact``; none where the source itself is run.
+        builds_tests: the same where a driver and tests are built with the program, if that takes others.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
         checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
@@ -91,6 +92,7 @@ class LanguageSpec:
     comment: str = "//"
     main: str | None = None
     builds: tuple[tuple[str, ...], ...] = ()
+    builds_tests: tuple[tuple[str, ...], ...] = ()
     artefact: str = "program"
     run: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
@@ -115,6 +117,15 @@ class LanguageSpec:
         return next((line for line in lines if 0 < line <= num_lines), None)
 
 
+def _go(package: str, *files: str) -> tuple[str, ...]:
+    """The command that compiles one package of Go."""
+    return (
+        *("{home}/pkg/tool/{go}/compile", "-o", f"{package}.a", "-p", package, "-complete"),
+        *("-I", ".", "-I", "{home}/pkg/{go}", *files),
+    )
+
+
+_GO_LINK = ("{home}/pkg/tool/{go}/link", "-s", "-w", "-o", "program", "-L", ".", "-L", "{home}/pkg/{go}", "main.a")
 _CPP = ("-x", "c++", "-std=gnu++17", *_C_FLAGS)
 LANGUAGES: dict[Language, LanguageSpec] = {
     "python": LanguageSpec(
@@ -150,7 +161,8 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=_C_LIKE,
         good='#include <algorithm>\n#include <iostream>\nint main() { if (std::max(0, 1)) std::cout << "good"; }\n',
         main="main",
-        builds=(("{program}", *_CPP, "program.cpp", "-o", "program", "-lm"),),
+        builds=(("{program}", *_CPP, "{sources}", "-o", "program", "-lm"),),
+        builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
         parts=("cc1plus", *_GCC_PARTS),
         reserves=False,
     ),
@@ -220,21 +232,12 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^(?:package|func|import|type)\b",
         good='package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("good") }\n',
         main="main",
-        builds=(
-            (
-                "{home}/pkg/tool/{go}/compile",
-                "-o",
-                "main.a",
-                "-p",
-                "main",
-                "-complete",
-                "-I",
-                ".",
-                "-I",
-                "{home}/pkg/{go}",
-                "{sources}",
-            ),
-            ("{home}/pkg/tool/{go}/link", "-s", "-w", "-o", "program", "-L", ".", "-L", "{home}/pkg/{go}", "main.a"),
+        builds=(_go("main", "{sources}"), _GO_LINK),
+        builds_tests=(
+            _go("github.com/stretchr/testify/assert", "assert.go"),
+            _go("{stem}", "{root}"),
+            _go("main", "main.go", "guard.go", "program.go"),
+            _GO_LINK,
         ),
         error=r"^panic: (?P<type>)(?P<message>.*)$|^(?P<fatal>fatal error: .*)$",
         executables=("{home}/pkg/tool",),

@@ -117,8 +117,9 @@ class Compiler:
     def _attempt(self, files: Files, language: Language) -> Compiled:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
         commands = []
-        for parts in spec.builds:
-            command = tools.command(parts, root=next(iter(files)))
+        root = next(iter(files))
+        for parts in spec.builds_tests if len(files) > 1 and spec.builds_tests else spec.builds:
+            command = tools.command(parts, root=root, stem=root.partition(".")[0])
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])
         job = {

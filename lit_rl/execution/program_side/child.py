@@ -223,7 +223,7 @@ def _run(job: dict[str, Any]) -> int:
     The job's own descriptor, emptied, takes the answers of a driver, and is closed where none are wanted.
     """
     if job["answers"]:
-        os.ftruncate(JOB, 0)
+        os.ftruncate(JOB, os.lseek(JOB, 0, os.SEEK_SET))
         os.set_inheritable(JOB, True)
     else:
         os.close(JOB)
@@ -243,6 +243,7 @@ def _run(job: dict[str, Any]) -> int:
 def _build(job: dict[str, Any]) -> int:
     """Write files, run commands on them, and put what they left into the channel's descriptor."""
     for name, content in job["files"].items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "wb") as file:
             file.write(content)
     for command in job["commands"]:

@@ -1,13 +1,79 @@
-// Runs the program in descriptor 4. It shares a process with the program, and is not trusted.
-const fs = require("fs"), vm = require("vm"), Module = require("module");
+// Runs the program in descriptor 4: alone, with calls, or with tests. It shares a process with the program: what it
+// keeps from the program it keeps in its own variables, taken before the program's first line.
+const fs = require("fs"), vm = require("vm"), Module = require("module"), assert = require("assert");
 const [file, mode] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
 const main = new Module(".");
 main.filename = file;
 main.paths = [];
 process.mainModule = main;
 process.argv = [process.argv[0], file];
-if (/^\s*(?:import\s+[\w{*"']|export\s)/m.test(source)) {
+if (mode !== "stdio") {
+  share(mode === "calls" ? makeCalls : runTests);
+} else if (/^\s*(?:import\s+[\w{*"']|export\s)/m.test(source)) {
   import("data:text/javascript;base64," + Buffer.from(source).toString("base64"));
 } else {
   main._compile(source, file);
+}
+
+function share(then) {
+  // Top-level names of one script are seen by the next. 3 is closed to the program by nothing but our silence.
+  Object.assign(globalThis, {require: main.require.bind(main), module: main, exports: main.exports});
+  then(fs.readFileSync(0), fs.writeSync, JSON, vm.runInThisContext, process.exit);
+}
+
+function makeCalls(input, writeSync, {parse, stringify}, run) {
+  const {entry, in_place, calls} = parse(input);
+  const describe = (error) => stringify({
+    stage: "run", types: [String(error?.name ?? "Error")], message: String(error?.message ?? error),
+    line: +(String(error?.stack).match(/program\.[jt]s:(\d+)/)?.[1] ?? 0) || null,
+  });
+  const answer = (work) => {
+    try { writeSync(3, work() + "\n"); } catch (error) { writeSync(3, describe(error) + "\n"); return false; }
+    return true;
+  };
+  if (!answer(() => (run(source, {filename: file}), "{}"))) process.exit(1);
+  for (const args of calls) {
+    answer(() => {
+      const result = run(entry)(...args);
+      return stringify(in_place ? args[0] : result) ?? "null";
+    });
+  }
+  process.exit(0);
+}
+
+function runTests(input, writeSync, {parse}, run, exit) {
+  // The pass is kept outside of the heap, which a program can have written to a file.
+  const pass = Buffer.allocUnsafeSlow(64), [program, test] = parse(source);
+  input.copy(pass);
+  input.fill(0);
+  let failed = false, ready = false;
+  const names = [assert, assert.strict, console, JSON, Math, Object, Array, Number, String, Reflect, Symbol, Promise];
+  const kinds = [Array, String, Number, Boolean, RegExp, Map, Set, Date, Symbol, BigInt, Promise];
+  for (const owner of [...names, ...kinds.map((kind) => kind.prototype)]) lock(owner);
+  for (const kind of [Object, Function, Error]) lock(kind.prototype, true);
+  for (const name of [...[...names, ...kinds].map(({name}) => name).filter(Boolean), "JSON", "Math", "Reflect",
+    "Function", "Error", "isNaN", "isFinite", "parseInt", "parseFloat"])
+    if (Object.hasOwn(globalThis, name)) Object.defineProperty(globalThis, name, {writable: false, configurable: false});
+  const ours = {...console, assert: (holds, ...words) => { if (!holds) { failed = true; assert.fail(words.join(" ")); } }};
+  const once = process.once.bind(process), require = Module.createRequire("/");
+  once("beforeExit", () => { if (ready && !failed) writeSync(3, pass); });
+  run(program, {filename: file});
+  const tests = run("(function (console, assert, require) {" + test + "\n})", {filename: "tests.js"});
+  tests.call(undefined, ours, assert, (name) => name === "assert" ? assert : require(name));
+  ready = true;
+}
+
+function lock(owner, isBase = false) {
+  // Nothing that tests use can be replaced. What programs assign to objects of their own hides nothing of ours, though:
+  // a property of a base that cannot be written to would forbid that, so it becomes a pair of functions.
+  for (const name of Reflect.ownKeys(owner)) {
+    const found = Reflect.getOwnPropertyDescriptor(owner, name);
+    if (!found.configurable || typeof found.value !== "function") continue;
+    const set = function (value) {
+      if (this !== owner) Reflect.defineProperty(this, name, {value, writable: true, enumerable: true, configurable: true});
+    };
+    Reflect.defineProperty(owner, name, isBase
+      ? {get: () => found.value, set, enumerable: found.enumerable, configurable: false}
+      : {...found, writable: false, configurable: false});
+  }
 }

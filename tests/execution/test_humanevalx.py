@@ -1,0 +1,125 @@
+"""HumanEval-X: what the sandbox says of solutions, and of one mutation of each, beside the language's own tools."""
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lit_rl.execution import Sandbox, UnitTests
+from lit_rl.execution.languages import toolchain
+
+pytestmark = pytest.mark.slow
+DATA = Path(os.environ.get("LIT_RL_DATA", "../shared/data")) / "humanevalx"
+FILES = {"cpp": "cpp", "java": "java", "javascript": "js", "go": "go", "rust": "rust"}
+# Two wrong edits of the operator or word at one place, so that a change that is no program does not end the search.
+EDITS = (("<=", ">"), ("<", ">="), ("==", "!="), ("+ 1", "+ 2"), ("true", "false"), ("+", "-"), ("0", "1"), ("1", "2"))
+# Rows whose own solution fails with the language's own tools, too, and the reason.
+FAIL_PLAINLY = {
+    "rust": {
+        **dict.fromkeys(("Rust/32", "Rust/38", "Rust/50", "Rust/53"), "the tests use the crate rand"),
+        "Rust/91": "the solution uses the crate regex",
+        "Rust/162": "the solution uses the crate md5",
+    }
+}
+
+
+def rows(language):
+    if not DATA.exists():
+        pytest.skip(f"HumanEval-X is not in {DATA}")
+    if toolchain(language) is None:
+        pytest.skip(f"{language} is not installed")
+    with gzip.open(DATA / f"humaneval_{FILES[language]}.jsonl.gz") as file:
+        return [json.loads(line) for line in file]
+
+
+def parts(language, row):
+    """What comes before the solution, Go's package clause and imports, and the tests."""
+    before, setup = row["declaration"], ""
+    if language == "go":
+        before, setup = f"{row['import']}\n{before}", row["test_setup"]
+    if language == "rust":  # every row names crates, which six of them use
+        before = re.sub(r"^use (?:rand|regex|md5)\b.*$", "", before, flags=re.M)
+    return before, setup
+
+
+def mutated(solution, seed):
+    """A solution with one edit; the same for the same seed."""
+    places = [(found.start(), old, new) for old, new in EDITS for found in re.finditer(re.escape(old), solution)]
+    if not places:
+        return None
+    start, old, new = random.Random(seed).choice(places)
+    return solution[:start] + new + solution[start + len(old) :]
+
+
+def in_sandbox(language, programs):
+    jobs = [(program, UnitTests(test, language, setup, timeout_seconds=5.0)) for program, test, setup in programs]
+    with Sandbox(num_workers=2) as sandbox:
+        return [outcome.passed for outcome in sandbox.judge_many(jobs)]
+
+
+def plainly(language, program, test, setup, folder):
+    """Return whether the same text passes by the language's own tools. The rows are trusted: a data set's, or edited."""
+    text = f"{setup}\n{program}\n{test}\n"
+    home = toolchain(language).names["home"]
+    tests = {
+        "cpp": ("program.cpp", ["g++", "-std=gnu++17", "-O2", "-w", "program.cpp", "-o", "program"], ["./program"]),
+        "java": ("Main.java", ["javac", "-nowarn", "Main.java"], ["java", "-cp", ".", "Main"]),
+        "javascript": ("program.js", ["true"], ["node", "program.js"]),
+        "go": ("main_test.go", ["true"], ["go", "test", "-vet=off", "-mod=vendor", "."]),
+        "rust": ("program.rs", [f"{home}/bin/rustc", "--edition=2021", "-Awarnings", "--test", "program.rs"], ["./program"]),
+    }
+    file, build, run = tests[language]
+    (folder / file).write_text(text)
+    environment = {**os.environ, "GOFLAGS": "-mod=vendor", "GOPROXY": "off"}
+    try:
+        for command in (build, run):
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, env=environment)
+            if done.returncode or "Assertion failed" in done.stderr:
+                return False
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def compared(language, edit, folder):
+    """Names of the rows that pass in the sandbox, and of those that pass plainly."""
+    if language == "go":
+        for name in ("go_mod", "go_sum"):
+            shutil.copy(DATA / name, folder / name.replace("_", "."))
+        with tarfile.open(DATA / "go_vendor.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+    names, programs = [], []
+    for number, row in enumerate(rows(language)):
+        before, setup = parts(language, row)
+        solution = edit(row["canonical_solution"], number)
+        if solution is not None:
+            names.append(row["task_id"])
+            programs.append((before + solution, row["test"], setup))
+    passed = in_sandbox(language, programs)
+    plain = [plainly(language, *one, folder) for one in programs]
+    print(f"{language}: {len(names)} programs, {sum(passed)} pass in the sandbox, {sum(plain)} plainly")
+    return (
+        {name for name, one in zip(names, passed, strict=True) if one},
+        {name for name, one in zip(names, plain, strict=True) if one},
+        set(names),
+    )
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_solutions_end_as_with_the_languages_own_tools(language, tmp_path):
+    here, plain, names = compared(language, lambda solution, _: solution, tmp_path)
+    assert here == plain
+    assert names - plain == set(FAIL_PLAINLY.get(language, {}))
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_nothing_passes_that_fails_plainly(language, tmp_path):
+    here, plain, names = compared(language, mutated, tmp_path)
+    assert here <= plain < names
