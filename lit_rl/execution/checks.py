@@ -188,8 +188,9 @@ UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
 class UnitTests(Check):
     """Tests that are compiled with the program and share its process, as HumanEval-X, MultiPL-E and MBXP have them.
 
-    A weaker promise than that of other checks, because the program and its tests can reach each other: ``docs/sandbox.md``
-    says what passes. A pass is a secret that is sent after the last test, so however a program ends early, it failed.
+    The promise is weaker than that of other checks, because the program and its tests can reach each other:
+    ``docs/sandbox.md`` says what passes. A pass is a secret that is sent after the last test, so a program that ends
+    early has failed, however it ends.
 
     Args:
         test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions

@@ -113,8 +113,10 @@ class LanguageSpec:
 
     def line(self, text: str, num_lines: int) -> int | None:
         """The first line of the program that a text names; ``None`` for lines that it has not."""
-        lines = (int(found[1]) for found in self.place.finditer(text))
-        return next((line for line in lines if 0 < line <= num_lines), None)
+        found = [place for place in self.place.finditer(text) if 0 < int(place[1]) <= num_lines]
+        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # mapped, by node
+        best = next(with_column, found[0] if found else None)
+        return int(best[1]) if best else None
 
 
 def _go(package: str, *files: str) -> tuple[str, ...]:
@@ -175,6 +177,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
         good='console.log("good");\n',
         run=_NODE,
+        checks=_NODE,
         error=_NODE_ERROR,
         environment=_NODE_ENVIRONMENT,
     ),

@@ -65,7 +65,7 @@ def in_sandbox(language, programs):
 
 
 def plainly(language, program, test, setup, folder):
-    """Return whether the same text passes by the language's own tools. The rows are trusted: a data set's, or edited."""
+    """Return whether the same text passes by the language's own tools. The rows are a data set's: trusted."""
     text = f"{setup}\n{program}\n{test}\n"
     home = toolchain(language).names["home"]
     tests = {
@@ -73,7 +73,11 @@ def plainly(language, program, test, setup, folder):
         "java": ("Main.java", ["javac", "-nowarn", "Main.java"], ["java", "-cp", ".", "Main"]),
         "javascript": ("program.js", ["true"], ["node", "program.js"]),
         "go": ("main_test.go", ["true"], ["go", "test", "-vet=off", "-mod=vendor", "."]),
-        "rust": ("program.rs", [f"{home}/bin/rustc", "--edition=2021", "-Awarnings", "--test", "program.rs"], ["./program"]),
+        "rust": (
+            "program.rs",
+            [f"{home}/bin/rustc", "--edition=2021", "-Awarnings", "--test", "program.rs"],
+            ["./program"],
+        ),
     }
     file, build, run = tests[language]
     (folder / file).write_text(text)

@@ -97,14 +97,15 @@ def started(
         The client that ran it, its descriptors, and the report.
     """
     spec, runner = LANGUAGES[language], client.runner(language)
-    driver = DRIVERS / "run.js"
     names = {
         "memory": str(client.settings.memory_bytes >> 20),
         "file": spec.file,
+        "driver": (DRIVERS / "run.js").read_text(),
         "mode": "stdio",
-        "driver": driver.read_text(),
         **names,
     }
+    if only_parse:
+        names["mode"] = "parse"
     channel = memfd(artefact)
     if not spec.run:
         # A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
@@ -141,7 +142,7 @@ def outcome_of_end(
     """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
     spec = LANGUAGES[language]
     outcome = outcome_of(verdict, cases, child, report, None)
-    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4", spec.file, outcome.stderr)
+    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
     outcome = replace(outcome, stderr=stderr)
     if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
         return outcome

@@ -1,47 +1,29 @@
-// Runs the program in descriptor 4: alone, with calls, or with tests. It shares a process with the program: what it
+// Runs the program in descriptor 4: alone, or with tests. It shares a process with the program: what it
 // keeps from the program it keeps in its own variables, taken before the program's first line.
 const fs = require("fs"), vm = require("vm"), Module = require("module"), assert = require("assert");
 const [file, mode] = process.argv.slice(1), source = fs.readFileSync(4, "utf8");
 const main = new Module(".");
-main.filename = file;
+main.filename = "/" + file;  // absolute, so that source maps are looked for
 main.paths = [];
 process.mainModule = main;
 process.argv = [process.argv[0], file];
-if (mode !== "stdio") {
-  share(mode === "calls" ? makeCalls : runTests);
-} else if (/^\s*(?:import\s+[\w{*"']|export\s)/m.test(source)) {
+if (mode === "parse") {
+  if (!isModule()) new vm.Script(Module.wrap(source));
+} else if (mode !== "stdio") {
+  // Top-level names of one script are seen by the next.
+  Object.assign(globalThis, {require: main.require.bind(main), module: main, exports: main.exports});
+  runTests(fs.readFileSync(0), fs.writeSync, JSON, vm.runInThisContext);
+} else if (isModule()) {
   import("data:text/javascript;base64," + Buffer.from(source).toString("base64"));
 } else {
-  main._compile(source, file);
+  main._compile(source, main.filename);
 }
 
-function share(then) {
-  // Top-level names of one script are seen by the next. 3 is closed to the program by nothing but our silence.
-  Object.assign(globalThis, {require: main.require.bind(main), module: main, exports: main.exports});
-  then(fs.readFileSync(0), fs.writeSync, JSON, vm.runInThisContext, process.exit);
+function isModule() {
+  return /^\s*(?:import\s+[\w{*"']|export\s)/m.test(source);
 }
 
-function makeCalls(input, writeSync, {parse, stringify}, run) {
-  const {entry, in_place, calls} = parse(input);
-  const describe = (error) => stringify({
-    stage: "run", types: [String(error?.name ?? "Error")], message: String(error?.message ?? error),
-    line: +(String(error?.stack).match(/program\.[jt]s:(\d+)/)?.[1] ?? 0) || null,
-  });
-  const answer = (work) => {
-    try { writeSync(3, work() + "\n"); } catch (error) { writeSync(3, describe(error) + "\n"); return false; }
-    return true;
-  };
-  if (!answer(() => (run(source, {filename: file}), "{}"))) process.exit(1);
-  for (const args of calls) {
-    answer(() => {
-      const result = run(entry)(...args);
-      return stringify(in_place ? args[0] : result) ?? "null";
-    });
-  }
-  process.exit(0);
-}
-
-function runTests(input, writeSync, {parse}, run, exit) {
+function runTests(input, writeSync, {parse}, run) {
   // The pass is kept outside of the heap, which a program can have written to a file.
   const pass = Buffer.allocUnsafeSlow(64), [program, test] = parse(source);
   input.copy(pass);
