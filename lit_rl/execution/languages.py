@@ -16,9 +16,8 @@ from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 Language = Literal[
-    *("python", "c", "cpp", "javascript", "typescript", "java", "go", "rust"),
-    *("ruby", "php", "perl", "lua", "bash"),
-]
+    "python", "c", "cpp", "javascript", "typescript", "java", "go", "rust", "ruby", "php", "perl", "lua", "bash"
+]  # fmt: skip
 
 THREAD_STACK = 16 << 20
 """Bytes of the stack of each thread of a runtime, which are counted as used where memory is counted by use."""
@@ -35,7 +34,7 @@ _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
-_NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?:: (?P<message>.*))?$"
+_NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
 _TSC = """
 const ts = require("{home}/lib/typescript.js"), fs = require("fs");

@@ -18,7 +18,7 @@ from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
-from lit_rl.execution.languages import LANGUAGES
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
@@ -404,7 +404,7 @@ class Sandbox(ProgramRunner):
 
 def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
     """A program that every working machine runs, in the language of a check, and what it prints."""
-    language = next((name for name in LANGUAGES if name == check.language and name != "python"), "python")
+    language: Language = next((name for name in LANGUAGES if name == check.language), "python")
     program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))
     return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)
 

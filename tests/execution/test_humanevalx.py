@@ -18,7 +18,8 @@ from lit_rl.execution.languages import toolchain
 pytestmark = pytest.mark.slow
 DATA = Path(os.environ.get("LIT_RL_DATA", "../shared/data")) / "humanevalx"
 FILES = {"cpp": "cpp", "java": "java", "javascript": "js", "go": "go", "rust": "rust"}
-# Two wrong edits of the operator or word at one place, so that a change that is no program does not end the search.
+# Of Go, which a row's solution uses and its setup may leave out.
+PACKAGES = ("math", "strings", "fmt", "strconv", "time", "bytes", "regexp", "sort", "math/rand", "crypto/md5")
 EDITS = (("<=", ">"), ("<", ">="), ("==", "!="), ("+ 1", "+ 2"), ("true", "false"), ("+", "-"), ("0", "1"), ("1", "2"))
 # Rows whose own solution fails with the language's own tools, too, and the reason.
 FAIL_PLAINLY = {
@@ -43,7 +44,9 @@ def parts(language, row):
     """What comes before the solution, Go's package clause and imports, and the tests."""
     before, setup = row["declaration"], ""
     if language == "go":
-        before, setup = f"{row['import']}\n{before}", row["test_setup"]
+        setup, whole = row["test_setup"], row["prompt"].replace(row["import"], "") + row["canonical_solution"]
+        used = (name for name in PACKAGES if f"{name.rpartition('/')[2]}." in whole and f'"{name}"' not in setup)
+        before = "".join(f'import "{name}"\n' for name in used) + row["prompt"].replace(row["import"], "")
     if language == "rust":  # every row names crates, which six of them use
         before = re.sub(r"^use (?:rand|regex|md5)\b.*$", "", before, flags=re.M)
     return before, setup

@@ -263,8 +263,8 @@ def _build(job: dict[str, Any]) -> int:
                     path = os.path.join(folder, name)
                     jar.write(path, os.path.relpath(path, job["artefact"]))
         return 0
-    with open(job["artefact"], "rb") as file:
-        while chunk := file.read(1 << 20):
+    with open(job["artefact"], "rb") as program:
+        while chunk := program.read(1 << 20):
             os.write(CHANNEL, chunk)
     return 0
 
