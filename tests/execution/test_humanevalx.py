@@ -23,12 +23,23 @@ PACKAGES = ("math", "strings", "fmt", "strconv", "time", "bytes", "regexp", "sor
 EDITS = (("<=", ">"), ("<", ">="), ("==", "!="), ("+ 1", "+ 2"), ("true", "false"), ("+", "-"), ("0", "1"), ("1", "2"))
 # Rows whose own solution fails with the language's own tools, too, and the reason.
 FAIL_PLAINLY = {
+    "cpp": {
+        **dict.fromkeys(("CPP/22", "CPP/137"), "boost is not installed"),
+        "CPP/38": "the solution does not compile",
+        "CPP/162": "it has to be linked with libcrypto",
+    },
+    "javascript": {
+        **dict.fromkeys(("JavaScript/112", "JavaScript/155"), "the solution fails asserts of its own tests"),
+        "JavaScript/162": "the package js-md5 is not installed",
+    },
     "rust": {
-        **dict.fromkeys(("Rust/32", "Rust/38", "Rust/50", "Rust/53"), "the tests use the crate rand"),
+        **dict.fromkeys(("Rust/38", "Rust/53"), "the tests use the crate rand"),
         "Rust/91": "the solution uses the crate regex",
         "Rust/162": "the solution uses the crate md5",
-    }
+    },
 }
+# Rows whose tests are commented out: plainly they pass, and the sandbox refuses a check that tests nothing.
+EMPTY = ("Rust/32", "Rust/50")
 
 
 def rows(language):
@@ -37,14 +48,14 @@ def rows(language):
     if toolchain(language) is None:
         pytest.skip(f"{language} is not installed")
     with gzip.open(DATA / f"humaneval_{FILES[language]}.jsonl.gz") as file:
-        return [json.loads(line) for line in file]
+        return [row for row in map(json.loads, file) if row["task_id"] not in EMPTY]
 
 
 def parts(language, row):
     """What comes before the solution, Go's package clause and imports, and the tests."""
     before, setup = row["declaration"], ""
     if language == "go":
-        setup, whole = row["test_setup"], row["prompt"].replace(row["import"], "") + row["canonical_solution"]
+        setup, whole = row["test_setup"], row["canonical_solution"]
         used = (name for name in PACKAGES if f"{name.rpartition('/')[2]}." in whole and f'"{name}"' not in setup)
         before = "".join(f'import "{name}"\n' for name in used) + row["prompt"].replace(row["import"], "")
     if language == "rust":  # every row names crates, which six of them use

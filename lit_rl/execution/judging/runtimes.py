@@ -49,7 +49,7 @@ def main_class(program: str) -> str:
 
 
 def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
-    """What a runtime runs: the compiled program, or its source where the runtime takes that.
+    """Build what a runtime runs: the compiled program, or its source where the runtime takes that.
 
     Raises:
         FaultyCheck: if the language is not installed here.

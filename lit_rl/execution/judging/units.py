@@ -35,6 +35,25 @@ _JAVA_NAMES = {
     "java.util": "ArrayDeque ArrayList Arrays Collection Collections Comparator Deque HashMap HashSet Iterator "
     "LinkedHashMap LinkedList List Map Objects Optional PriorityQueue Queue Random Scanner Set TreeMap TreeSet",
 }
+# Words of C++ that are no macro's name: the compiler refuses to undefine them.
+_NO_MACROS = set(
+    [
+        "defined",
+        "and",
+        "and_eq",
+        "bitand",
+        "bitor",
+        "compl",
+        "not",
+        "not_eq",
+        "or",
+        "or_eq",
+        "xor",
+        "xor_eq",
+        "__VA_ARGS__",
+        "__VA_OPT__",
+    ]
+)
 _GO_NAMES = (
     "bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string uint uint8 uint16 "
     "uint32 uint64 uintptr any comparable true false iota nil append cap close complex copy delete imag len make new "
@@ -46,7 +65,7 @@ _RUST_NAMES = (
     "Some, String, ToString, Vec}; "
     "use std::primitive::{bool, char, f32, f64, i128, i16, i32, i64, i8, isize, str, u128, u16, u32, u64, u8, usize};"
 )
-_RUST_TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?fn\s+(\w+)")
+_RUST_TEST = re.compile(r"^[ \t]*#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?fn\s+(\w+)", re.M)
 
 
 def judge_units(client: ZygoteClient, program: str, check: UnitTests) -> Outcome:
@@ -88,7 +107,7 @@ def _javascript(program: str, check: UnitTests) -> Files:
 
 
 def _cpp(program: str, check: UnitTests) -> Files:
-    words = sorted(set(_WORD.findall(check.test)) - {"defined", "__VA_ARGS__"})
+    words = sorted(set(_WORD.findall(check.test)) - _NO_MACROS)
     undefined = "\n".join(f"#undef {word}" for word in words)
     text = f'{check.setup}\n#line 1 "program.cpp"\n{program}\n{undefined}\n#line 1 "tests.cpp"\n{check.test}\n'
     return {"run.cpp": _driver("run.cpp"), "program.cpp": text}
@@ -129,7 +148,7 @@ def _rust(program: str, check: UnitTests) -> Files:
     if not names:
         raise FaultyCheck("UnitTests.test: expected functions of Rust marked #[test], got none")
     test = _RUST_TEST.sub(r"pub fn \1", check.test).replace("#[cfg(test)]", "")
-    inside = re.search(r"\bmod\s+(\w+)\s*\{", test)
+    inside = re.search(r"^[ \t]*(?:pub )?mod\s+(\w+)\s*\{", test, re.M)
     path = f"{inside[1]}::" if inside else ""
     calls = " ".join(f"{path}{name}();" for name in names)
     # Before the program, so that its macros are not in scope; names that are imported one by one hide those of a glob.
