@@ -36,7 +36,7 @@ _JAVA_NAMES = {
     "LinkedHashMap LinkedList List Map Objects Optional PriorityQueue Queue Random Scanner Set TreeMap TreeSet",
 }
 # Words of C++ that are no macro's name: the compiler refuses to undefine them.
-_NO_MACROS = set(
+_NO_MACROS = set(_WORD.findall("defined and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq __VA_ARGS__"))
     [
         "defined",
         "and",
