@@ -85,8 +85,8 @@ ENDLESS = {
              "class Main { public static void main(String[] w) { var a = new java.util.ArrayList<long[]>(); for (;;) { long[] b = new long[100000]; java.util.Arrays.fill(b, 7L); a.add(b); } } }"),
     "go": ("package main\nfunc main() { for { } }", 'package main\nimport "fmt"\nfunc main() { for { fmt.Println("xxxxxxxxxxxx") } }',
            "package main\nvar a [][]byte\nfunc main() { for { b := make([]byte, 1<<20); for i := range b { b[i] = 1 }; a = append(a, b) } }"),
-    "rust": ("fn main() { loop { std::hint::black_box(1); } }", 'fn main() { loop { println!("xxxxxxxxxxxxxxxxxxx"); } }',
-             "fn main() { let mut a = vec![]; loop { a.push(vec![1u8; 1 << 20]); std::hint::black_box(&a); } }"),
+    "rust": ("fn main() { loop {} }", 'fn main() { loop { println!("xxxxxxxxxxxxxxxxxxx"); } }',
+             "fn main() { let mut a = vec![]; loop { a.push(vec![1u8; 1 << 20]); } }"),
     "ruby": ("loop {}", "loop { puts 'x' * 4096 }", "a = []; loop { a << 'x' * 100000 }"),
     "php": ("<?php for (;;);", "<?php for (;;) echo str_repeat('x', 4096);", "<?php $a = []; for (;;) $a[] = str_repeat('x', 100000) . count($a);"),
     "perl": ("1 while 1;", "print 'x' x 4096 while 1;", "my @a; push @a, 'x' x 100000 while 1;"),
@@ -95,6 +95,7 @@ ENDLESS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ENDLESS)
 def test_limits_give_a_typed_verdict(sandbox, language):
     need(language)

@@ -37,23 +37,6 @@ _JAVA_NAMES = {
 }
 # Words of C++ that are no macro's name: the compiler refuses to undefine them.
 _NO_MACROS = set(_WORD.findall("defined and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq __VA_ARGS__"))
-    [
-        "defined",
-        "and",
-        "and_eq",
-        "bitand",
-        "bitor",
-        "compl",
-        "not",
-        "not_eq",
-        "or",
-        "or_eq",
-        "xor",
-        "xor_eq",
-        "__VA_ARGS__",
-        "__VA_OPT__",
-    ]
-)
 _GO_NAMES = (
     "bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string uint uint8 uint16 "
     "uint32 uint64 uintptr any comparable true false iota nil append cap close complex copy delete imag len make new "
