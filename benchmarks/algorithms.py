@@ -152,10 +152,22 @@ def task(seed: int, batch_size: int = 16) -> Basics:
     )
 
 
-def trainer(folder: Path, callbacks: list[pl.Callback], every: int | None = None) -> pl.Trainer:
+def trainer(
+    folder: Path, callbacks: list[pl.Callback], every: int | None = None, precision: str = "32-true"
+) -> pl.Trainer:
     validation = {} if every is None else {"limit_val_batches": None, "val_check_interval": every}
-    return bare_trainer(
-        *callbacks, default_root_dir=folder, inference_mode=False, check_val_every_n_epoch=None, **validation
+    settings = {"default_root_dir": folder, "inference_mode": False, "check_val_every_n_epoch": None}
+    return bare_trainer(*callbacks, precision=precision, **settings | validation)
+
+
+def imitation(seed: int, updates: int, dtype: str = "float32") -> SFT:
+    """SFT from random weights."""
+    rate = one_cycle(5e-3, updates, rise=0.04)
+    return SFT(
+        CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed, dtype=dtype),
+        max_updates=updates,
+        seed=seed,
+        update=Optimization(optimizer=adamw(5e-3, weight_decay=0.01), lr_scheduler=rate),
     )
 
 
@@ -164,13 +176,7 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
     start, noted = folder / f"sft_{updates}", folder / f"sft_{updates}.json"
     if noted.exists():
         return str(start), Spent(**json.loads(noted.read_text()))
-    clock = Clock()
-    module = SFT(
-        CausalLM(config=MODEL, tokenizer=TOKENIZER, init_seed=seed),
-        max_updates=updates,
-        seed=seed,
-        update=Optimization(optimizer=adamw(5e-3, weight_decay=0.01), lr_scheduler=one_cycle(5e-3, updates, rise=0.04)),
-    )
+    clock, module = Clock(), imitation(seed, updates)
     trainer(folder, [clock]).fit(module, task(seed, batch_size=64))
     policy: Any = module.policy
     policy.save_pretrained(start)
@@ -178,7 +184,7 @@ def warm_start(seed: int, folder: Path, updates: int) -> tuple[str, Spent]:
     return str(start), clock.spent
 
 
-def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyModule:
+def rollout_module(name: str, start: str, seed: int, rollouts: int, dtype: str = "float32") -> PolicyModule:
     """One of the sampling algorithms, with the settings that they all share."""
     shared: dict[str, Any] = {
         "sampling": Sampling(num_samples=8, max_tokens=MAX_TOKENS),
@@ -188,7 +194,7 @@ def rollout_module(name: str, start: str, seed: int, rollouts: int) -> PolicyMod
         "sandbox": Sandbox,
         "seed": seed,
     }
-    policy = CausalLM(start)
+    policy = CausalLM(start, dtype=dtype)
     if name == "GRPO":
         return GRPO(policy, **shared)
     if name == "REINFORCE":

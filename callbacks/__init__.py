@@ -5,6 +5,7 @@ if __name__ != "lit_rl.callbacks":
 
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.completion_log import CompletionLog
+from lit_rl.callbacks.completion_writer import CompletionWriter
 from lit_rl.callbacks.diagnostics import Diagnostics
 from lit_rl.callbacks.execution_evaluation import ExecutionEvaluation
 from lit_rl.callbacks.preference_writer import PreferenceWriter
@@ -16,6 +17,7 @@ from lit_rl.callbacks.tensorboard_layout import TensorBoardLayout
 __all__ = [
     "Checkpointing",
     "CompletionLog",
+    "CompletionWriter",
     "Diagnostics",
     "ExecutionEvaluation",
     "PreferenceWriter",

@@ -37,6 +37,8 @@ class PreferenceWriter(pl.Callback, TypedArguments):
     def setup(self, trainer: pl.Trainer, pl_module: Any, stage: str) -> None:
         """Check whether there will be anything to compare."""
         sampling = pl_module.evaluate.predict
+        if stage == "predict" and pl_module.rewards is None:
+            raise UsageError("pairs are compared by rewards, and the module has none: list at least one reward term")
         if stage == "predict" and sampling.num_samples < 2:
             raise UsageError(
                 f"a pair needs two completions of a problem, got evaluate.predict.num_samples={sampling.num_samples}: "

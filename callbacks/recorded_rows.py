@@ -9,6 +9,7 @@ import dataclasses
 import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from lit_rl.reports.run_files import RecordedRow, RecordedTurn
 from lit_rl.reports.run_files.files import SURROGATES, to_json
 from lit_rl.reports.run_files.records import finite, item_of
 from lit_rl.rewards.places import Places
+from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.types import Judgement, StopReason
 
@@ -86,30 +88,45 @@ def _of_group(rows: Sequence[int], rewards: Sequence[float | None], num_rows: in
 # -- as plain data --------------------------------------------------------------------------------------------
 
 
-def recorded_rows(
-    finished: FinishedRollout, found: Mapping[str, Tensor], rows: Sequence[int], number: int, decode: Decode | None
-) -> Iterator[RecordedRow]:
-    """Some rows as plain data, with their numbers and their groups' numbers on this rank.
+def values_found(finished: FinishedRollout, found: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
+    """The [N, T] values of a training rollout's tokens by name, ``None`` where they were not computed.
 
     Args:
         finished: N rows.
         found: in the update, see :class:`lit_rl.modules.update_trace.UpdateTrace`.
-        rows: which of them, in which order.
-        number: of the rollout.
-        decode: of the policy's codec, to read what the environment said.
     """
-    rollout, rewards, experience = finished.rollout, finished.rewards, finished.experience
-    completions = rollout.completions
-    known = {
-        "credit": rewards.credit,
+    experience = finished.experience
+    return {
+        "credit": finished.rewards.credit,
         "advantage": experience.advantages,
-        "logprob_sampled": completions.sampler_logprobs,
         "logprob_old": experience.old_logprobs,
         "logprob_update": found.get("logprobs"),
         "logprob_ref": experience.ref_logprobs,
         "value": experience.old_values,
         "entropy": found.get("entropy"),
     }
+
+
+def recorded_rows(
+    rollout: Rollout,
+    rewards: RewardOutput | None,
+    rows: Sequence[int],
+    number: int,
+    decode: Decode | None,
+    values: Mapping[str, Tensor | None] = MappingProxyType({}),
+) -> Iterator[RecordedRow]:
+    """Some rows as plain data, with their numbers and their groups' numbers on this rank.
+
+    Args:
+        rollout: N rows.
+        rewards: of the same rows, if there are any.
+        rows: which of them, in which order.
+        number: of the rollout.
+        decode: of the policy's codec, to read what the environment said.
+        values: [N, T] of tokens by name, besides the sampler's log-probabilities.
+    """
+    completions = rollout.completions
+    known = {"logprob_sampled": completions.sampler_logprobs, **values}
     # All rows at once: each copy from a device waits for it.
     index = torch.tensor(rows, dtype=torch.long)
     ids = {"ids": completions.completion_ids[index.to(completions.completion_ids.device)].tolist()}
@@ -128,9 +145,9 @@ def recorded_rows(
             turns=tuple(_recorded_turn(rollout, row, turn, decode) for turn in range(len(turns))),
             program=None if judgement.program is None else _fields(judgement.program),
             failing=_failing(turns[-1].text, judgement),
-            reward=float(rewards.rewards[row]) if rewards.valid[row] else None,
-            reason=rewards.reasons.get(row, ""),
-            terms={name: finite(float(values[row])) for name, values in rewards.term_values.items()},
+            reward=float(rewards.rewards[row]) if rewards is not None and rewards.valid[row] else None,
+            reason="" if rewards is None else rewards.reasons.get(row, ""),
+            terms={} if rewards is None else {n: finite(float(v[row])) for n, v in rewards.term_values.items()},
             tokens={name: values[place][: lengths[row]] for name, values in (ids | tokens).items()},
         )
 

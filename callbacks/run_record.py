@@ -13,7 +13,14 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lit_rl.arguments import ArgumentError, TypedArguments, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
 from lit_rl.callbacks.diagnostics import Diagnostics
-from lit_rl.callbacks.recorded_rows import choose_rows, ending, lines_that_fit, numbered_lines, recorded_rows
+from lit_rl.callbacks.recorded_rows import (
+    choose_rows,
+    ending,
+    lines_that_fit,
+    numbered_lines,
+    recorded_rows,
+    values_found,
+)
 from lit_rl.reports.run_files import Diagnosis, RunWriter, read_metrics
 from lit_rl.reports.run_files.records import finite
 from lit_rl.reports.summary import with_programs
@@ -168,7 +175,8 @@ class RunRecord(pl.Callback, TypedArguments):
         groups = rollout.completions.groups()
         known = [r if ok else None for r, ok in zip(rewards.rewards.tolist(), rewards.valid.tolist(), strict=True)]
         chosen = choose_rows(groups, known, self.num_groups, self.num_rows, seed=count)
-        kept = list(recorded_rows(finished, module.trace.found, chosen, count, module.policy.codec.decode))
+        values = values_found(finished, module.trace.found)
+        kept = list(recorded_rows(rollout, rewards, chosen, count, module.policy.codec.decode, values))
         endings = Counter(ending(judgement.outcome) for judgement in with_programs(rollout.judgements))
         rows = lines_that_fit(kept, allowance)
         return {"num_rows": len(known), "num_groups": len(groups), "endings": dict(endings), "rows": rows}

@@ -1,11 +1,12 @@
-"""Advantages: what a completion, or a token, was worth beyond what was expected of it.
+"""Advantages: what a completion, a turn or a token was worth beyond what was expected of it.
 
 A kind of advantage is a class whose method is the formula. Row advantages compare one score per completion, with those
-of its group, of the whole rollout or of rollouts before; token advantages come from rewards and a critic's values.
+of its group, of the whole rollout or of rollouts before; turn advantages do so turn by turn; token advantages come from
+rewards and a critic's values.
 
-Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns of the row with the
-most. A row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and
-gets advantage 0, and its score never matters, not even NaN.
+Letters: N rows of one rank, B groups, G rows of the largest group, T completion tokens, K turns that a row can have. A
+row that is not valid has no score of its own (the sandbox failed, not the program): it leaves the baseline and gets
+advantage 0, and its score never matters, not even NaN.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from lit_rl.functional.masking import (
     require_no_grad,
     require_same_shape,
     shape_of,
+    spread_over_turns,
     statistics_dtype,
+    sum_over_turns,
     turn_starts,
 )
+from lit_rl.functional.returns import reward_to_go
 
 __all__ = [
     "GAE",
@@ -39,18 +43,31 @@ __all__ = [
     "GroupMean",
     "LeaveOneOut",
     "MaxRewards",
+    "Murphy",
     "NoBaseline",
+    "RewardAdvantages",
     "RowAdvantages",
     "RunningMean",
     "TokenAdvantages",
+    "TurnAdvantages",
     "TurnGAE",
+    "TurnReturns",
 ]
 
-Normalize = Literal["std", "none"]
-"""Divisor of centred scores: their standard deviation (n - 1), or none."""
+Normalize = Literal["std", "batch_std", "none"]
+"""Divisor of centred scores: their standard deviation (n - 1), that of the whole rollout's scores, or none."""
 
 
-class RowAdvantages(TypedArguments, ABC):
+class RewardAdvantages(TypedArguments, ABC):
+    """Advantages from rewards alone, without a critic: of whole rows, or of their turns."""
+
+    @property
+    @abstractmethod
+    def comparison(self) -> RowAdvantages:
+        """The object that compares scores: this one, or that by which it compares turns."""
+
+
+class RowAdvantages(RewardAdvantages):
     """One advantage per completion from one score per completion; one of your own implements :meth:`advantages`.
 
     Constructor arguments are what YAML gives under ``init_args``.
@@ -62,6 +79,11 @@ class RowAdvantages(TypedArguments, ABC):
     sum_over_ranks: SumOverRanks | None = None
     """Sums a small tensor over all ranks, for formulas that look at the whole rollout; every rank calls it equally
     often. The module that uses the object sets it. None: the rows given are all there are."""
+
+    @property
+    def comparison(self) -> RowAdvantages:
+        """The object itself."""
+        return self
 
     @abstractmethod
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
@@ -154,13 +176,17 @@ class GroupMean(Baseline):
 
         A_i = (r_i - mean r) / (std r + eps)        over the valid rows of the group, std with n - 1
 
+    With ``batch_std`` the standard deviation is that of all valid rows of the rollout, on all ranks: one divisor for
+    all groups, so that a group with a single pass or a single failure counts no more than its rewards say.
+
     A group whose valid scores are all equal, or that has fewer than two, gets exact zeros: otherwise 1 / eps would
     magnify rounding in the mean. The test is equality of the numbers, never a small standard deviation.
 
     The lecture's ``centered_rewards`` is ``normalize="none"``, its ``normalized_rewards`` is ``eps=1e-5``.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``) or not (``none``, Dr. GRPO).
+        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not
+            (``none``, Dr. GRPO).
         eps: added to the standard deviation, reward units.
 
     Raises:
@@ -169,6 +195,7 @@ class GroupMean(Baseline):
     Source:
         Shao et al. 2024, section 4.1.2, https://arxiv.org/abs/2402.03300
         not normalized: Liu et al. 2025, section 3.2, https://arxiv.org/abs/2503.20783
+        batch_std: Liu et al. 2025 (Lite PPO), https://arxiv.org/abs/2508.08221
 
     Example:
         >>> scores, ids = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([7, 7, 7, 7])
@@ -202,7 +229,9 @@ class GroupMean(Baseline):
         centred = torch.where(counted, kept - mean, torch.zeros_like(kept))
         std = (centred.square().sum(-1, keepdim=True) / (count - 1).clamp(min=1)).sqrt()
         advantages = self._over_baseline(centred, count)
-        if normalize == "std":
+        if normalize == "batch_std":
+            std = masked_moments(scores, valid, sum_over_ranks=self.sum_over_ranks)[1].sqrt()
+        if normalize != "none":
             advantages = advantages / (std + self.eps)
         highest = rewards.masked_fill(~counted, -torch.inf).amax(-1, keepdim=True)
         lowest = rewards.masked_fill(~counted, torch.inf).amin(-1, keepdim=True)
@@ -223,7 +252,7 @@ class LeaveOneOut(GroupMean):
     The standard deviation is the whole group's: one that leaves a row out can vanish and blow that row up.
 
     Args:
-        normalize: divide by the standard deviation of the group (``std``) or not (``none``).
+        normalize: divide by the standard deviation of the group (``std``), of the rollout (``batch_std``), or not.
         eps: added to the standard deviation, reward units.
 
     Source:
@@ -281,7 +310,7 @@ class BatchMean(Baseline):
         tensor([-1.,  0.,  1.])
     """
 
-    normalize: Normalize = "std"
+    normalize: Literal["std", "none"] = "std"
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         """[N] scores over the mean of all; unitless if normalized."""
@@ -347,6 +376,144 @@ class RunningMean(Baseline):
 def _result_dtype(scores: Tensor) -> torch.dtype:
     """Never narrower than float32: scores may come as counts or half precision."""
     return torch.float64 if scores.dtype == torch.float64 else torch.float32
+
+
+class TurnAdvantages(RewardAdvantages):
+    """One advantage per turn; one of your own implements :meth:`returns`.
+
+    The returns of the turns with the same number in rows of one problem are compared, by a baseline of this module. A
+    turn that no other row of its problem has is alone in its group and gets advantage 0 where completions are compared.
+    With ``LeaveOneOut(normalize="none")`` the baseline of a turn holds other rows only, and whether they have that turn
+    was decided before it: the expected gradient of a turn is that of its expected return, times the probability that
+    there is another row to compare with.
+
+    Constructor arguments are what YAML gives under ``init_args``.
+    """
+
+    judges_every_turn: ClassVar[bool] = False
+    """True if :meth:`returns` reads each turn's own reward, as if the row had ended there; else the parts of the row's
+    reward that each turn earned."""
+
+    baseline: RowAdvantages = GroupMean()
+    """Compares the returns of turns."""
+
+    @property
+    def comparison(self) -> RowAdvantages:
+        """The baseline of turns."""
+        return self.baseline
+
+    @abstractmethod
+    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
+        """[N, K] worth of each turn, reward units; values where there is no turn do not matter.
+
+        Args:
+            rewards: [N, K] reward units, see :attr:`judges_every_turn`; 0 where there is no turn, NaN where a turn
+                could not be judged.
+            turns: [N, K] bool, turns that a row has: the first ones.
+        """
+
+    def __call__(self, rewards: Tensor, turns: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        """[N, K] advantages, 0 where there is no turn; ``valid`` and ``group_ids`` as of :class:`RowAdvantages`."""
+        returns = self.returns(rewards, turns)
+        rows, numbers = turns.nonzero(as_tuple=True)
+        groups = group_ids[rows] * turns.shape[1] + numbers
+        advantages = self.baseline(returns[turns], valid[rows], groups)
+        return advantages.new_zeros(turns.shape).masked_scatter(turns, advantages)
+
+
+@dataclass(eq=False)
+class TurnReturns(TurnAdvantages):
+    """Discounted reward from each turn on, compared turn by turn.
+
+        G_k = r_k + gamma * G_{k+1}        r_k: part of the reward that turn k earned
+        A_k = G_k over the baseline of turns k of the problem
+
+    A reward that a term gives to a turn (``turn_values``) counts from that turn backwards, the rest is earned by the
+    last turn. With ``gamma`` 1 and nothing given to turns every turn has the row's reward, against a baseline of the
+    rows that came as far.
+
+    Args:
+        gamma: discount per turn.
+        baseline: compares the returns of turns; the default divides by their standard deviation.
+
+    Raises:
+        ValueError: ``gamma`` is not from 0 to 1.
+
+    Source:
+        Ding et al. 2025 (GTPO), https://arxiv.org/abs/2511.14846
+
+    Example:
+        >>> rewards, turns = torch.tensor([[-1.0, 2.0], [3.0, 0.0]]), torch.tensor([[True, True], [True, False]])
+        >>> one_problem = torch.ones(2).bool(), torch.tensor([7, 7])
+        >>> TurnReturns(gamma=0.5, baseline=NoBaseline())(rewards, turns, *one_problem)
+        tensor([[0., 2.],
+                [3., 0.]])
+    """
+
+    gamma: float = 1.0
+    baseline: RowAdvantages = GroupMean()  # noqa: RUF009  # has no state
+
+    def __post_init__(self) -> None:
+        require_share(gamma=self.gamma)
+
+    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
+        """[N, K] discounted sums."""
+        return reward_to_go(rewards, turns, gamma=self.gamma)
+
+
+@dataclass(eq=False)
+class Murphy(TurnAdvantages):
+    """Reward of each turn's own program, raised by what later turns made of it (Murphy's MaRS and MeRS).
+
+        max:   R_k = max(r_k, R_{k+1})                               best program from this turn on
+        mean:  R_k = (r_k + gamma * R_{k+1}) / (K - k + 1)           R_k = r_k in the last turn of a row
+        A_k  = R_k over the baseline of turns k of the problem       k counts from 1
+
+    r_k is the reward that the row would have had, had it ended with turn k; a turn that could not be judged passes on
+    R_{k+1}. The paper samples a tree, several next turns of each failed program, and takes the maximum or mean over
+    them too; a row here has one next turn. With ``max`` a turn learns from the best reward from it on. Where a row ends
+    with its first pass and rewards are 0 and 1, that is the row's reward.
+
+    Args:
+        propagation: see above.
+        gamma: discount per turn of ``mean``.
+        baseline: compares the returns of turns; the default divides by their standard deviation.
+
+    Raises:
+        ValueError: ``gamma`` is not from 0 to 1.
+
+    Source:
+        Ekbote et al. 2025, section 4, https://arxiv.org/abs/2511.07833
+
+    Example:
+        >>> rewards, turns = torch.tensor([[0.0, 1.0], [0.5, 0.25]]), torch.ones(2, 2).bool()
+        >>> Murphy().returns(rewards, turns), Murphy("mean", gamma=0.8).returns(rewards, turns)
+        (tensor([[1.0000, 1.0000],
+                [0.5000, 0.2500]]), tensor([[0.4000, 1.0000],
+                [0.3500, 0.2500]]))
+    """
+
+    judges_every_turn: ClassVar[bool] = True
+
+    propagation: Literal["max", "mean"] = "max"
+    gamma: float = 0.9
+    baseline: RowAdvantages = GroupMean()  # noqa: RUF009  # has no state
+
+    def __post_init__(self) -> None:
+        require_share(gamma=self.gamma)
+
+    def returns(self, rewards: Tensor, turns: Tensor) -> Tensor:
+        """[N, K] rewards after those of later turns were passed on."""
+        returns, num_turns = rewards.clone(), turns.shape[1]
+        for k in reversed(range(num_turns - 1)):
+            here, later = rewards[:, k], returns[:, k + 1]
+            if self.propagation == "max":
+                raised = torch.maximum(here, later)
+            else:
+                raised = (here + self.gamma * later) / (num_turns - k)
+            raised = torch.where(here.isnan(), later, raised)
+            returns[:, k] = torch.where(turns[:, k + 1], raised, here)
+        return returns
 
 
 class TokenAdvantages(TypedArguments, ABC):
@@ -479,24 +646,10 @@ class TurnGAE(GAE):
         """Advantages [N, T], the same at every token of a turn; returns [N, T], 0 except where a turn begins."""
         require_same_shape(token_rewards=token_rewards, values=values, mask=mask)
         starts = self.targets(mask)
-        turn = (starts.cumsum(-1) - 1).clamp(min=0)  # [N, T], the turn of each token; read only under the mask
-        counts = starts.sum(-1)
-        turns = torch.arange(int(counts.max()) if mask.numel() else 0, device=mask.device) < counts[:, None]  # [N, K]
-
-        def of_turns(per_token: Tensor, where: Tensor) -> Tensor:
-            """[N, K] sums over the marked tokens of each turn."""
-            kept = torch.where(where, per_token, torch.zeros_like(per_token))
-            return kept.new_zeros(turns.shape).scatter_add(1, turn, kept) if turns.shape[1] else kept[:, :0]
-
-        def on_tokens(per_turn: Tensor, where: Tensor) -> Tensor:
-            """[N, T] each turn's number on its marked tokens."""
-            spread = per_turn.gather(1, turn) if per_turn.shape[1] else torch.zeros_like(values)
-            return torch.where(where, spread, torch.zeros_like(spread))
-
-        advantages, returns = super().estimate(
-            of_turns(token_rewards, mask), of_turns(values, starts), turns, bootstrap_values
-        )
-        return on_tokens(advantages, mask), on_tokens(returns, starts)
+        of_turns = sum_over_turns(token_rewards, mask), sum_over_turns(torch.where(starts, values, 0.0), mask)
+        turns = sum_over_turns(starts.long(), mask).bool()  # [N, K]
+        advantages, returns = super().estimate(*of_turns, turns, bootstrap_values)
+        return spread_over_turns(advantages, mask), spread_over_turns(returns, mask) * starts
 
     def targets(self, mask: Tensor) -> Tensor:
         """[N, T] bool: where turns begin."""

@@ -101,10 +101,32 @@ def typed_group(cls: type[Group]) -> type[Group]:
     return cls
 
 
+class _Nothing:
+    """The value of an argument that was not given, for messages."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NOTHING = _Nothing()
+
+
 def _check(cls: type, args: Sequence[Any], given: Mapping[str, Any], hint: Callable[[str, object], str]) -> None:
     owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    if (args or given) and owner.__module__.startswith("lit_rl."):  # a copy is made without any
-        require_arguments(cls, dict(zip(arguments_of(cls), args, strict=False)) | dict(given), hint)
+    if not (args or given) or not owner.__module__.startswith("lit_rl."):  # a copy is made without any
+        return
+    known = arguments_of(cls)
+    placed = [name for name, one in known.items() if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if len(args) > len(placed):
+        taken = f"{', '.join(placed)} by position" if placed else "its arguments by name"
+        named = next((name for name in known if name not in placed), "")
+        remedy = f"; write the others by name, such as {named}={shown(args[len(placed)], 30)}" if named else ""
+        raise UnknownArgumentError(f"{cls.__name__} takes {taken}, got {len(args)} values{remedy}")
+    named_values = dict(zip(placed, args, strict=False)) | dict(given)
+    require_arguments(cls, named_values, hint)
+    for name, one in known.items():
+        if one.default is inspect.Parameter.empty and name not in named_values:
+            raise misfit(f"{cls.__name__}.{name}", one.annotation, _NOTHING)
 
 
 def require_arguments(cls: type, given: Mapping[str, Any], hint: Callable[[str, object], str] | None = None) -> None:
@@ -238,7 +260,7 @@ def _described(hint: Any) -> str:
     if origin in LISTS:
         return f"a list of {' or '.join(map(_described, alternatives(inner[0])))}"
     if origin in (dict, Mapping):
-        return f"a dict of {_described(inner[1])} by name"
+        return "a dict" if inner[1] is Any else f"a dict of {_described(inner[1])} by name"
     if origin is Callable:
         returned = getattr(inner[1], "__name__", "") if inner else ""
         return f"a function that returns an object of {returned}" if returned else "a function"

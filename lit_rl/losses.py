@@ -16,12 +16,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip
-from lit_rl.functional.masking import masked_mean, require_no_grad, shape_of
+from lit_rl.arguments import ArgumentError, TypedArguments, UsageError, require_above, require_clip, require_share
+from lit_rl.functional.masking import SumOverRanks, masked_mean, masked_moments, require_no_grad, shape_of
 from lit_rl.functional.ratios import BeyondCap, RatioLevel, importance_weights, log_ratio
 
 __all__ = [
     "CISPO",
+    "ClipCov",
     "Clipped",
     "Correction",
     "ImportanceSampling",
@@ -246,7 +247,7 @@ class CISPO(Loss):
 
 @dataclass(frozen=True)
 class ImportanceSampling(Loss):
-    """Policy gradient with plain importance weights p / q, q being what the sampler itself reported.
+    """Policy gradient with plain importance weights p / q, q being what the sampler itself reported (TIS with a cap).
 
         loss = -w * A * logprobs,   w = importance_weights(logprobs, sampler_logprobs)
 
@@ -300,24 +301,24 @@ class Correction(TypedArguments, ABC):
     """
 
     @abstractmethod
-    def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights, unitless; values outside the mask do not matter.
 
         Args:
-            logprobs: [n, T] nats, of p.
-            sampler_logprobs: [n, T] nats, of q.
-            mask: [n, T] bool, tokens that count.
+            tokens: ``old_logprobs`` are those of p, ``sampler_logprobs`` those of q.
         """
 
 
 @dataclass(frozen=True)
 class TruncatedWeights(Correction):
-    """p / q, cut to a largest value.
+    """p / q, cut to a largest value: truncated importance sampling (TIS).
 
         w = min(p / q, cap)
 
     Args:
         cap: largest weight.
+        level: ratio of each ``token``; of the ``sequence_product``, the whole completion, which is unbiased without the
+            cap; or of the ``sequence``, its geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
 
     Raises:
         ValueError: ``cap`` is not above 0.
@@ -326,30 +327,37 @@ class TruncatedWeights(Correction):
         Ionides 2008, https://doi.org/10.1198/106186008X320456
 
     Example:
-        >>> policy, sampler = torch.tensor([[0.8, 0.3]]).log(), torch.tensor([[0.2, 0.4]]).log()
-        >>> TruncatedWeights().weights(policy, sampler, torch.ones(1, 2).bool())
-        tensor([[2.0000, 0.7500]])
+        >>> policy, sampler = torch.tensor([[0.8, 0.3]]).log(), torch.tensor([[0.2, 0.4]]).log()  # 4, 3/4
+        >>> tokens = Tokens(policy, policy, sampler, torch.ones(1, 1), torch.ones(1, 2).bool())
+        >>> TruncatedWeights().weights(tokens), TruncatedWeights(5.0, "sequence_product").weights(tokens)
+        (tensor([[2.0000, 0.7500]]), tensor([[3., 3.]]))
     """
 
     cap: float = 2.0
+    level: RatioLevel = "token"
 
     def __post_init__(self) -> None:
         require_above(0, cap=self.cap)
 
-    def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights up to the cap."""
-        return importance_weights(logprobs, sampler_logprobs, cap=self.cap)
+        return _off_policy_weights(tokens, self.cap, self.level)
 
 
 @dataclass(frozen=True)
 class MaskedBand(Correction):
-    """p / q of each token where it lies in a band; tokens outside weigh nothing.
+    """p / q where it lies in a band; what is outside weighs nothing: masked importance sampling (MIS), IcePop.
 
         w = p / q if low <= p / q <= high else 0
+
+    Of each token this is IcePop. Of the ``sequence_product`` it is MIS of whole completions, usually with ``low`` 0.
 
     Args:
         low: smallest weight that is kept, at most 1.
         high: largest, at least 1.
+        level: ratio of each ``token``, of the ``sequence_product``, the whole completion, or of the ``sequence``, its
+            geometric mean. See :func:`lit_rl.functional.ratios.log_ratio`.
+        negative_only: drop only tokens with a negative advantage; others outside the band have its nearest border.
 
     Raises:
         ValueError: a band without 1 in it.
@@ -359,20 +367,24 @@ class MaskedBand(Correction):
 
     Example:
         >>> policy, sampler = torch.tensor([[0.8, 0.3]]).log(), torch.tensor([[0.2, 0.4]]).log()
-        >>> MaskedBand(low=0.5, high=2.0).weights(policy, sampler, torch.ones(1, 2).bool())
-        tensor([[0.0000, 0.7500]])
+        >>> tokens = Tokens(policy, policy, sampler, torch.ones(1, 1), torch.ones(1, 2).bool())
+        >>> MaskedBand(low=0.5, high=2.0).weights(tokens), MaskedBand(negative_only=True).weights(tokens)
+        (tensor([[0.0000, 0.7500]]), tensor([[2.0000, 0.7500]]))
     """
 
     low: float = 0.5
     high: float = 2.0
+    level: RatioLevel = "token"
+    negative_only: bool = False
 
     def __post_init__(self) -> None:
         _require_band(self.low, self.high)
 
-    def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights in the band, 0 elsewhere."""
-        weights = importance_weights(logprobs, sampler_logprobs)
-        return torch.where((weights >= self.low) & (weights <= self.high), weights, torch.zeros_like(weights))
+        weights = _off_policy_weights(tokens, None, self.level)
+        kept = _kept(weights, self, tokens)
+        return torch.where(kept, weights.clamp(self.low, self.high), torch.zeros_like(weights))
 
 
 @dataclass(frozen=True)
@@ -382,18 +394,28 @@ class SequenceMask(Correction):
         g_i  = exp((1 / n_i) sum_t m_it log(p_it / q_it))       geometric mean over the completion's n_i tokens
         w_it = (min(p_it / q_it, cap) or, without a cap, 1) if low <= g_i <= high else 0
 
+    With ``negative_only``, ``low: 0.6`` and ``high: .inf`` this is the off-policy sequence mask of DeepSeek-V3.2: what
+    the sampler liked much better than the policy is not pushed down further. -log g_i estimates the KL of the sampler
+    to the policy in nats per token, so that its threshold d is ``low`` = exp(-d). The paper compares with the policy
+    of each update, not with that at their beginning.
+
     Args:
         low: smallest mean that is kept, at most 1.
         high: largest, at least 1.
         cap: weigh the tokens of a completion that is kept by p / q up to this; ``None`` weighs them all 1.
+        negative_only: drop only tokens with a negative advantage.
 
     Raises:
         ValueError: a band without 1 in it, or ``cap`` is not above 0.
 
+    Source:
+        negative_only: DeepSeek-AI 2025 (V3.2), section 3.1, https://arxiv.org/abs/2512.02556
+
     Example:
         >>> policy = torch.tensor([[0.8, 0.1], [0.4, 0.2]]).log()
         >>> sampler = torch.tensor([[0.2, 0.4], [0.1, 0.1]]).log()  # means 1 and sqrt(8)
-        >>> SequenceMask(low=0.5, high=2.0).weights(policy, sampler, torch.ones(2, 2).bool())
+        >>> tokens = Tokens(policy, policy, sampler, torch.ones(2, 1), torch.ones(2, 2).bool())
+        >>> SequenceMask(low=0.5, high=2.0).weights(tokens)
         tensor([[1., 1.],
                 [0., 0.]])
     """
@@ -401,18 +423,97 @@ class SequenceMask(Correction):
     low: float = 0.5
     high: float = 2.0
     cap: float | None = None
+    negative_only: bool = False
 
     def __post_init__(self) -> None:
         _require_band(self.low, self.high)
         require_above(0, cap=self.cap)
 
-    def weights(self, logprobs: Tensor, sampler_logprobs: Tensor, mask: Tensor) -> Tensor:
+    def weights(self, tokens: Tokens) -> Tensor:
         """[n, T] weights of the completions in the band, 0 for the others."""
-        mean = log_ratio(logprobs.detach(), sampler_logprobs.detach(), level="sequence", mask=mask).exp()
-        weights = (
-            torch.ones_like(mean) if self.cap is None else importance_weights(logprobs, sampler_logprobs, cap=self.cap)
-        )
-        return torch.where((mean >= self.low) & (mean <= self.high), weights, torch.zeros_like(weights))
+        mean = _off_policy_weights(tokens, None, "sequence")
+        kept = _kept(mean, self, tokens)
+        weights = torch.ones_like(mean) if self.cap is None else _off_policy_weights(tokens, self.cap, "token")
+        return torch.where(kept, weights, torch.zeros_like(weights))
+
+
+@dataclass(frozen=True)
+class ClipCov(TypedArguments):
+    """Leave out a few of the tokens that lower the entropy most, those whose covariance lies in a band (Clip-Cov).
+
+        cov_t = (A_t - mean A) * (log q_t - mean log q)        means over the rollout's tokens, on all ranks
+        A_t   = 0 for a random part of the tokens with low <= cov_t <= high
+
+    A likely token with a large advantage takes probability from all others. Its part of the loss has no gradient then;
+    the token still counts in the mean. Tokens are chosen once per rollout, by the log-probabilities that the sampler
+    reported (in the paper at each update, by the policy's), so that no split into micro-batches or ranks changes them.
+
+    Args:
+        share: of all tokens, that is left out on average; at most all in the band are.
+        low: smallest covariance of the band, nats times the advantage's unit.
+        high: largest.
+
+    Raises:
+        ValueError: ``share`` is not above 0 and at most 1, or the band is empty.
+
+    Source:
+        Cui et al. 2025, section 4.2, https://arxiv.org/abs/2505.22617
+
+    Example:
+        >>> advantages, logprobs = torch.tensor([[2.0, -2.0, 0.0]]), torch.tensor([[-0.5, -3.5, -2.0]])  # 3, 3, 0
+        >>> every, draws = torch.ones(1, 3).bool(), torch.tensor([[0.1, 0.9, 0.1]])
+        >>> ClipCov(share=1 / 3).kept(advantages, logprobs, every, draws)  # one of three, so half of the two
+        tensor([[False,  True,  True]])
+    """
+
+    share: float = 2e-4
+    low: float = 1.0
+    high: float = 5.0
+
+    def __post_init__(self) -> None:
+        require_share(share=self.share)
+        require_above(0, share=self.share)
+        if not self.low < self.high:
+            raise UsageError(
+                f"ClipCov.low must be below high, got low={self.low} and high={self.high}: the band has no covariance"
+            )
+
+    def kept(
+        self,
+        advantages: Tensor,
+        logprobs: Tensor,
+        mask: Tensor,
+        draws: Tensor,
+        sum_over_ranks: SumOverRanks | None = None,
+    ) -> Tensor:
+        """[N, T] bool: tokens whose advantage stays; all ranks call together.
+
+        Args:
+            advantages: [N, T].
+            logprobs: [N, T] nats, of the sampled tokens under the policy that sampled.
+            mask: [N, T] bool, tokens that count.
+            draws: [N, T] uniform random numbers in [0, 1).
+            sum_over_ranks: as in :func:`lit_rl.functional.masking.masked_whiten`.
+        """
+        mean_advantage, _, count = masked_moments(advantages, mask, sum_over_ranks=sum_over_ranks)
+        mean_logprob, _, _ = masked_moments(logprobs, mask, sum_over_ranks=sum_over_ranks)
+        covariance = (advantages - mean_advantage) * (logprobs - mean_logprob)
+        in_band = mask & (covariance >= self.low) & (covariance <= self.high)
+        candidates = in_band.sum().to(count.dtype).reshape(1)
+        candidates = candidates if sum_over_ranks is None else sum_over_ranks(candidates)
+        return ~(in_band & (draws * candidates < self.share * count))
+
+
+def _off_policy_weights(tokens: Tokens, cap: float | None, level: RatioLevel) -> Tensor:
+    """[n, T] p / q up to a cap, constants."""
+    sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
+    return importance_weights(tokens.old_logprobs, sampled, cap=cap, level=level, mask=tokens.mask)
+
+
+def _kept(ratio: Tensor, band: MaskedBand | SequenceMask, tokens: Tokens) -> Tensor:
+    """[n, T] bool: tokens whose ratio lies in the band, or that it does not hold for."""
+    inside = (ratio >= band.low) & (ratio <= band.high)
+    return inside | (tokens.advantages >= 0) if band.negative_only else inside
 
 
 def _require_band(low: float, high: float) -> None:

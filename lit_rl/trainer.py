@@ -17,14 +17,16 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.utilities.model_helpers import is_overridden
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import ArgumentError, UsageError, require_arguments, shown
+from lit_rl.arguments import ArgumentError, UsageError, require_arguments, require_at_least, shown
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.completion_writer import write_by_default
 from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.named_checkpoint import NAMES, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.callbacks.run_record import record_by_default
 from lit_rl.callbacks.tensorboard_layout import board_by_default
 from lit_rl.models.loading.checkpoints import require_checkpoint
+from lit_rl.models.policy import Policy
 from lit_rl.modules.policy_module import PolicyModule
 from lit_rl.modules.setup_checks import check_precision
 from lit_rl.training.strategy import check_strategy
@@ -77,6 +79,7 @@ class Trainer(pl.Trainer):
         shown = {**screen_settings(settings), **log_settings(settings)}
         super().__init__(**{**TRAINER_DEFAULTS, **endless, **settings, **shown})
         record_by_default(self)
+        write_by_default(self)
         board_by_default(self)
 
     def fit(
@@ -93,10 +96,8 @@ class Trainer(pl.Trainer):
         Raises:
             ArgumentError: there is nothing to train on.
         """
-        data = train_dataloaders if datamodule is None else datamodule
-        is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
-        if isinstance(data, type) or is_list or (data is None and not is_overridden("train_dataloader", model)):
-            raise ArgumentError("fit", "a task, such as datamodule=Basics()", shown(data))
+        require_pair("fit", model, train_dataloaders if datamodule is None else datamodule, "train_dataloader")
+        require_training(self)
         if isinstance(model, PolicyModule):
             measure_by_default(self)
         say_where(self)
@@ -117,6 +118,7 @@ class Trainer(pl.Trainer):
         The screen says what was found; ``verbose`` adds Lightning's table of all numbers.
         """
         require_validation(self)
+        require_pair("validate", model, dataloaders if datamodule is None else datamodule, "val_dataloader")
         if isinstance(model, PolicyModule):
             measure_by_default(self)
         start = named(self, ckpt_path)
@@ -132,6 +134,7 @@ class Trainer(pl.Trainer):
         weights_only: bool | None = None,
     ) -> Any:
         """Measure on test problems; arguments as in ``lightning.pytorch.Trainer.test``."""
+        require_pair("test", model, dataloaders if datamodule is None else datamodule, "test_dataloader")
         if isinstance(model, PolicyModule):
             measure_by_default(self)
         start = named(self, ckpt_path)
@@ -156,6 +159,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
             "model.update.microbatch_size, which splits a batch without changing the gradient"
         )
     check_precision(settings.get("precision"))
+    require_at_least(1, **{"trainer.check_val_every_n_epoch": settings.get("check_val_every_n_epoch")})
+    require_at_least(-1, **{f"trainer.{name}": settings.get(name) for name in ("max_epochs", "max_steps")})
     accelerator, devices = settings.get("accelerator", "auto"), settings.get("devices", "auto")
     if accelerator in ("tpu", "hpu"):
         raise UsageError(f"trainer.accelerator is {accelerator}, which is not supported: use cpu, cuda or auto")
@@ -232,6 +237,39 @@ def where_to_start(trainer: pl.Trainer, ckpt_path: Any) -> Any:
     for saver in savers:
         ckpt_path = saver.prepare(trainer, ckpt_path)
     return ckpt_path if ckpt_path is None else named(trainer, ckpt_path)
+
+
+def require_pair(verb: str, model: Any, data: Any, loader: str) -> None:
+    """Check the two things that a verb is given, which are easily swapped: Lightning's words would blame one of them.
+
+    Args:
+        verb: of the trainer.
+        model: ``None`` for the one that was trained.
+        data: a task, or loaders.
+        loader: the hook by which a module may bring its own.
+
+    Raises:
+        ArgumentError: the first is no module, or the second no task.
+    """
+    if model is not None and (isinstance(model, Policy) or not isinstance(model, torch.nn.Module)):
+        remedy = "swap the two" if isinstance(data, torch.nn.Module) else ""
+        remedy = f"give an object of the class, {model.__name__}(...)" if isinstance(model, type) else remedy
+        raise ArgumentError(verb, "a module first, such as GRPO(...), then a task", shown(model), remedy)
+    is_list = isinstance(data, list) and all(isinstance(one, Problem) for one in data)
+    is_missing = data is None and model is not None and not is_overridden(loader, model)
+    if isinstance(data, type | torch.nn.Module) or is_list or is_missing:
+        raise ArgumentError(verb, "a task, such as datamodule=Basics()", shown(data))
+
+
+def require_training(trainer: pl.Trainer) -> None:
+    """Refuse a training of nothing.
+
+    Raises:
+        UsageError: a limit is 0.
+    """
+    for name in ("max_epochs", "max_steps", "limit_train_batches"):
+        if getattr(trainer, name) == 0:
+            raise UsageError(f"trainer.{name} is 0, so there is nothing to train: leave it out, or raise it")
 
 
 def require_validation(trainer: pl.Trainer) -> None:

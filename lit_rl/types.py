@@ -270,6 +270,14 @@ class Completions:
             rows.setdefault(number, []).append(row)
         return rows
 
+    def after_turn(self, number: int) -> Completions:
+        """The rows as they were when this many turns had been said; a row with fewer stays as it is."""
+        turns = tuple(turns[:number] for turns in self.turns)
+        ends = torch.tensor([of_row[-1].end for of_row in turns], device=self.completion_ids.device)
+        told = torch.arange(self.completion_ids.shape[1], device=ends.device) < ends[:, None]
+        chosen, there = self.completion_mask & told, self.token_mask & told
+        return replace(self, turns=turns, completion_mask=chosen, token_mask=there)
+
     def trim(self) -> Completions:
         """The same completions without columns that are padding in every row."""
         host = self.on_host
@@ -344,6 +352,8 @@ class Experience:
         token_rewards: [N, T] credit plus KL penalty (actor-critic).
         old_values: [N, T] critic's values before the update, reward units.
         returns: [N, T] the critic's target, reward units.
+        taught: [N, T] bool, tokens that a teacher corrects.
+        teacher_view: the same N rows as the teacher reads them: with prompts that may tell more.
     """
 
     completions: Completions
@@ -355,6 +365,8 @@ class Experience:
     token_rewards: Tensor | None = None
     old_values: Tensor | None = None
     returns: Tensor | None = None
+    taught: Tensor | None = None
+    teacher_view: Completions | None = None
 
     def __len__(self) -> int:
         return len(self.completions)
@@ -363,7 +375,7 @@ class Experience:
         """The same rows without completion columns that are padding in every row."""
         completions = self.completions.trim()
         num_tokens = completions.completion_ids.shape[1]
-        columns = {
+        columns: dict[str, Any] = {
             item.name: value[:, :num_tokens]
             for item in fields(self)
             if isinstance(value := getattr(self, item.name), Tensor) and value.ndim == 2

@@ -18,7 +18,7 @@ from lit_rl.data.prompts import chat, fenced
 from lit_rl.data.rows import Row, RowError, parse_rows, read_rows
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.data.toys.toy_tasks import Sorting
-from lit_rl.execution import AssertTests, CallTests, Sandbox, StdioTests
+from lit_rl.execution import AssertTests, CallTests, Checker, Sandbox, StdioTests
 from lit_rl.types import Problem
 
 HEAD = "def f(x):\n"
@@ -103,6 +103,7 @@ def test_tests_shifted_by_a_row_are_a_few_lines_whatever_the_number_of_rows(sand
 
 
 STDIO = StdioTests((("", "1.50\n"),))
+CHECKER = Checker("import sys\n_, printed, _ = map(open, sys.argv[1:])\nassert printed.read() == '1.50\\n'", "python")
 CAUSES: dict[str, tuple[list[Problem], str, str]] = {
     "other answers": (
         several(2, reference=HEAD + "    return x\n"),
@@ -113,6 +114,18 @@ CAUSES: dict[str, tuple[list[Problem], str, str]] = {
         several(2, prompt="Print it.", program_prefix="", check=STDIO, reference="print('1.5')"),
         "the output is right only with compare: decimals: 2 problems (train)",
         "what to do: set compare: decimals for these rows or for the task",
+    ),
+    "a checker that fails": (
+        several(1, prompt="Print it.", program_prefix="", check=replace(STDIO, checker=CHECKER), reference="print(1)"),
+        "the checker fails on the output of the reference (the checker failed: it ended with AssertionError): "
+        "1 problem (train)",
+        "  own/0: wrong_answer CheckerFailed (the checker failed: it ended with AssertionError)",
+    ),
+    "a checker that accepts nothing": (
+        several(1, check=StdioTests((("", "2"),), checker=CHECKER), reference="print('1.50')"),
+        "the checker cannot be run, or does not accept an expected output: 1 problem (train)",
+        "  own/0: infrastructure_failure (the checker does not accept the expected output of case 1: it ended with "
+        "AssertionError)",
     ),
     "a package": (
         several(2, reference="import numpy\n" + HEAD + BODY),

@@ -35,6 +35,7 @@ import lit_rl.__main__
 import lit_rl.cli.main
 import lit_rl.functional
 import lit_rl.reports.diagnosis.rule
+import lit_rl.rollout
 from lit_rl import CausalLM
 from lit_rl.cli.shipped_docs import anchor_of, sections
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
@@ -349,13 +350,13 @@ def test_settings_in_the_text_are_arguments() -> None:
 @pytest.mark.parametrize(
     ("config", "options", "seen"),
     [
-        ("7b_grpo", "--gpus 8 --gpu h100", ""),
-        ("7b_grpo", "--gpus 8 --model.update.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
-        ("7b_grpo", "--gpus 1", "moments 60.92"),
-        ("7b_grpo", "--gpus 16", "928"),
-        ("7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
-        ("70b_grpo", "--gpus 64", ""),
-        ("70b_grpo", "--gpus 64 --engine elsewhere", "total 53.23 35.90"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 8 --gpu h100", ""),
+        ("qwen2.5_coder_7b_grpo", "--gpus 8 --model.update.microbatch_size 8 {no_checkpointing}", "activations 111.57"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 1", "moments 60.92"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 16", "928"),
+        ("qwen2.5_coder_7b_grpo", "--gpus 16 --trainer.strategy.init_args.replicas 2", "60.9 GB from"),
+        ("qwen2.5_coder_32b_grpo", "--gpus 16", ""),
+        ("qwen2.5_coder_32b_grpo", "--gpus 16 --engine in_process", "gathered 5.08 65.53"),
     ],
 )
 def test_a_plan_says_what_the_page_shows(
@@ -419,7 +420,9 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
     table = TEXTS["docs/algorithms.md"].split("## Formula, class, argument")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) > 15
-    homes = (lit_rl.losses, lit_rl.advantages, lit_rl.functional, lit_rl.modules.ppo, lit_rl.modules.dpo)
+    modules = lit_rl.modules
+    homes = (lit_rl.losses, lit_rl.divergences, lit_rl.advantages, lit_rl.functional, modules, lit_rl.rollout)
+    homes += (modules.ppo, modules.dpo, modules.objective)
     for _, _, formula, arguments in rows[1:]:
         (name,) = re.findall(r"`(\w+)`", formula)
         assert any(hasattr(home, name) for home in homes), name
@@ -430,7 +433,7 @@ def test_classes_and_functions_of_the_table_of_formulas_exist() -> None:
 
 ARGUMENTS = {
     name
-    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective)
+    for kind in (lit_rl.DPO, lit_rl.GRPO, lit_rl.PPO, lit_rl.REINFORCE, lit_rl.Objective, lit_rl.modules.Distillation)
     for name in kind.__init__.__annotations__
 }
 

@@ -176,6 +176,59 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         "--trainer.logger lightning.pytorch.loggers.CometLogger",
         ("CometLogger needs the package comet_ml: pip install comet_ml",),
     ),
+    **{
+        f"a value of the optimizer: {name}": (f"--model.update.optimizer.{flag}", ("update.optimizer cannot", *parts))
+        for name, flag, parts in (
+            ("its rate", "lr -1", ("Invalid learning rate: -1.0; correct its arguments",)),
+            ("its decay", "weight_decay -1", ("Invalid weight_decay value", "correct")),
+            ("its betas", "betas [0.9,1.5]", ("Invalid beta parameter at index 1", "correct")),
+        )
+    },
+    "an optimizer for one group": (
+        "--model.update.optimizer torch.optim.LBFGS",
+        ("update.optimizer cannot be built: LBFGS doesn't support per-parameter options",),
+    ),
+    "a schedule without its step": (
+        "--model.update.lr_scheduler torch.optim.lr_scheduler.StepLR",
+        ("model.update.lr_scheduler: the class there needs step_size", "lr_scheduler.init_args.step_size"),
+    ),
+    "PPO without its critic": ("--model PPO", ("model: PPO needs critic: give it as model.init_args.critic",)),
+    "LoRA as a switch": ("--model.policy.lora true", ("policy.lora: expected LoRA, got 'true'; its keys are",)),
+    "a sampling by its name as a flag": (
+        "--model.evaluate.sampling.greedy.temperature 0",
+        ("evaluate.sampling: expected a dict of Sampling by name", "give all of it as one value, {name: {key: value}}"),
+    ),
+    "a word for a model's fields": (
+        "--model.policy.config qwen2",
+        ("model.policy.config: expected keys and values, got qwen2",),
+    ),
+    "a mistyped field of a model": (
+        "--model.policy.config.hiden_size 16",
+        ("model.policy.config.hiden_size: expected a field of qwen2", "did you mean hidden_size?"),
+    ),
+    "a model of less than no width": (
+        "--model.policy.config.hidden_size -16",
+        ("model.policy.config: qwen2 cannot be built", "correct its sizes"),
+    ),
+    "whole numbers for weights": ("--model.policy.dtype int8", ("unknown dtype 'int8'", "float32 or bfloat16")),
+    "a layer of LoRA as a text": (
+        """--model.policy.lora '{"rank": 4, "target_modules": "q_proj"}'""",
+        ("target_modules names q_proj", "or a list of some of q_proj"),
+    ),
+    "an option in one letter": ("-x", ("-x is unknown; --help lists what there is",)),
+    "a run in no folder": ("--run_dir ''", ("run_dir: expected a folder, got an empty text",)),
+    **{
+        f"nothing to train: {name}": (f"--trainer.{name} 0", (f"trainer.{name} is 0, so there is nothing to train",))
+        for name in ("max_epochs", "max_steps", "limit_train_batches")
+    },
+    "fewer steps than endless": ("--trainer.max_steps -5", ("trainer.max_steps: expected at least -1, got -5",)),
+    "a validation every 0 epochs": (
+        "--trainer.check_val_every_n_epoch 0",
+        ("trainer.check_val_every_n_epoch: expected at least 1, got 0",),
+    ),
+    "a time in words": ("--trainer.max_time tomorrow", ("`Timer(duration='tomorrow')` is not a valid duration",)),
+    "a migration of nothing": ("migrate nothere.yaml", ("nothere.yaml: No such file", "give the path of a YAML file")),
+    "a migration of a folder": ("migrate .", (".: Is a directory", "give the path of a YAML file")),
     # -- values ----------------------------------------------------------------------------------------------
     "a word for a number": ("--trainer.max_epochs many", ("trainer.max_epochs: expected int, got many",)),
     "a word for the data's number": ("--data.batch_size many", ("data.batch_size: expected int, got many",)),
@@ -239,7 +292,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "negative KL": ("--model.objective.kl_coef -1", ("kl_coef: expected a number of at least 0, got -1",)),
     "no epochs": ("--model.update.epochs 0", ("epochs: expected at least 1, got 0",)),
     "no minibatches": ("--model.update.minibatches 0", ("minibatches: expected at least 1, got 0",)),
-    "no rewards": ("--model.rewards null", ("GRPO needs rewards", "give them")),
+    "no rewards": ("--model.rewards null", ("GRPO needs rewards", "give it as model.init_args.rewards")),
     "an empty list of rewards": ("--model.rewards []", ("list at least one reward term",)),
     "a batch larger than the data": ("--data.batch_size 100000", ("got 52", "lower batch_size")),
     "a share above 1": ("--data.bug_share 60", ("bug_share is a share in [0, 1], got 60", "0.6 for 60%")),

@@ -15,45 +15,16 @@ from lit_rl.__main__ import main
 from lit_rl.models.loading.checkpoints import read_checkpoint
 
 OWN = '''
-import math
 from contextlib import contextmanager
 
-from lit_rl import AssertTests, Environment, Problem, TaskDataModule
+from lit_rl import AssertTests, Problem, TaskDataModule
 from lit_rl.engines import Engine, Session
-from lit_rl.losses import Loss
-from lit_rl.rewards import RewardTerm, TermScore
-from lit_rl.rewards.term import Span
-from lit_rl.types import Generation, StopReason
+from lit_rl.rewards import RewardTerm
 
 
-class Floats(RewardTerm):
+class Raises(RewardTerm):
     default_name = "own"
 
-    def score(self, completions, judgements):
-        return [1.0 for _ in judgements]
-
-
-class Short(Floats):
-    def score(self, completions, judgements):
-        return [TermScore(1.0)]
-
-
-class NoNumber(Floats):
-    def score(self, completions, judgements):
-        return [TermScore(math.nan) for _ in judgements]
-
-
-class Text(Floats):
-    def score(self, completions, judgements):
-        return [TermScore("good") for _ in judgements]
-
-
-class Nothing(Floats):
-    def score(self, completions, judgements):
-        pass
-
-
-class Raises(Floats):
     def score(self, completions, judgements):
         return [{}["missing"] for _ in judgements]
 
@@ -66,46 +37,6 @@ class Task(TaskDataModule):
 class Empty(Task):
     def load_problems(self, split):
         return []
-
-
-class Forgets(Task):
-    def load_problems(self, split):
-        pass
-
-
-class Twice(Task):
-    def load_problems(self, split):
-        return [Problem("same", "def f():\\n", AssertTests("assert f()")) for _ in range(4)]
-
-
-class Texts(Task):
-    def load_problems(self, split):
-        return ["def f():"] * 4
-
-
-class Unfinished(TaskDataModule):
-    """A task without load_problems."""
-
-
-class Shows(Environment):
-    def __init__(self):
-        super().__init__(max_turns=2)
-
-    def check(self, problem):
-        return problem.check
-
-    def answer(self, problem, attempts):
-        return "Again."
-
-
-class Number(Environment):
-    def answer(self, problem, attempts):
-        return 7
-
-
-class Forgetful(Number):
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Chats(Task):
@@ -144,77 +75,18 @@ class Yields(Engine):
         yield [1]
 
 
-class Answers(Session):
-    def __init__(self, **answer):
-        self.waiting, self.answer = [], answer
-
-    def submit(self, requests):
-        self.waiting += requests
-
-    def step(self):
-        done, self.waiting = self.waiting, []
-        told = {"ids": (5,), "logprobs": (-1.0,), "reason": StopReason.LENGTH, "weights_version": 0} | self.answer
-        return [Generation(row=request.row, **told) for request in done]
-
-    @property
-    def num_unfinished(self):
-        return len(self.waiting)
-
-
-def answering(**answer):
-    class Answering(Engine):
-        @contextmanager
-        def session(self, policy, sampling):
-            yield Answers(**answer)
-
-    return Answering
-
-
-Unsure = answering(logprobs=(math.nan,))
-Impossible = answering(logprobs=(-math.inf,))
-TooSure = answering(logprobs=(0.5,))
-Beyond = answering(ids=(10**6,))
-Below = answering(ids=(-1,))
-Reasonless = answering(reason="stop")
-for name in ("Unsure", "Impossible", "TooSure", "Beyond", "Below", "Reasonless"):
-    globals()[name].__name__ = globals()[name].__qualname__ = name
-
-
-class Far(Floats):
-    def score(self, completions, judgements):
-        return [TermScore(1.0, spans=(Span(0, 10**6, 1.0),)) for _ in judgements]
-
-
-class Backwards(Floats):
-    def score(self, completions, judgements):
-        return [TermScore(1.0, spans=(Span(1, 0, 1.0),)) for _ in judgements]
-
-
-class Pairs(Floats):
-    def score(self, completions, judgements):
-        return [TermScore(1.0, spans=((0, 1),)) for _ in judgements]
-
-
-class Even(Floats):
-    """Rewards that differ, so that there is a gradient."""
+class Mistyped(RewardTerm):
+    default_name = "own"
 
     def score(self, completions, judgements):
-        return [TermScore(float(i % 2)) for i in range(len(judgements))]
+        return [TermScore(float(one.outcom.passed)) for one in judgements]
 
 
-class Detached(Loss):
-    def token_losses(self, tokens):
-        return -tokens.advantages * tokens.logprobs.detach()
+class Narrow(RewardTerm):
+    default_name = "own"
 
-
-class Total(Loss):
-    def token_losses(self, tokens):
-        return (-tokens.advantages * tokens.logprobs).sum()
-
-
-class NoLoss(Loss):
-    def token_losses(self, tokens):
-        pass
+    def score(self, completions):
+        return []
 '''
 
 
@@ -228,10 +100,6 @@ def reward(name: str) -> str:
 
 def engine(name: str) -> str:
     return f"--model.collect.engine own_things.{name} --model.sandbox own_runner.Nothing"
-
-
-def loss(name: str) -> str:
-    return f"{reward('Even')} --model.objective.loss own_things.{name}"
 
 
 def repair(**arguments: object) -> str:
@@ -251,12 +119,15 @@ REWRITES = "{% for m in messages %}{{ m.role }} of {{ messages | length }}\n{{ m
 # name: (what is added to `fit --config base.yaml`, or a whole command; parts of the answer)
 MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # -- rewards ---------------------------------------------------------------------------------------------
-    "a reward of floats": (reward("Floats"), ("Floats", "row 0", "got 1.0", "TermScore(")),
-    "a reward of too few": (reward("Short"), ("Short", "1 scores for 8 completions", "one TermScore for each")),
-    "a reward that is NaN": (reward("NoNumber"), ("NoNumber", "row 0", "not finite", "TermScore(None")),
-    "a reward that is a text": (reward("Text"), ("Text", "row 0", "'good'", "number")),
-    "a reward of nothing": (reward("Nothing"), ("Nothing.score", "got None", "one TermScore for each")),
-    "a reward that raises": (reward("Raises"), ("Raises.score failed", "KeyError: 'missing'", "own_things.py, line")),
+    "a reward that raises": (
+        reward("Raises"),
+        (
+            "Raises.score failed: KeyError: 'missing' (own_things.py, line",
+            "correct that line, or return TermScore",
+        ),
+    ),
+    "a reward with a mistyped name": (reward("Mistyped"), ("AttributeError", "outcom", "; correct that line")),
+    "a reward of one argument": (reward("Narrow"), ("Narrow.score: ", "have it take completions and judgements")),
     # -- the sandbox -----------------------------------------------------------------------------------------
     "no sandbox": ("--model.sandbox null", ("GRPO has no sandbox", "basics", "model.sandbox")),
     "no sandbox to measure with": (
@@ -290,10 +161,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a task in no file": ("--data no_such_file.Task", ("data: there is no module no_such_file: install it",)),
     "a task without problems": (own("Empty"), ("has no train problems", "nothing to fit")),
-    "a task that returns nothing": (own("Forgets"), ("Forgets.load_problems", "got None", "list of Problem")),
-    "a task with one name for two problems": (own("Twice"), ("'same' is the task_id of 4 train problems",)),
-    "a task of texts": (own("Texts"), ("Texts.load_problems", "got 'def f():'", "list of Problem")),
-    "a task without load_problems": (own("Unfinished"), ("Unfinished", "load_problems", "list of Problem")),
     "a test without a test split": ("test --config base.yaml", ("has no test problems", "nothing to test")),
     # -- turns -----------------------------------------------------------------------------------------------
     "repair without public checks": (
@@ -348,19 +215,6 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         template("{% if messages|length > 2 %}{{ raise_exception('one turn only') }}{% endif %}{{ messages }}"),
         ("the chat template fails on messages of the roles user, assistant, user: one turn only",),
     ),
-    "feedback from the hidden tests": (
-        "--model.collect.environment own_things.Shows",
-        ("Shows.check returns the hidden tests of problem", "return problem.public_check"),
-    ),
-    "an environment of numbers": (
-        "--model.collect.environment own_things.Number --model.collect.environment.max_turns 2 "
-        "--model.sandbox own_runner.Nothing",
-        ("Number.answer: expected a text, or None", "got 7"),
-    ),
-    "an environment that forgets its base": (
-        "--model.collect.environment own_things.Forgetful",
-        ("Forgetful.__init__ call super().__init__(max_turns=...)",),
-    ),
     "an engine that forgets what it is asked": (
         "--model.collect.engine own_things.Mute --model.sandbox own_runner.Nothing",
         ("Silent.num_unfinished is 0, but 8 requests are not answered yet (rows 0, 1, 2, 3, 4, ...)",),
@@ -370,32 +224,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("Bare.session: expected a context manager, got <generator", "decorate it with @contextmanager"),
     ),
     "a session of another kind": (engine("Yields"), ("Yields.session: expected a Session from its yield, got [1]",)),
-    "log-probabilities that are NaN": (engine("Unsure"), ("Answers.step answered row 0", "the log-probability nan")),
-    "an impossible token": (engine("Impossible"), ("Answers.step answered row 0", "the log-probability -inf")),
-    "probabilities above 1": (engine("TooSure"), ("Answers.step answered row 0", "the log-probability 0.5")),
-    "ids beyond the vocabulary": (engine("Beyond"), ("the id 1000000", "from 0 to 984")),
-    "ids below 0": (engine("Below"), ("the id -1", "from 0 to 984")),
-    "a reason in words": (engine("Reasonless"), ("the reason 'stop'", "StopReason.EOS")),
-    "a place beyond the text": (reward("Far"), ("Far gave row 0 Span(start=0, end=1000000", "bytes of UTF-8")),
-    "a place that ends before it begins": (reward("Backwards"), ("Backwards gave row 0 Span(start=1, end=0",)),
-    "a place as a pair": (reward("Pairs"), ("Pairs gave row 0 (0, 1)", "give a Span")),
-    "a loss without a gradient": (loss("Detached"), ("Detached.token_losses: expected losses with a gradient",)),
-    "a loss in one number": (loss("Total"), ("Total.token_losses: expected one loss per token", "got ()")),
-    "no loss": (loss("NoLoss"), ("NoLoss.token_losses: expected one loss per token", "got None")),
     # -- the objective and the updates -----------------------------------------------------------------------
-    "a lower bound below zero": ("--model.objective.loss.clip_low 1.5", ("clip_low: expected", "got 1.5")),
-    "a negative upper bound": (
-        "--model.objective.loss.clip_high -0.1",
-        ("clip_high: expected a number above 0, got -0.1",),
-    ),
-    "a two-sided bound below one": (
-        "--model.objective.loss.dual_clip 0.5",
-        ("dual_clip: expected a number above 1", "got 0.5"),
-    ),
-    "no importance": (
-        "--model.objective.loss ImportanceSampling --model.objective.loss.cap 0",
-        ("cap: expected a number above 0, got 0",),
-    ),
     "a bound of another loss": (
         "--model.objective.loss PolicyGradient --model.objective.loss.clip_low 0.3",
         ("clip_low", "PolicyGradient"),

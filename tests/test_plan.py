@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import lightning.pytorch as pl
@@ -197,7 +198,7 @@ def test_an_optimizer_is_asked_what_it_keeps() -> None:
 
 
 def test_a_configuration_is_planned_without_loading_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    config = str(ROOT / "configs" / "scaling" / "7b_grpo.yaml")
+    config = str(ROOT / "configs" / "scaling" / "qwen2.5_coder_7b_grpo.yaml")
     main(["plan", "--config", config, "--gpus", "8", "--prompt_tokens", "1024"])
     printed = capsys.readouterr().out
     assert "7.62B parameters" in printed and "weights spread over 8 ranks" in printed
@@ -212,10 +213,10 @@ def test_a_configuration_is_planned_without_loading_it(capsys: pytest.CaptureFix
     [
         (["--config", str(ROOT / "configs/basics_sft.yaml")], "plan covers GRPO, REINFORCE and PPO"),
         (
-            ["--config", str(ROOT / "configs/scaling/70b_grpo.yaml"), "--gpus", "12"],
-            "cannot be divided into 8 replicas",
+            ["--config", str(ROOT / "configs/scaling/qwen2.5_coder_32b_grpo.yaml"), "--gpus", "15"],
+            "cannot be divided into 2 replicas",
         ),
-        (["--config", str(ROOT / "configs/scaling/7b_grpo.yaml"), "--gpus", "0"], "expected at least 1"),
+        (["--config", str(ROOT / "configs/scaling/qwen2.5_coder_7b_grpo.yaml"), "--gpus", "0"], "expected at least 1"),
     ],
 )
 def test_what_cannot_be_planned_is_one_line(
@@ -370,6 +371,29 @@ def test_a_trace_is_within_10_percent_of_the_measured_peak(kind: str, tmp_path: 
     print(f"{kind}: traced {traced:,.0f}, measured {updated:,}, {traced / updated:.3f}")
     assert updated > 1e9
     assert traced == pytest.approx(updated, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("qwen2.5_coder_7b_grpo", "7.62B parameters, 7,615.6M learn; 8 x h100, weights spread over 8 ranks"),
+        ("qwen2.5_coder_7b_grpo_lora", "7.62B parameters, 80.7M learn; 1 x h100"),
+        ("qwen2.5_coder_7b_ppo", "7.62B parameters, 161.5M learn; 8 x h100"),
+        ("qwen3_8b_grpo", "8.19B parameters, 8,190.7M learn; 8 x h100, weights spread over 8 ranks"),
+        (
+            "qwen2.5_coder_32b_grpo",
+            "32.76B parameters, 268.4M learn; 16 x h100, weights spread over 8 ranks, 2",
+        ),
+    ],
+)
+def test_configurations_to_start_from_are_traced_without_their_memory(
+    config: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["plan", "--trace", "--config", str(ROOT / f"configs/scaling/{config}.yaml"), "--prompt_tokens", "1024"])
+    printed = capsys.readouterr().out
+    assert printed.startswith(said) and "does not fit" not in printed
+    assert getrusage(RUSAGE_SELF).ru_maxrss * 1024 < 8e9
 
 
 def test_a_trace_counts_what_a_run_keeps_and_ties_what_is_tied() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -13,11 +15,16 @@ import lightning.pytorch as pl
 import pytest
 import torch
 import yaml
+from support.command_line import BASE, TINY, answer
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_rl.cli.main
+from lit_rl.arguments import UsageError
 from lit_rl.callbacks import Checkpointing, ExecutionEvaluation
-from lit_rl.cli.main import Cli
-from lit_rl.cli.run_config import with_nulls
+from lit_rl.cli.main import Cli, main
+from lit_rl.cli.run_config import changes_on_resume, with_nulls
+from lit_rl.reports.run_files import read_metrics
+from lit_rl.reports.runs import folders_of
 from lit_rl.trainer import Trainer
 
 ROOT = Path(__file__).parents[1]
@@ -383,8 +390,9 @@ def test_a_prediction_that_nobody_writes_is_refused(
     write: Callable[..., str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
-    error = error_of(capsys, "predict", "--config", write())
-    assert "predict samples and writes nothing: add a callback" in error
+    nowhere = ("--trainer.logger", "false", "--trainer.callbacks", "null")
+    error = error_of(capsys, "predict", "--config", write(), *nowhere)
+    assert "predict samples and writes nothing: add a callback" in error and "CompletionWriter" in error
 
 
 def test_validation_that_comes_too_late_is_told(write: Callable[..., str], tmp_path: Path) -> None:
@@ -432,3 +440,188 @@ def test_a_monitor_that_nobody_logs_is_refused_with_the_nearest_name_before_the_
     monkeypatch.setattr("lit_rl.models.SortingPolicy.load", lambda self: pytest.fail("the model was loaded"))
     error = error_of(capsys, "fit", "--config", write(config))
     assert "monitor val/gredy/reward/mean is none of" in error and "did you mean val/greedy/reward/mean?" in error
+
+
+SORTING = Path(__file__).parents[1] / "configs" / "sorting_rewards.yaml"
+SAVED = """
+trainer:
+  val_check_interval: 2
+  callbacks:
+    - class_path: lit_rl.callbacks.ExecutionEvaluation
+    - class_path: lit_rl.callbacks.Checkpointing
+      init_args: {folder: elsewhere, every_n_rollouts: 2}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("saved.yaml").write_text(SAVED)
+    return tmp_path
+
+
+def fit(rollouts: int, *more: str) -> None:
+    main(["fit", "--config", str(SORTING), "--config", "saved.yaml", "--model.max_rollouts", str(rollouts), *more])
+
+
+def test_all_verbs_find_a_run_by_its_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(2, "--run_dir", "mine/first")
+    fit(4, "--run_dir", "mine/first")
+    assert {path.name for path in here.iterdir()} == {"saved.yaml", "mine"}, "nothing is written elsewhere"
+    assert Path("mine/first/last.ckpt").resolve().name == "rollout_000004.ckpt"
+    assert folders_of("mine/first") == [Path("mine/first/version_0")], "the resumed run logs where it began"
+    said = capsys.readouterr().out
+    assert "rollout 2/2" in said and "rollout 3/4" in said and said.count("rollout 1/") == 1
+    main(["validate", "--config", "mine/first/version_0/config.yaml", "--ckpt_path", "last"])
+    said = capsys.readouterr().out
+    assert (
+        "mine/first/rollout_000004.ckpt" in said
+        and "greedy" in said
+        and "\N{BOX DRAWINGS HEAVY HORIZONTAL}" not in said
+    )
+    main(["report", "mine/first/version_0"])
+    assert "reward/mean" in capsys.readouterr().out
+
+
+def test_a_run_without_a_logger_gets_one_in_its_folder(here: Path) -> None:
+    main(["validate", "--config", str(SORTING), "--trainer.logger", "null", "--run_dir", "mine"])
+    assert folders_of("mine") == [Path("mine/validate")], "where it is no second run next to one"
+    main(["validate", "--config", str(SORTING), "--trainer.logger", "false", "--run_dir", "other"])
+    assert not Path("other").exists(), "no logger was wanted, and config.yaml is a training's"
+    fit(2, "--trainer.logger", "null")
+    assert folders_of("elsewhere") == [Path("elsewhere/version_0")], "without --run_dir, beside the checkpoints"
+
+
+def test_a_validation_before_training_is_told_once_and_changes_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(2, "--run_dir", "plain")
+    assert "\nsampled" not in capsys.readouterr().out.partition("rollout 1/")[0]
+    fit(2, "--run_dir", "first", "--validate_first", "true")
+    before, _, after = capsys.readouterr().out.partition("rollout 1/")
+    assert "\nsampled   reward " in before
+    (folder,) = folders_of("first")
+    curve = read_metrics(folder).curves["val/sampled/reward/mean"]
+    (summary,) = [line for line in after.partition("\ndone ")[2].splitlines() if line.startswith("sampled reward")]
+    assert [count for count, _ in curve] == [0, 2]
+    assert re.findall(r"\d\.\d{3}", summary)[:2] == [f"{value:.3f}" for _, value in curve]
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert [event.step for event in events.Scalars("val/sampled/reward/mean")] == [0, 2]
+    weights = [torch.load(f"{name}/last.ckpt", weights_only=False)["state_dict"] for name in ("plain", "first")]
+    assert weights[0] and all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
+    fit(4, "--run_dir", "first", "--validate_first", "true")
+    assert "\nsampled   reward " not in capsys.readouterr().out.partition("rollout 3/")[0]
+    assert [count for count, _ in read_metrics(folder).curves["val/sampled/reward/mean"]] == [0, 2, 4]
+
+
+def test_a_run_that_saved_nothing_says_that_it_begins_anew(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    said = f"{here / 'mine'} has no checkpoint of an earlier start, so training begins anew"
+    fit(2, "--run_dir", "mine")
+    assert said not in caplog.messages
+    for file in Path("mine").glob("*.ckpt"):  # as if it had been killed before
+        file.unlink()
+    fit(2, "--run_dir", "mine")
+    assert said in caplog.messages
+
+
+def config(**changes: Any) -> str:
+    """The base configuration with some arguments of the model changed: ``policy={"init_seed": 3}``."""
+    found = copy.deepcopy(BASE)
+    arguments = found["model"]["init_args"]
+    for name, value in changes.items():
+        if name == "policy":
+            arguments["policy"]["init_args"] |= value
+        elif name == "algorithm":
+            found["model"]["class_path"] = value
+        elif name == "batch_size":
+            found["data"]["init_args"][name] = value
+        else:
+            arguments[name] = value
+    return yaml.safe_dump(found)
+
+
+def adamw(lr: float, name: str = "AdamW") -> dict[str, Any]:
+    return {"optimizer": {"class_path": f"torch.optim.{name}", "init_args": {"lr": lr}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "in_force"),
+    [
+        ({"max_rollouts": 5}, "model.max_rollouts", True),
+        ({"update": adamw(0.01)}, "model.update.optimizer.lr", False),
+        ({"sampling": {"num_samples": 4, "max_tokens": 4}}, "model.sampling.num_samples", True),
+        ({"rewards": [{"class_path": "lit_rl.rewards.FormatReward"}]}, "model.rewards", True),
+        ({"algorithm": "lit_rl.modules.REINFORCE"}, "model", True),
+        ({"policy": {"init_seed": 7}}, "model.policy.init_seed", False),
+        ({"policy": {"chunk_tokens": 7}}, "model.policy.chunk_tokens", True),
+        ({"batch_size": 8}, "data.batch_size", True),
+    ],
+)
+def test_each_change_says_whether_it_is_in_force(changes: dict[str, Any], name: str, in_force: bool) -> None:
+    lines = changes_on_resume(config(), config(**changes))
+    (line,) = [line for line in lines if line.startswith(f"{name}: ")]
+    assert ("in force" in line, "ignored" in line) == (in_force, not in_force)
+
+
+def test_a_coefficient_that_a_target_moved_is_the_checkpoints() -> None:
+    before, now = (config(objective={"kl_coef": coef, "kl_in": "reward", "target_kl": 0.1}) for coef in (0.1, 0.2))
+    (line,) = changes_on_resume(before, now)
+    assert "0.1 -> 0.2, ignored" in line
+    before, now = (config(objective={"kl_coef": coef}) for coef in (0.1, 0.2))
+    assert "0.1 -> 0.2, in force" in changes_on_resume(before, now)[0]
+
+
+def test_nothing_is_told_of_the_same_command() -> None:
+    assert changes_on_resume(config(), config()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"update": adamw(0.001, "SGD")}, "model.update.optimizer: expected AdamW"),
+        ({"policy": {"config": TINY | {"hidden_size": 24}}}, "model.policy.config.hidden_size: expected 16"),
+        ({"policy": {"config": TINY | {"hidden_act": "gelu"}}}, "model.policy.config.hidden_act: expected not set"),
+        ({"policy": {"lora": {"rank": 2}}}, "model.policy.lora.rank: expected not set"),
+        ({"algorithm": "lit_rl.modules.PPO"}, "model: expected GRPO"),
+    ],
+)
+def test_what_the_checkpoint_holds_the_state_of_is_refused(changes: dict[str, Any], name: str) -> None:
+    """Told as ignored, it would be refused a moment later, or silently be in force."""
+    before = config(policy={"lora": None})
+    with pytest.raises(UsageError, match=rf"^{name}.*got .*lit-rl export"):
+        changes_on_resume(before, config(**{"policy": {"lora": None}} | changes))
+
+
+def test_a_base_below_adapters_is_not_the_checkpoints() -> None:
+    before, now = (config(policy={"lora": {"rank": 2}, "model": model}) for model in ("here", "there"))
+    assert "here -> there, in force" in changes_on_resume(before, now)[0]
+
+
+def test_a_run_that_goes_on_tells_what_changed_and_keeps_its_config_when_it_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    saves = {"class_path": "lit_rl.callbacks.Checkpointing", "init_args": {"folder": "run", "every_n_rollouts": 1}}
+    trainer = {**BASE["trainer"], "logger": True, "callbacks": [saves], "limit_val_batches": 0}
+    Path("base.yaml").write_text(yaml.safe_dump({**yaml.safe_load(config()), "trainer": trainer}))
+    run = "--run_dir run"
+    main(["fit", "--config", "base.yaml", *run.split()])
+    saved = {path: path.read_text() for path in Path("run").rglob("config.yaml")}
+    assert len(saved) == 1
+    capsys.readouterr()
+    status, error = answer(f"{run} --model.update.optimizer SGD --model.update.optimizer.lr 0.1", capsys)
+    assert status != 0 and "model.update.optimizer" in error
+    assert {path: path.read_text() for path in Path("run").rglob("config.yaml")} == saved
+    caplog.set_level("INFO")
+    more = ["--model.max_rollouts", "2", "--model.update.optimizer.lr", "0.01"]
+    main(["fit", "--config", "base.yaml", *run.split(), *more])
+    assert "model.update.optimizer.lr: 0.001 -> 0.01, ignored" in caplog.text
+    assert "model.max_rollouts: 1 -> 2, in force" in caplog.text
+    (last,) = Path("run").rglob("last.ckpt")
+    (state,) = torch.load(last, weights_only=False)["optimizer_states"]
+    assert {group["lr"] for group in state["param_groups"]} == {0.001}

@@ -15,9 +15,9 @@ import lit_rl.data
 import lit_rl.modules
 from lit_rl.data.mbpp import MBPP, MBPPOptions, MBPPPlus
 from lit_rl.data.task import TaskDataModule, TaskOptions
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, PolicyModule
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Distillation, PolicyModule
 
-ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO)
+ALGORITHMS = (GRPO, PPO, REINFORCE, SFT, DPO, Distillation)
 TASKS = tuple(
     getattr(lit_rl.data, name) for name in lit_rl.data.__all__ if name not in ("ProblemLoader", "PreferMixed")
 )

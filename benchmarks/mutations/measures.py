@@ -66,8 +66,8 @@ MEASURES: list[Mutant] = [
     Mutant(
         "rows outside the loss count as trained",
         "lit_rl/modules/rollout_metrics.py",
-        "((experience.advantages != 0) & mask)",
-        "(experience.advantages != 0)",
+        "(moving & mask)",
+        "moving",
         "tests/modules/test_formulas.py",
     ),
     Mutant(
@@ -230,13 +230,13 @@ MEASURES: list[Mutant] = [
         "        yield\n    finally:\n        for part, training in before:\n            part.training = training",
         "        yield\n    except ZeroDivisionError:\n        pass\n    for part, training in before:\n"
         "        part.training = training",
-        "tests/training/test_modes.py",
+        "tests/training/test_progress.py",
     ),
     Mutant(
         "only the outermost module is in train mode again",
         "lit_rl/training/ranks.py",
         "for module in modules for part in module.modules()]",
         "for part in modules]",
-        "tests/training/test_modes.py",
+        "tests/training/test_progress.py",
     ),
 ]

@@ -87,20 +87,20 @@ MODELS: list[Mutant] = [
         "lit_rl/models/critic.py",
         "return all_values[:, :num_tokens].clone(), tail",
         "return all_values[:, 1:].clone(), tail",
-        "tests/models/test_critic_values.py",
+        "tests/modules/test_critic.py",
     ),
     Mutant(
         "the tail value is read from the last column",
         "lit_rl/models/critic.py",
         "tail = all_values.gather(1, ends(completions.completion_mask)[:, None])[:, 0]",
         "tail = all_values[:, -1]",
-        "tests/models/test_critic_values.py",
+        "tests/modules/test_critic.py",
     ),
     Mutant(
         "the reference adapter learns",
         "lit_rl/models/adapters.py",
         "add_adapter(model, REFERENCE, seed, trained=False)",
         "add_adapter(model, REFERENCE, seed, trained=True)",
-        "tests/models/test_adapters.py",
+        "tests/models/test_causal_lm.py",
     ),
 ]

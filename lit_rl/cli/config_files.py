@@ -87,6 +87,8 @@ def check_file(name: str) -> dict[str, Any]:
     """
     try:
         content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}: give the path of a YAML file") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not UTF-8 text: a configuration is a YAML file") from error
     except yaml.MarkedYAMLError as error:

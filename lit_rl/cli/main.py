@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentError
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning_utilities.core.enums import StrEnum
@@ -26,6 +27,7 @@ import lit_rl.modules
 import lit_rl.rewards
 from lit_rl.arguments import LitRLError, UsageError
 from lit_rl.callbacks.checkpointing import Checkpointing
+from lit_rl.callbacks.completion_writer import write_by_default
 from lit_rl.callbacks.execution_evaluation import measure_by_default
 from lit_rl.callbacks.preemption import INTERRUPT_STATUS
 from lit_rl.callbacks.run_record import record_by_default
@@ -34,7 +36,7 @@ from lit_rl.cli.check_contamination import check_contamination
 from lit_rl.cli.check_data import check_data
 from lit_rl.cli.config_files import check_files, check_groups, files_of
 from lit_rl.cli.export import export
-from lit_rl.cli.messages import explain, fail
+from lit_rl.cli.messages import explain, fail, in_words
 from lit_rl.cli.migrate import migrate
 from lit_rl.cli.plan import plan
 from lit_rl.cli.replay import replay
@@ -65,6 +67,7 @@ from lit_rl.trainer import (
     check_settings,
     log_settings,
     quiet,
+    require_training,
     require_validation,
     say_where,
     screen_settings,
@@ -105,6 +108,10 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
 _INTERRUPTED = (
     "interrupted: what was not saved is lost; the same command continues from the last checkpoint, if there is one"
 )
+
+
+_IN_ONE_LINE = (LitRLError, ValueError, OSError, ImportError, MisconfigurationException)
+"""Errors whose text is enough; for others it matters where they arose."""
 
 
 class OneLineParser(LightningArgumentParser):
@@ -186,6 +193,7 @@ class Cli(LightningCLI):
             self._smoke.watch(trainer)
         measure_by_default(trainer)
         record_by_default(trainer)
+        write_by_default(trainer)
         board_by_default(trainer)
         return trainer
 
@@ -223,6 +231,7 @@ class Cli(LightningCLI):
 
     def before_fit(self) -> None:
         """A run that saves itself resumes where it stopped; only its first start uses the given checkpoint."""
+        require_training(self.trainer)
         say_where(self.trainer)
         options = self.config_init["fit"]
         given = options.get("ckpt_path")
@@ -284,7 +293,7 @@ def main(args: Sequence[str] | None = None) -> None:
         check_files(files_of(arguments), arguments, Trainer)
         smoke = SmokeTest(arguments) if verb is None and wants_smoke(arguments) else None
     except (OSError, ValueError) as error:
-        fail(str(error), status=2)
+        fail(in_words(error), status=2)
     try:
         if verb is not None:
             verb(arguments[1:])
@@ -304,10 +313,10 @@ def main(args: Sequence[str] | None = None) -> None:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         rank = where()
-        message = str(error).strip()
+        message = in_words(error)
         if message.startswith("Does not validate against"):  # a constructor's error, wrapped by the parser
             message = explain(message)
-        # Our own errors, raised anew by the parser at times, say what to do; for others it matters where they arose.
-        says_enough = isinstance(error, LitRLError | ValueError | OSError | ImportError) and "\n" not in message
+        # Our own errors are raised anew by the parser at times.
+        says_enough = isinstance(error, _IN_ONE_LINE) and "\n" not in message
         what = message if says_enough else f"{type(error).__name__}: {message}\n(set {DEBUG_VARIABLE}=1 to see where)"
         fail(f"{rank}: {what}" if rank else what, status=1)

@@ -6,15 +6,18 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from traceback import extract_tb
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, get_origin
 
 import yaml
+from jsonargparse.typing import import_object
 
+from lit_rl.arguments import alternatives, arguments_of, misfit
 from lit_rl.cli.verbs import AROUND_A_RUN, RUNS
 from lit_rl.renamed import arguments_at, hint_of_key, value_now
 
@@ -35,7 +38,7 @@ _IMPORT_FILE = re.compile(r"^<frozen |[/\\]importlib[/\\]")
 _BASES = {
     "loss": "Loss",
     "correction": "Correction",
-    "baseline": "RowAdvantages",
+    "baseline": "RewardAdvantages",
     "deltas": "RowAdvantages",
     "estimator": "TokenAdvantages",
     "environment": "Environment",
@@ -70,6 +73,13 @@ def shorten(message: str) -> str:
     """At most twelve lines of a message, none of them long."""
     lines = [line.strip() for line in message.strip().splitlines()]
     return "\n  ".join(line[:_LONGEST_LINE] for line in lines[:12] if line)
+
+
+def in_words(error: BaseException) -> str:
+    """The text of an error; that of a file begins with the file instead of the system's number."""
+    if isinstance(error, OSError) and error.filename and error.strerror and type(error).__str__ is OSError.__str__:
+        return f"{error.filename}: {error.strerror}"
+    return str(error).strip()
 
 
 def explain(
@@ -154,7 +164,9 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"Expected an instantiatable class, but (?:(\S+) )?is abstract", text):
         names = ", ".join(_our_classes(cause.keys))
         return f"{where}: {found[1] or 'this class'} is abstract: give a class derived from it ({names})"
-    if found := re.match(r"Expected a dot import path string: (.+)", text):
+    if (found := re.match(r"Expected a dot import path string: (.+)", text)) and (group := _group_at(cause)):
+        return str(misfit(where, group[0], found[1], group[1]))
+    if found:
         now = value_now(where.rpartition(".")[2], found[1])
         return f"{where}: there is no class {found[1]}{now or suggestion(found[1], _our_classes(cause.keys))}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
@@ -162,11 +174,31 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
         like = f"--config {found[1]}" if found[1].endswith((".yaml", ".yml")) else "--config FILE or --smoke=30"
         return f"{found[1]} belongs to no option: name one before it, such as {like}"
+    if found := re.match(r"unrecognized arguments: (-\w\S*)", text):
+        return f"{found[1]} is unknown; --help lists what there is"
     if found := re.match(r"the following arguments are required: (.*)", text):
         if cause.class_path is not None:
-            return f"{where}: {cause.class_path.rpartition('.')[2]} needs {found[1]}: give them under init_args"
+            owner = cause.class_path.rpartition(".")[2] if text == cause.text else "the class there"
+            return f"{where}: {owner} needs {found[1]}: give it as {where}.init_args.{found[1].partition(',')[0]}"
         missing = ", ".join(name.partition(".")[2] or name for name in found[1].split(", "))
         return f"missing: {missing}; give them in a --config FILE (lit-rl configs lists some) or one by one"
+    return None
+
+
+def _group_at(cause: Cause) -> tuple[Any, str] | None:
+    """The type of an argument that takes keys and values, and how to write them; ``None`` for one of classes."""
+    hint: Any = import_object(cause.class_path) if cause.class_path else None
+    for name in cause.keys[-1].split(".") if cause.keys else ():
+        known = arguments_of(hint) if isinstance(hint, type) else {}
+        if name not in known:
+            return None
+        hint = known[name].annotation
+        groups = [kind for kind in alternatives(hint) if is_dataclass(kind)]
+        hint = groups[0] if groups else hint
+    if is_dataclass(hint):
+        return hint, f"its keys are {', '.join(field.name for field in fields(hint))}"
+    if any(get_origin(kind) in (dict, Mapping) for kind in alternatives(hint)):
+        return hint, "give all of it as one value, {name: {key: value}}"
     return None
 
 
@@ -227,7 +259,7 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
     kinds: list[str] = []
     for text in same:
         for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
-            kinds.append(kind[0] or f"one of {kind[1]}")
+            kinds.append(kind[0].replace("collections.abc.Mapping", "keys and values") or f"one of {kind[1]}")
     got = (
         re.search(r"Got value: (.+)", "\n".join(same))
         or re.findall(r"Given value: (.+?)(?:\. Got value: .*)?$", message, re.MULTILINE)[:1]

@@ -117,7 +117,7 @@ def replay(task: type | None = None, rewards: Any = str, sandbox: Any = str) -> 
     runs below RUN it is the one recorded last.
     """
     parser = _parser("replay", replay.__doc__, task, data="the task")
-    parser.add_argument("run", type=str, help="folder of a run")
+    parser.add_argument("run", type=str, help="folder of a run, or a file that CompletionWriter wrote")
     parser.add_argument("-c", "--config", action="config", help="configuration; by default config.yaml of the run")
     parser.add_argument(
         "--reward", type=str, help="a class, or {class_path: ..., init_args: {...}}; give it once for each term"

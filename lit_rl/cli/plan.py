@@ -18,6 +18,7 @@ from lit_rl.models.causal_lm import CausalLM
 from lit_rl.models.critic import SeparateCritic, SharedCritic
 from lit_rl.models.family import has_experts, text_config
 from lit_rl.models.loading.weights import load_model
+from lit_rl.modules.distillation import Distillation
 from lit_rl.modules.ppo import PPO
 from lit_rl.modules.rollout_module import RolloutModule
 from lit_rl.planning.advice import advice, usable
@@ -72,7 +73,8 @@ def job_of(module: Any, strategy: Any, batch_size: int, gpus: int, gpus_per_node
     Raises:
         ValueError: a module, a policy or a number of ranks that the formulas do not cover.
     """
-    if not isinstance(module, RolloutModule) or not isinstance(module.policy, CausalLM):
+    counted = isinstance(module, RolloutModule) and not isinstance(module, Distillation)  # a teacher is not counted
+    if not counted or not isinstance(module.policy, CausalLM):
         raise UsageError(
             f"plan covers GRPO, REINFORCE and PPO on a CausalLM, got {type(module).__name__} on a "
             f"{type(module.policy).__name__}: give such a configuration"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,18 @@ import yaml
 from lit_rl.arguments import UsageError, require_at_least
 from lit_rl.cli import options
 from lit_rl.cli.config_files import files_of, with_parts
-from lit_rl.data.task import TaskDataModule
+from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.models.padding import pad_left, pad_right
 from lit_rl.modules.checkpoint import only_classes_of
-from lit_rl.reports.run_files import CONFIG_FILE, RecordedRow, RecordedTurn, newest_recorded, read_rollouts
+from lit_rl.reports.run_files import (
+    CONFIG_FILE,
+    RecordedRollout,
+    RecordedRow,
+    RecordedTurn,
+    newest_recorded,
+    read_rollouts,
+)
 from lit_rl.reports.run_files.row_text import number_text, printable
 from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
@@ -92,7 +100,8 @@ def _taken(arguments: list[str], flag: str) -> list[str]:
 
 def _config_of(run: str) -> Path:
     folder = newest_recorded(run)
-    found = [file for file in (folder / CONFIG_FILE, Path(run) / CONFIG_FILE) if file.is_file()]
+    places = (folder.parent if folder.is_file() else folder, Path(run))
+    found = [place / CONFIG_FILE for place in places if (place / CONFIG_FILE).is_file()]
     if not found:
         raise FileNotFoundError(f"{folder} has no config.yaml, which lit-rl fit writes: give --config FILE")
     return found[0]
@@ -110,15 +119,15 @@ def replayed(
     """Judge recorded completions again; yield lines about the differences.
 
     Args:
-        folder: of the run.
-        task: whose training problems the run was trained on.
+        folder: of the run, or a file of completions.
+        task: whose problems the completions answer: training problems, or for a validation those of its tasks.
         runner: what executes; closed at the end.
         rewards: what rewards.
         last: rollouts to take, from the end; all if not given.
     """
     if rewards is not None:
         rewards.setup()
-    problems = {problem.task_id: problem for problem in task.problems("train")}
+    problems = lru_cache(lambda of, loader: _problems_by_id(task, of, loader))
     numbers = [rollout.number for rollout in read_rollouts(folder)]
     first = numbers[-last] if last is not None and 0 < last < len(numbers) else 0
     again: list[Rejudged] = []
@@ -127,8 +136,10 @@ def replayed(
         for rollout in read_rollouts(folder):
             if rollout.number < first:
                 continue
-            rows = [row for row in rollout.rows if _is_whole(row, problems, left_out)]
-            again += judge_again(rows, problems, runner, rewards) if rows else []
+            split = _split_of(rollout)
+            known = problems(split, rollout.loader)
+            rows = [row for row in rollout.rows if _is_whole(row, known, split, left_out)]
+            again += judge_again(rows, known, runner, rewards) if rows else []
     finally:
         if runner is not None:
             runner.close()
@@ -139,9 +150,21 @@ def replayed(
         yield from differing_rewards(again)
 
 
-def _is_whole(row: RecordedRow, problems: Any, left_out: Counter[str]) -> bool:
+def _split_of(rollout: RecordedRollout) -> Split:
+    """The split that a rollout's problems are of."""
+    if not rollout.sampled_for.startswith("validation"):
+        return "train"
+    return "test" if rollout.made_of.get("verb") == "test" else "validation"
+
+
+def _problems_by_id(task: TaskDataModule, split: Split, loader: int) -> dict[str, Problem]:
+    tasks = task.validation_tasks if split == "validation" and task.validation_tasks else [task]
+    return {problem.task_id: problem for problem in tasks[loader].problems(split)} if loader < len(tasks) else {}
+
+
+def _is_whole(row: RecordedRow, problems: Any, split: Split, left_out: Counter[str]) -> bool:
     if row.task_id not in problems:
-        left_out["the task has no such training problem now"] += 1
+        left_out[f"the task has no such {'training' if split == 'train' else split} problem now"] += 1
     elif not row.tokens:
         left_out["they were too long to be recorded whole"] += 1
     else:

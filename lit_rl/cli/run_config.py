@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.cli import SaveConfigCallback
 from lightning_utilities.core.rank_zero import rank_zero_info
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.callbacks.named_checkpoint import NAMES, described, find_in_folder, find_named
 from lit_rl.callbacks.progress_screen import ProgressScreen
 from lit_rl.cli.export import resolve
@@ -109,6 +109,8 @@ def settle_run_dir(config: Any) -> None:
     given, trainer = config.get("run_dir"), config.get("trainer")
     if given is None:
         return
+    if not given:
+        raise ArgumentError("run_dir", "a folder", "an empty text")
     path = Path(given)
     trainer["default_root_dir"] = str(path)
     if trainer.get("logger") in (None, True):
@@ -205,12 +207,16 @@ _OF_CHECKPOINT = {
     "model.update.optimizer.": "the checkpoint's optimizer keeps its own",
     "model.update.lr_scheduler.": "the checkpoint's schedule keeps its own",
     "model.critic_update.learning_rate": "the checkpoint's optimizer keeps its own",
-    **dict.fromkeys(
-        ("model.policy.model", "model.policy.config", "model.policy.init_seed", "model.policy.quantization"),
-        "the weights are the checkpoint's",
-    ),
 }
 """Beginnings of settings that a checkpoint brings itself, and why a change does nothing."""
+
+_OF_WEIGHTS = ("model.policy.model", "model.policy.init_seed")
+"""Ignored where the checkpoint holds all weights: frozen ones below adapters are not in it."""
+
+_FIXED = re.compile(
+    r"model\.(update\.optimizer|policy\.config(\..*)?|policy\.lora\.(rank|target_modules)|critic(\.config(\..*)?)?)"
+)
+"""Settings that say what a checkpoint's state is the state of."""
 
 
 def changes_on_resume(before: str, now: str) -> list[str]:
@@ -221,18 +227,18 @@ def changes_on_resume(before: str, now: str) -> list[str]:
         now: that of this start.
 
     Raises:
-        UsageError: the state of the checkpoint's optimizer does not fit the new one.
+        UsageError: the checkpoint's weights or the state of its optimizer do not fit the new ones.
     """
     old, new = settings_of(before), settings_of(now)
     lines = []
     for name, _ in differences({"before": old, "now": new}):
         was, given = old.get(name, NOT_SET), new.get(name, NOT_SET)
-        if name == "model.update.optimizer":
-            raise UsageError(
-                f"{name}: expected {was}, whose state the checkpoint holds, got {given}; export the run "
-                "(lit-rl export) and start from the folder, as model.policy.model"
-            )
+        if _FIXED.fullmatch(name) or (name == "model" and "PPO" in (was, given)):
+            remedy = "keep it, or export the run (lit-rl export) and start from the folder, as model.policy.model"
+            raise ArgumentError(name, f"{was}, of which the checkpoint holds the state", given, remedy)
         why = next((reason for prefix, reason in _OF_CHECKPOINT.items() if name.startswith(prefix)), "")
+        if name in _OF_WEIGHTS and not any(key.startswith("model.policy.lora.") for key in new):
+            why = "the weights are the checkpoint's"
         if name == "model.objective.kl_coef" and new.get("model.objective.target_kl", "null") != "null":
             why = "the checkpoint's coefficient, moved by target_kl, goes on"
         lines.append(f"{name}: {was} -> {given}, " + (f"ignored: {why}" if why else "in force from now on"))
@@ -273,5 +279,6 @@ def require_writer(callbacks: Iterable[Callback]) -> None:
         ):
             return
     raise UsageError(
-        "predict samples and writes nothing: add a callback that does, such as lit_rl.callbacks.PreferenceWriter"
+        "predict samples and writes nothing: add a callback that does, such as CompletionWriter with a path, or give "
+        "the run a folder by --run_dir"
     )

@@ -24,7 +24,7 @@ from lit_rl.planning.job import Job
 from lit_rl.planning.memory import Memory, resident, sampling
 from lit_rl.planning.seconds import Traffic, of_updates
 from lit_rl.training.live_bytes import LiveBytes
-from lit_rl.training.precision import take_gradients
+from lit_rl.training.precision import masters_of, take_gradients
 from lit_rl.training.ranks import evaluating, shard, tensors_outside_units, unsharded
 from lit_rl.training.strategy import FSDP2Strategy
 from lit_rl.types import Completions, Experience, StopReason
@@ -160,7 +160,7 @@ class _Step:
         for group in self.optimizer.param_groups:
             if not on_cpu and group.get("foreach", True) is None and not group.get("fused"):
                 group["foreach"] = True
-        self.masters = list(getattr(self.optimizer, "masters", {}).values())
+        self.masters = list(masters_of(self.optimizer).values())
         self.trained = [p for p in module.parameters() if p.requires_grad]
 
     def count(self) -> Trace:
@@ -173,6 +173,7 @@ class _Step:
             live.label(self.masters, "masters")
             for parameter in self.trained:
                 parameter.grad = torch.empty_like(parameter)
+            take_gradients(self.optimizer)
             self.step(live)
             for state in self.optimizer.state.values():
                 live.label((v for v in state.values() if isinstance(v, Tensor)), "moments")
@@ -216,11 +217,11 @@ class _Step:
         for loss, _ in module.minibatch_losses(micro, module.denominator(micro)):
             loss.backward()
             live.label((p.grad for p in self.trained), "gradients")
+            take_gradients(self.optimizer)
+            live.label((p.grad for p in self.masters), "gradients")
 
     def step(self, live: LiveBytes) -> None:
         """As ``PolicyModule.optimizer_step`` does, without reading a number."""
-        take_gradients(self.optimizer)
-        live.label((p.grad for p in self.masters), "gradients")
         for group in self.optimizer.param_groups:
             norm = nn.utils.get_total_norm([p.grad for p in group["params"] if p.grad is not None])
             if (limit := self.module.clip_norm(group["name"])) is not None:
@@ -230,17 +231,24 @@ class _Step:
 
 
 def rows_of(job: Job, number: int) -> Experience:
-    """Experience of rows that are as long as allowed, real numbers: they decide which operations run."""
+    """Experience of rows that are as long as allowed, real numbers: they decide which operations run.
+
+    The first prompt and the first completion are a token shorter than others that go through the model with them, since
+    attention that has padding to leave out keeps more than attention without.
+    """
     rows, size = torch.arange(number), (number, job.completion_tokens)
     of_prompt = rows // job.group_size
     prompts = of_prompt[:, None].expand(number, job.prompt_tokens).contiguous()
+    prompt_mask, completion_mask = torch.ones_like(prompts, dtype=torch.bool), torch.ones(size, dtype=torch.bool)
+    prompt_mask[of_prompt < of_prompt[-1].clamp(max=1), 0] = False
+    completion_mask[: number > 1, -1] = False
     floats = torch.zeros(size)
     completions = Completions.single_turn(
         problems=(None,) * number,  # type: ignore[arg-type]
         prompt_ids=prompts,
-        prompt_mask=torch.ones_like(prompts, dtype=torch.bool),
+        prompt_mask=prompt_mask,
         completion_ids=torch.zeros(size, dtype=torch.int64),
-        completion_mask=torch.ones(size, dtype=torch.bool),
+        completion_mask=completion_mask,
         sampler_logprobs=floats,
         stop_reasons=(StopReason.LENGTH,) * number,
         texts=("",) * number,

@@ -6,6 +6,7 @@ from lit_rl.lazy import load_when_used
 
 if TYPE_CHECKING:
     from lit_rl.data.basics.basics_task import Basics
+    from lit_rl.data.completion_file import CompletionFile
     from lit_rl.data.contests.deepcoder import DeepCoder
     from lit_rl.data.humaneval import HumanEval
     from lit_rl.data.mbpp import MBPP, MBPPPlus
@@ -24,6 +25,7 @@ __all__ = [
     "MBPP",
     "Basics",
     "CodeCompletion",
+    "CompletionFile",
     "Corridor",
     "DeepCoder",
     "EinsteinToolkit",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = load_when_used(
     __name__,
     {
         "lit_rl.data.basics.basics_task": ("Basics",),
+        "lit_rl.data.completion_file": ("CompletionFile",),
         "lit_rl.data.contests.deepcoder": ("DeepCoder",),
         "lit_rl.data.humaneval": ("HumanEval",),
         "lit_rl.data.mbpp": ("MBPP", "MBPPPlus"),

@@ -29,6 +29,7 @@ COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
 _LONG_TEST = 1_500_000
 _DEEP = 100
+_FILE_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
 _LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
 _DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
 
@@ -38,6 +39,7 @@ __all__ = [
     "AssertTests",
     "CallTests",
     "Check",
+    "Checker",
     "Compare",
     "Language",
     "ReferenceText",
@@ -131,6 +133,44 @@ class CallTests(Check):
 
 
 @dataclass(frozen=True)
+class Checker:
+    """A program that judges outputs, for tasks with many right ones. Its protocol is testlib's.
+
+    It gets the names of three files as arguments: the input, the program's output, and the right answer. Its exit
+    status is 0 for a right output, 1 or 2 for a wrong one, 3 if it cannot tell, or 7 for points: the first line of its
+    standard error is then ``points NUMBER``.
+
+    Args:
+        source: of the checker.
+        language: what it is written in.
+        files: ``((name, content), ...)``: files that it includes or imports, such as ``testlib.h``.
+        timeout_seconds: CPU seconds for one output.
+
+    Source:
+        https://github.com/MikeMirzayanov/testlib
+    """
+
+    source: str
+    language: Language = "cpp"
+    files: tuple[tuple[str, str], ...] = ()
+    timeout_seconds: float = 10.0
+
+    ARGUMENTS: ClassVar[tuple[str, ...]] = ("input.txt", "output.txt", "answer.txt")
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "language", ("python", "c", "cpp"))
+        require_seconds(self, "timeout_seconds")
+        if not (_is_text(self.source) and self.source.strip()):
+            raise ArgumentError("Checker.source", "the text of a program", str(shown(self.source)))
+        names = [file[0] for file in self.files if isinstance(file, tuple) and all(map(_is_text, file))]
+        taken = (*self.ARGUMENTS, LANGUAGES[self.language].file)
+        if len(names) < len(self.files) or not all(map(_FILE_NAME.fullmatch, names)) or {*names} & {*taken}:
+            raise ArgumentError(
+                "Checker.files", f"(name, text) pairs, none named {', '.join(taken)}", str(shown(self.files))
+            )
+
+
+@dataclass(frozen=True)
 class StdioTests(Check):
     """Whole programs that read stdin and write stdout.
 
@@ -144,6 +184,10 @@ class StdioTests(Check):
             or, unless both are integers, differ by at most ``tolerance``.
         tolerance: for ``tokens``, the largest difference that counts as equal: absolute, or relative to an
             expected number with a fraction or an exponent; only absolute if the expected number is an integer.
+        checker: judges outputs in place of ``compare``; it must accept each expected output.
+        grades: ``((name, number of cases), ...)``: groups of cases, in their order. Each has a score in the outcome,
+            that of its worst case: 1 if it passed, else 0 or the share of the expected output's points that the
+            checker gave.
     """
 
     cases: tuple[tuple[str, str | tuple[str, ...]], ...]
@@ -151,6 +195,8 @@ class StdioTests(Check):
     timeout_seconds: float = 5.0
     compare: Compare = "lines"
     tolerance: float = 1e-6
+    checker: Checker | None = None
+    grades: tuple[tuple[str, int], ...] = ()
 
     judged_by: ClassVar[str] = "lit_rl.execution.judging.stdio:judge_stdio"
 
@@ -167,6 +213,16 @@ class StdioTests(Check):
                     "two texts (or a tuple of accepted outputs as the second)",
                     str(shown(case)),
                 )
+        if not (self.checker is None or isinstance(self.checker, Checker)):
+            raise ArgumentError("StdioTests.checker", "a Checker", str(shown(self.checker)))
+        counts = {grade[0]: grade[1] for grade in self.grades if isinstance(grade, tuple) and len(grade) == 2}
+        are_few = len(counts) < len(self.grades) or min(counts.values(), default=1) < 1
+        if are_few or (self.grades and sum(counts.values()) != len(self.cases)):
+            raise ArgumentError(
+                "StdioTests.grades",
+                f"different names with numbers of cases, {len(self.cases)} together",
+                str(shown(self.grades)),
+            )
 
     @property
     def defines(self) -> str | None:
@@ -174,10 +230,18 @@ class StdioTests(Check):
         return LANGUAGES[self.language].main
 
     @property
+    def stages(self) -> tuple[str, ...]:
+        """Names of the groups of cases; ``points`` for all cases of a checker without groups."""
+        return tuple(name for name, _ in self.grades) or (() if self.checker is None else ("points",))
+
+    @property
     def wall_budget_seconds(self) -> float:
-        """One limit per case and per run of the compiler, which is retried when it fails."""
-        compiling = 0.0 if self.language == "python" else MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
-        return super().wall_budget_seconds + compiling
+        """One limit per case, per output that is checked, and per run of the compiler, which is retried."""
+        compiled = [self.language, *([] if self.checker is None else [self.checker.language])]
+        compiling = len(compiled) - compiled.count("python")
+        checked = sum(1 if isinstance(expected, str) else len(expected) for _, expected in self.cases)
+        checking = 0.0 if self.checker is None else 3 * checked * wall_limit(self.checker.timeout_seconds)
+        return super().wall_budget_seconds + checking + compiling * MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")

@@ -43,6 +43,10 @@ class Verdict(StrEnum):
     INFRASTRUCTURE_FAILURE = "infrastructure_failure"
 
 
+CHECKER_FAILED = "CheckerFailed"
+"""Exception type of an outcome whose checker failed on the program's output, see ``Checker``."""
+
+
 @dataclass(frozen=True)
 class FailedCase:
     """The first case that did not pass. Each text has at most 500 characters, and is empty if it is not known.

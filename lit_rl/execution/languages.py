@@ -162,7 +162,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=_C_LIKE,
         good='#include <algorithm>\n#include <iostream>\nint main() { if (std::max(0, 1)) std::cout << "good"; }\n',
         main="main",
-        builds=(("{program}", *_CPP, "{sources}", "-o", "program", "-lm"),),
+        builds=(("{program}", *_CPP, "{root}", "-o", "program", "-lm"),),
         builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
         parts=("cc1plus", *_GCC_PARTS),
         reserves=False,

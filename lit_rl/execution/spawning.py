@@ -101,6 +101,8 @@ class ZygoteSettings(NamedTuple):
         executables: files and folders that may be executed: by a compiler, or once, to become a program's runtime.
         processes: allow new processes and execution, for compilers.
         reserves: count memory that is used and not address space, for compilers and runtimes.
+        reuses_folder: run all in one work folder. The numbers of files in memory count up from one program to the
+            next, which tells it how many the last one made: for compilers and checkers, which no policy writes.
         temporary_folder: where the work folder is made.
         landlock_version: behave as a kernel with this version of Landlock, for tests; ``None`` for the kernel's own.
     """
@@ -116,6 +118,7 @@ class ZygoteSettings(NamedTuple):
     executables: tuple[str, ...] = ()
     processes: bool = False
     reserves: bool = False
+    reuses_folder: bool = False
     temporary_folder: str = "/tmp"
     landlock_version: int | None = None
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lit_rl.functional.masking import require_mask, require_no_grad, require_same_shape
 
-KLKind = Literal["k1", "k2", "k3"]
+KLKind = Literal["k1", "k2", "k3", "k3_weighted"]
 """Estimator of the divergence; see :func:`kl_estimate`."""
 
 LOG_RATIO_LIMIT = 20.0
@@ -23,33 +23,37 @@ K3_LOG_RATIO_LIMIT = 3.0
 """k3 grows like r: above this log-ratio (r = 20) its value stays and its gradient is 0."""
 
 
-def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind) -> Tensor:
+def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind, old_logprobs: Tensor | None = None) -> Tensor:
     """Estimate of KL(policy || reference) from one sampled token each.
 
         log r = clamp(ref_logprobs - logprobs, -20, 20)
         k1 = -log r                    unbiased, can be negative
         k2 = (log r)^2 / 2             biased, never negative
         k3 = r - 1 - log r             unbiased, never negative; log r clamped to at most 3
+        k3_weighted = w * k3,  w = exp(clamp(logprobs - old_logprobs, -20, 20))
 
     As a number to report or to take off a reward, use k1 or k3. As a loss to differentiate, on-policy, the
     expected gradients differ from the expected values: k1 gives **zero**, k2 gives the gradient of
-    KL(policy || reference), k3 that of the *forward* KL(reference || policy). The product
-    exp(logprobs - old_logprobs) * k with k1 or k3 gives the gradient of KL(policy || reference) on-policy and
-    off-policy. Past a clamp the gradient is 0.
+    KL(policy || reference), k3 that of the *forward* KL(reference || policy). k3_weighted, whose
+    weight carries a gradient too, gives that of KL(policy || reference) for tokens of the policy and of the old policy
+    alike. Past a clamp the gradient is 0.
 
     Args:
         logprobs: any shape, nats, of the sampled tokens under the policy. May carry the gradient.
         ref_logprobs: shape of ``logprobs``, the same tokens under the reference. No gradient.
-        kind: ``k1``, ``k2`` or ``k3``.
+        kind: ``k1``, ``k2``, ``k3`` or ``k3_weighted``.
+        old_logprobs: shape of ``logprobs``, the same tokens under the policy that sampled. No gradient. Read by
+            ``k3_weighted`` only.
 
     Returns:
         Shape of ``logprobs``, nats.
 
     Raises:
-        ValueError: shapes differ, or ``ref_logprobs`` requires grad.
+        ValueError: shapes differ, a constant requires grad, or ``k3_weighted`` has no ``old_logprobs``.
 
     Source:
         Schulman 2020, "Approximating KL Divergence", http://joschu.net/blog/kl-approx.html
+        k3_weighted: "unbiased KL estimate" of DeepSeek-AI 2025 (V3.2), section 3.1, https://arxiv.org/abs/2512.02556
 
     Example:
         >>> policy, reference = torch.tensor([0.5]).log(), torch.tensor([0.25]).log()  # r = 1/2
@@ -69,6 +73,13 @@ def kl_estimate(logprobs: Tensor, ref_logprobs: Tensor, *, kind: KLKind) -> Tens
             log_ratio = log_ratio.clamp(max=K3_LOG_RATIO_LIMIT)
             # expm1 keeps the digits that exp(x) - 1 loses near 0, where k3 lives.
             return torch.expm1(log_ratio) - log_ratio
+        case "k3_weighted":
+            if old_logprobs is None:
+                raise ValueError("kl_kind k3_weighted needs old_logprobs, got None; without them use k3")
+            require_same_shape(logprobs=logprobs, old_logprobs=old_logprobs)
+            require_no_grad(old_logprobs=old_logprobs)
+            weight = (logprobs - old_logprobs).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
+            return weight * kl_estimate(logprobs, ref_logprobs, kind="k3")
         case _:
             assert_never(kind)
 

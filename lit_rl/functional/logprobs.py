@@ -18,6 +18,12 @@ from lit_rl.functional.masking import require_mask, shape_of
 Projection = Callable[[Tensor], Tensor]
 """Hidden states [m, H] to logits [m, V]: the output matrix, or more."""
 
+TokenLogits = Callable[[slice], Tensor]
+"""Logits [m, V] of a range of M tokens in a flat list, computed when asked for."""
+
+Compare = Callable[[Tensor, Tensor, float], Tensor]
+"""From logits [m, V] of policy and teacher and the sampler's temperature to one number [m] per token."""
+
 
 _CHUNK_BYTES = 2**28
 _CHUNK_TOKENS = 4096
@@ -103,6 +109,88 @@ def completion_logprobs(
         >>> logprobs.detach()
         tensor([[-0.6931]])
     """
+    states, counted = counted_states(hidden, completion_ids, mask)
+    logprobs, entropy = chunked_logprobs_and_entropy(
+        states,
+        project,
+        completion_ids[counted],
+        temperature=temperature,
+        chunk_tokens=chunk_tokens,
+        with_entropy=with_entropy,
+    )
+    shape = completion_ids.shape
+    return _spread(logprobs, counted, shape), None if entropy is None else _spread(entropy, counted, shape)
+
+
+def completion_divergences(
+    hidden: Tensor,
+    project: Projection,
+    completion_ids: Tensor,
+    mask: Tensor,
+    teacher: TokenLogits,
+    compare: Compare,
+    *,
+    temperature: float = 1.0,
+    chunk_tokens: int = 1024,
+    with_entropy: bool = False,
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Log-probability and entropy of every completion token, and its divergence from a teacher.
+
+    The logits of policy and teacher exist for ``chunk_tokens`` tokens at a time; beyond one chunk they are computed
+    again in the backward.
+
+    Args:
+        hidden: [N, S, H] last hidden states of prompt and completion. Carries the gradient.
+        project: hidden states to logits. Its parameters receive gradients too.
+        completion_ids: [N, T] int64.
+        mask: [N, T] bool with M tokens that count.
+        teacher: the teacher's logits of the M tokens, row by row. No gradient.
+        compare: a divergence, such as :class:`lit_rl.divergences.ReverseKL`.
+        temperature: the sampler's, > 0.
+        chunk_tokens: at least 1.
+        with_entropy: also return the entropy.
+
+    Returns:
+        logprobs [N, T], entropy [N, T] (or None) and divergences [N, T], nats, 0 outside the mask.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    states, counted = counted_states(hidden, completion_ids, mask)
+    targets = completion_ids[counted]
+
+    def chunk(states: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        logits = project(states)
+        with torch.no_grad():
+            theirs = teacher(rows)
+        return *_dense(logits, targets[rows], temperature, with_entropy), compare(logits, theirs, temperature)
+
+    recompute = torch.is_grad_enabled() and len(states) > chunk_tokens
+    pieces = []
+    for start in range(0, max(len(states), 1), chunk_tokens):
+        rows = slice(start, start + chunk_tokens)
+        pieces.append(
+            checkpoint(chunk, states[rows], rows, use_reentrant=False) if recompute else chunk(states[rows], rows)
+        )
+    shape = completion_ids.shape
+    logprobs, entropy, found = (_spread(torch.cat(piece), counted, shape) for piece in zip(*pieces, strict=True))
+    return logprobs, entropy if with_entropy else None, found
+
+
+def counted_states(hidden: Tensor, completion_ids: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """States that predict the tokens that count, and the places of those tokens.
+
+    Args:
+        hidden: [N, S, H] last hidden states of prompt and completion.
+        completion_ids: [N, T] int64.
+        mask: [N, T] bool with M tokens that count.
+
+    Returns:
+        [M, H], row by row, and the row [M] and column [M] of each.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
     if hidden.dim() != 3 or completion_ids.dim() != 2 or hidden.shape[0] != completion_ids.shape[0]:
         raise ValueError(
             "hidden must be [N, S, H] beside completion_ids [N, T], "
@@ -112,16 +200,7 @@ def completion_logprobs(
     num_tokens = completion_ids.shape[1]
     states = hidden[:, completion_positions(hidden.shape[1] - num_tokens, num_tokens)]
     counted = tuple(place.to(states.device) for place in mask.nonzero(as_tuple=True))
-    logprobs, entropy = chunked_logprobs_and_entropy(
-        states[counted],
-        project,
-        completion_ids[counted],
-        temperature=temperature,
-        chunk_tokens=chunk_tokens,
-        with_entropy=with_entropy,
-    )
-    shape = completion_ids.shape
-    return _spread(logprobs, counted, shape), None if entropy is None else _spread(entropy, counted, shape)
+    return states[counted], counted
 
 
 def chunked_logprobs_and_entropy(

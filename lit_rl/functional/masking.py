@@ -226,6 +226,63 @@ def turn_starts(mask: Tensor) -> Tensor:
     return starts
 
 
+def sum_over_turns(values: Tensor, mask: Tensor, num_turns: int = 0) -> Tensor:
+    """Sum of each turn's entries that count.
+
+    Args:
+        values: [N, T].
+        mask: [N, T] bool; a turn is a run of entries that count.
+        num_turns: smallest number of columns.
+
+    Returns:
+        [N, K], 0 where a row has no more turns; K is the most turns of a row, or ``num_turns`` if that is more.
+
+    Raises:
+        ValueError: ``mask`` is not a bool [N, T], or has another shape.
+
+    Example:
+        >>> mask = torch.tensor([[True, True, False, True], [False, True, False, False]])
+        >>> sum_over_turns(torch.tensor([[1.0, 2.0, 9.0, 4.0], [9.0, 5.0, 9.0, 9.0]]), mask)
+        tensor([[3., 4.],
+                [5., 0.]])
+    """
+    require_mask(mask, values)
+    starts = turn_starts(mask)
+    longest = int(starts.sum(-1).max()) if mask.numel() else 0
+    kept = torch.where(mask, values, torch.zeros_like(values))
+    sums = kept.new_zeros(len(mask), max(longest, num_turns))
+    return sums.scatter_add(1, _turn_numbers(starts), kept) if longest else sums
+
+
+def spread_over_turns(per_turn: Tensor, mask: Tensor) -> Tensor:
+    """Give each entry that counts the value of its turn.
+
+    Args:
+        per_turn: [N, K], K at least the most turns of a row.
+        mask: [N, T] bool; a turn is a run of entries that count.
+
+    Returns:
+        [N, T], 0 where the mask does not hold.
+
+    Raises:
+        ValueError: ``mask`` is not a bool [N, T].
+
+    Example:
+        >>> spread_over_turns(torch.tensor([[3.0, 4.0]]), torch.tensor([[True, True, False, True]]))
+        tensor([[3., 3., 0., 4.]])
+    """
+    starts = turn_starts(mask)
+    if not per_turn.shape[1]:
+        return per_turn.new_zeros(mask.shape)
+    spread = per_turn.gather(1, _turn_numbers(starts))
+    return torch.where(mask, spread, torch.zeros_like(spread))
+
+
+def _turn_numbers(starts: Tensor) -> Tensor:
+    """[N, T] number of the turn that each entry is in, or follows."""
+    return (starts.cumsum(-1) - 1).clamp(min=0)
+
+
 def ends(mask: Tensor) -> Tensor:
     """Column after the last entry of each row that counts, by position: holes are stepped over.
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lit_rl.arguments import UsageError, require_above, require_at_least, require_share, typed_group
 from lit_rl.models.family import base_of
@@ -95,8 +95,8 @@ def require_targets(lora: LoRA, model: nn.Module) -> None:
         linear = (name for name, layer in base_of(model).named_modules() if isinstance(layer, nn.Linear))
         there = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in linear))
         raise UsageError(
-            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or some "
-            f"of {there}"
+            f"lora.target_modules names {', '.join(missing)}, which the model does not have: use all-linear, or a list "
+            f"of some of {there}"
         )
 
 
@@ -214,12 +214,20 @@ def using_adapter(model: nn.Module, name: str | None) -> Iterator[None]:
             layer._active_adapter, layer._disable_adapters = active, disabled
 
 
-def copy_adapter(model: nn.Module, source: str, target: str) -> None:
-    """Copy the weights of one adapter over another one of the same shape, in place."""
+def copy_adapter(model: nn.Module, source: str, target: str, share: float = 1.0) -> None:
+    """Move the weights of one adapter to those of another one of the same shape, or by a share of the way, in place."""
     parameters = dict(model.named_parameters())
     for name, parameter in parameters.items():
         if f".{source}." in name:
-            parameters[name.replace(f".{source}.", f".{target}.")].data.copy_(parameter.data)
+            move(parameters[name.replace(f".{source}.", f".{target}.")].data, parameter.data, share)
+
+
+def move(old: Tensor, new: Tensor, share: float) -> None:
+    """Move a tensor to another one, or by a share of the way, in place."""
+    if share == 1.0:
+        old.copy_(new)
+    else:
+        old.lerp_(new, share)
 
 
 def save_adapter(model: Any, folder: Path) -> None:

@@ -7,10 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from lit_rl.arguments import ArgumentError, UsageError, require_at_least, shown
-from lit_rl.functional.logprobs import completion_logprobs, tokens_per_chunk
+from lit_rl.functional.logprobs import (
+    Compare,
+    TokenLogits,
+    completion_divergences,
+    completion_logprobs,
+    counted_states,
+    tokens_per_chunk,
+)
 from lit_rl.models.adapters import (
     REFERENCE,
     LoRA,
@@ -188,14 +196,14 @@ class CausalLM(Policy):
         completions: Completions,
         temperature: float = 1.0,
         with_entropy: bool = False,
-        head: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None,
+        head: Callable[[Tensor], Any] | None = None,
         model: Any = None,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> Any:
         """Log-probabilities and entropies [N, T] of the completions' tokens; see :meth:`Policy.forward`.
 
         ``head`` reads the hidden states [N, 1 + T, H] instead, and ``model`` is used in place of the policy's own. A
-        critic on the policy's base and a frozen copy are passed in here because a sharded policy gathers its weights
-        in this call.
+        critic on the policy's base, a comparison and a frozen copy are passed in here because a sharded policy gathers
+        its weights in this call.
         """
         model = self.model if model is None else model
         hidden = completion_states(model, completions, self.pack_tokens, self.shares_prompts)
@@ -207,9 +215,42 @@ class CausalLM(Policy):
             completions.completion_ids,
             completions.on_host.completion_mask,
             temperature=temperature or 1.0,
-            chunk_tokens=self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size),
+            chunk_tokens=self._chunk_tokens(model),
             with_entropy=with_entropy,
         )
+
+    def _chunk_tokens(self, model: Any) -> int:
+        return self.chunk_tokens or tokens_per_chunk(text_config(model).vocab_size)
+
+    def token_logits(self, completions: Completions, model: Any = None) -> TokenLogits:
+        """From hidden states, which are kept; see :meth:`Policy.token_logits`. ``model`` as in :meth:`forward`."""
+        model = self.model if model is None else model
+        ids, mask = completions.completion_ids, completions.on_host.completion_mask
+        with torch.no_grad():
+            states: Tensor = self(completions, head=lambda hidden: counted_states(hidden, ids, mask)[0], model=model)
+        # The output matrix as it is when asked: sharded weights are gathered by then.
+        return lambda rows: projection(model)(states[rows])
+
+    def compare(
+        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """A chunk of tokens at a time; see :meth:`Policy.compare`."""
+
+        def head(hidden: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+            return completion_divergences(
+                hidden,
+                projection(self.model),
+                completions.completion_ids,
+                completions.on_host.completion_mask,
+                teacher,
+                compare,
+                temperature=temperature or 1.0,
+                chunk_tokens=self._chunk_tokens(self.model),
+                with_entropy=with_entropy,
+            )
+
+        found: tuple[Tensor, Tensor | None, Tensor] = self(completions, head=head)
+        return found
 
     def make_reference(self, *, will_refresh: bool = False) -> Reference:
         """A frozen copy; with adapters the base without them, or a frozen adapter. See :class:`Policy`."""
@@ -217,10 +258,12 @@ class CausalLM(Policy):
             # New adapters start as zero; a loaded adapter got its frozen copy when it was loaded.
             if will_refresh and not has_adapter(self.model, REFERENCE):
                 add_reference_adapter(self.model, self.init_seed)
-            return BaseReference(self.model, self.init_seed, self.logprobs)
+            return BaseReference(self.model, self.init_seed, self.logprobs, self.token_logits)
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.model)
-        return FrozenCopy(self.frozen_reference, self.model, self._logprobs_under, self._keep_reference)
+        return FrozenCopy(
+            self.frozen_reference, self.model, self._logprobs_under, self.token_logits, self._keep_reference
+        )
 
     def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
         logprobs: Tensor = self(completions, temperature, model=weights)[0]

@@ -319,7 +319,7 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
     mask[:2, 15:] = False
     ids[2:, :11] = ids[:2, :11]  # rows 0 and 2, and 1 and 3
     embeddings = base_of(model).get_input_embeddings()
-    shift: Any = torch.zeros(text_config(model).hidden_size, device=device, requires_grad=True)
+    shift: Any = torch.zeros(text_config(model).hidden_size, dtype=torch.float32, device=device, requires_grad=True)
     handle = embeddings.register_forward_hook(lambda _, __, output: output + shift[: output.shape[-1]].to(output.dtype))
     try:
         if share:
@@ -329,7 +329,8 @@ def _tried(model: Any, share: bool) -> tuple[Tensor, Tensor]:
         else:
             states = hidden_states(model, ids, mask)[:, 10:]
         kept = states[mask[:, 10:]].float()
-        weights = torch.arange(kept.numel(), device=device).view(kept.shape).cos()  # a plain sum is blind behind a norm
+        # A plain sum is blind behind a norm. Under bf16-true, what has no dtype would be bfloat16.
+        weights = torch.arange(kept.numel(), dtype=torch.float32, device=device).view(kept.shape).cos()
         return kept.detach(), torch.autograd.grad((kept * weights).sum(), shift)[0]
     finally:
         handle.remove()

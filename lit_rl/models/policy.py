@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lit_rl.arguments import TypedArguments, UsageError, typed_arguments
 from lit_rl.execution.checks import ReferenceText
+from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import Decoding, RunningBatch, StreamKey, requests_of
@@ -81,6 +82,31 @@ class Policy(nn.Module, TypedArguments, ABC):
         """[N, T] entropies (nats) of the distributions that the completions' tokens were drawn from."""
         entropy: Tensor = self(completions, temperature, True)[1]
         return entropy
+
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions of the completions' M tokens, row by row and without gradients, for a comparison.
+
+        Raises:
+            UsageError: this class of policy has none.
+        """
+        raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
+
+    def compare(
+        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Log-probabilities, entropies (or ``None``), and divergences from a teacher, each [N, T] nats with grad.
+
+        Args:
+            completions: N rows.
+            teacher: its logits of the rows' M tokens, as :meth:`token_logits` gives them.
+            compare: a divergence.
+            temperature: the one that the rows were sampled at; 0 (greedy) counts as 1.
+            with_entropy: also return the entropy.
+
+        Raises:
+            UsageError: this class of policy cannot be compared.
+        """
+        raise UsageError(f"{type(self).__name__} gives no whole distributions: use the divergence SampledReverseKL")
 
     @abstractmethod
     def make_reference(self, *, will_refresh: bool = False) -> Reference:

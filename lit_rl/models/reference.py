@@ -8,13 +8,23 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lit_rl.models.adapters import POLICY, REFERENCE, add_reference_adapter, copy_adapter, has_adapter, using_adapter
-from lit_rl.training.ranks import gathered
+from lit_rl.functional.logprobs import TokenLogits
+from lit_rl.models.adapters import (
+    POLICY,
+    REFERENCE,
+    add_reference_adapter,
+    copy_adapter,
+    has_adapter,
+    move,
+    using_adapter,
+)
+from lit_rl.training.ranks import gathered, reshard, stay_whole
 from lit_rl.types import Completions
 
 
@@ -26,8 +36,12 @@ class Reference(ABC):
         """[N, T] log-probabilities (nats) of the completions' tokens, 0 outside the mask."""
 
     @abstractmethod
-    def refresh(self) -> None:
-        """Move the reference to the policy as it is now (iterative GRPO)."""
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions of the completions' tokens; see :meth:`lit_rl.models.Policy.token_logits`."""
+
+    @abstractmethod
+    def refresh(self, share: float = 1.0) -> None:
+        """Move the reference to the policy as it is now (iterative GRPO), or by a share of the way there (an EMA)."""
 
 
 class FrozenCopy(Reference):
@@ -37,6 +51,7 @@ class FrozenCopy(Reference):
         weights: of the reference, see :func:`frozen_copy`; they may be sharded.
         trained: the policy's own weights.
         logprobs: log-probabilities [N, T] of completions at a temperature, under given weights.
+        token_logits: whole distributions of completions, under given weights.
         on_refresh: called when the copy no longer is what the policy started from.
     """
 
@@ -45,11 +60,13 @@ class FrozenCopy(Reference):
         weights: nn.Module,
         trained: nn.Module,
         logprobs: Callable[[Completions, float, Any], Tensor],
+        token_logits: Callable[[Completions, Any], TokenLogits],
         on_refresh: Callable[[], None] | None = None,
     ) -> None:
         self.weights = weights
         self._trained = trained
         self._logprobs = logprobs
+        self._token_logits = token_logits
         self._on_refresh = on_refresh
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
@@ -57,13 +74,19 @@ class FrozenCopy(Reference):
         with torch.no_grad(), gathered(self.weights):
             return self._logprobs(completions, temperature, self.weights)
 
-    def refresh(self) -> None:
-        """Copy the policy's present weights into the reference."""
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions under the copy, whose output matrix then stays gathered where weights are sharded."""
+        stay_whole(self.weights)
+        return self._token_logits(completions, self.weights)
+
+    def refresh(self, share: float = 1.0) -> None:
+        """Move the copy's weights to the policy's present ones, or by a share of the way."""
         if self._on_refresh is not None:
             self._on_refresh()
+        reshard(self.weights)
         with torch.no_grad():
             for old, new in zip(self.weights.parameters(), self._trained.parameters(), strict=True):
-                old.copy_(new)
+                move(old, new, share)
 
 
 class BaseReference(Reference):
@@ -76,24 +99,45 @@ class BaseReference(Reference):
         model: inside PEFT.
         seed: of a new adapter's initial weights, which are copied over.
         logprobs: log-probabilities [N, T] of completions at a temperature, under the adapter in use.
+        token_logits: whole distributions of completions, under the adapter in use.
     """
 
-    def __init__(self, model: Any, seed: int, logprobs: Callable[[Completions, float], Tensor]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        seed: int,
+        logprobs: Callable[[Completions, float], Tensor],
+        token_logits: Callable[[Completions], TokenLogits],
+    ) -> None:
         self._model = model
         self._seed = seed
         self._logprobs = logprobs
+        self._token_logits = token_logits
 
     def logprobs(self, completions: Completions, temperature: float = 1.0) -> Tensor:
         """[N, T] log-probabilities under the reference's adapter, or under none."""
-        name = REFERENCE if has_adapter(self._model, REFERENCE) else None
-        with torch.no_grad(), using_adapter(self._model, name):
+        with torch.no_grad(), self._adapter():
             return self._logprobs(completions, temperature)
 
-    def refresh(self) -> None:
-        """Copy the policy's adapter into the reference's, which is added if there is none."""
+    def token_logits(self, completions: Completions) -> TokenLogits:
+        """Whole distributions under the reference's adapter, or under none."""
+        with self._adapter():
+            logits = self._token_logits(completions)
+
+        def under_adapter(rows: slice) -> Tensor:
+            with self._adapter():
+                return logits(rows)
+
+        return under_adapter
+
+    def _adapter(self) -> AbstractContextManager[None]:
+        return using_adapter(self._model, REFERENCE if has_adapter(self._model, REFERENCE) else None)
+
+    def refresh(self, share: float = 1.0) -> None:
+        """Move the reference's adapter, which is added if there is none, to the policy's, or by a share of the way."""
         if not has_adapter(self._model, REFERENCE):
             add_reference_adapter(self._model, self._seed)
-        copy_adapter(self._model, POLICY, REFERENCE)
+        copy_adapter(self._model, POLICY, REFERENCE, share)
 
 
 def frozen_copy(module: nn.Module) -> nn.Module:

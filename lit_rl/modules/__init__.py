@@ -1,5 +1,6 @@
 """The algorithms as LightningModules."""
 
+from lit_rl.modules.distillation import Distil, Distillation
 from lit_rl.modules.dpo import DPO
 from lit_rl.modules.grpo import GRPO
 from lit_rl.modules.objective import Objective
@@ -20,6 +21,8 @@ __all__ = [
     "SFT",
     "Collect",
     "CriticUpdate",
+    "Distil",
+    "Distillation",
     "Evaluate",
     "Objective",
     "Optimization",

@@ -11,8 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lit_rl.advantages import GroupMean, RowAdvantages
+import torch
+from torch import Tensor
+
+from lit_rl.advantages import GroupMean, RewardAdvantages, TurnAdvantages
+from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
+from lit_rl.functional.masking import spread_over_turns, sum_over_turns
 from lit_rl.models.policy import Policy
 from lit_rl.modules.objective import Objective
 from lit_rl.modules.rollout_module import RolloutModule
@@ -34,7 +39,8 @@ class GRPO(RolloutModule):
         sampling: how training samples; ``num_samples`` is the group size G.
         baseline: from rewards to advantages, a class of :mod:`lit_rl.advantages` or one of your own: ``GroupMean``
             (GRPO; with ``normalize: none`` Dr. GRPO), ``LeaveOneOut`` (RLOO), ``BatchMean``, ``RunningMean``,
-            ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group).
+            ``NoBaseline`` (the bare reward), or ``MaxRewards`` (only the largest rewards of a group). In rows of
+            several turns ``TurnReturns`` and ``Murphy`` give each turn an advantage of its own.
         objective: the policy's loss.
         collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
         update: how a rollout is learned from: optimizer, epochs, minibatches, micro-batches.
@@ -53,7 +59,7 @@ class GRPO(RolloutModule):
         *,
         sandbox: RunnerFactory | ProgramRunner | None = None,
         sampling: Sampling = Sampling(num_samples=8),  # noqa: B008  # frozen
-        baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
+        baseline: RewardAdvantages = GroupMean(),  # noqa: B008  # has no state
         objective: Objective = Objective(),  # noqa: B008
         collect: Collect = Collect(),  # noqa: B008
         update: Update = Update(),  # noqa: B008
@@ -73,9 +79,12 @@ class GRPO(RolloutModule):
             max_rollouts=max_rollouts,
             seed=seed,
         )
-        baseline.require_samples(sampling.num_samples, "baseline")
-        baseline.sum_over_ranks = sum_over_ranks
-        self.baseline = baseline
+        self.by_turn = baseline if isinstance(baseline, TurnAdvantages) else None
+        if self.by_turn is not None:
+            _require_turns(self.by_turn, collect, objective)
+        self.baseline = baseline.comparison
+        self.baseline.require_samples(sampling.num_samples, "baseline")
+        self.baseline.sum_over_ranks = sum_over_ranks
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         """Advantages from rewards; log-probabilities of reference and old policy where the loss needs them."""
@@ -86,7 +95,11 @@ class GRPO(RolloutModule):
             logprobs = self.logprobs_of(completions, valid)
             token_rewards = self.kl_penalty.penalise(rewards.credit, logprobs, mask & valid[:, None])
         totals = rewards.rewards if token_rewards is None else token_rewards.sum(-1)
-        advantages = self.baseline(totals, valid, completions.group_ids)[:, None] * mask
+        if self.by_turn is None:
+            advantages = self.baseline(totals, valid, completions.group_ids)[:, None] * mask
+        else:
+            parts = rewards.decided if token_rewards is None else token_rewards
+            advantages = self.advantages_of_turns(self.by_turn, rollout, totals, parts, valid)
         row_mask = valid & ~completions.truncated if self.update.mask_truncated else valid
         if logprobs is None:
             logprobs = self.logprobs_of(completions, self.rows_to_train(row_mask, advantages))
@@ -100,6 +113,44 @@ class GRPO(RolloutModule):
             token_rewards=token_rewards,
         )
 
+    def advantages_of_turns(
+        self, by_turn: TurnAdvantages, rollout: Rollout, totals: Tensor, parts: Tensor, valid: Tensor
+    ) -> Tensor:
+        """[N, T] the advantage of each turn on its tokens.
+
+        Args:
+            by_turn: from rewards to advantages.
+            rollout: N rows.
+            totals: [N] reward of each row.
+            parts: [N, T] what earlier turns earned of it, on their tokens; the last turn earned the rest.
+            valid: [N] bool.
+        """
+        completions, mask = rollout.completions, rollout.completions.completion_mask
+        rewards = sum_over_turns(parts.double(), mask, rollout.max_turns)
+        counts = torch.tensor([len(turns) for turns in completions.turns], device=mask.device)
+        number = torch.arange(rewards.shape[1], device=mask.device)
+        is_last = number == counts[:, None] - 1
+        if by_turn.judges_every_turn:
+            rewards = self.rewards_after_turns(rollout, rewards.shape[1])
+            last = totals.double()
+        else:
+            last = totals - rewards.masked_fill(is_last, 0.0).sum(-1)
+        # Equal rewards are told by equality: single precision drops what the sums of parts differ by.
+        rewards = torch.where(is_last, last[:, None], rewards).to(totals.dtype)
+        return spread_over_turns(by_turn(rewards, number < counts[:, None], valid, completions.group_ids), mask)
+
+    def rewards_after_turns(self, rollout: Rollout, num_turns: int) -> Tensor:
+        """[N, K] rewards that rows would have had, had they ended with each turn but their last; NaN if not judged."""
+        assert self.rewards is not None
+        found = torch.zeros(len(rollout.judgements), num_turns, dtype=torch.float64)
+        for number in range(1, num_turns):
+            rows = [i for i, turns in enumerate(rollout.completions.turns) if len(turns) > number]
+            if rows:
+                judgements = [rollout.turn_judgements[i][number - 1] for i in rows]
+                earlier = self.rewards(rollout.completions.select(rows).after_turn(number), judgements)
+                found[rows, number - 1] = earlier.known_rewards().double().cpu()
+        return found.to(rollout.completions.completion_mask.device)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Store the state of the baseline."""
         super().on_save_checkpoint(checkpoint)
@@ -110,3 +161,27 @@ class GRPO(RolloutModule):
         super().on_load_checkpoint(checkpoint)
         if "baseline" in checkpoint:
             self.baseline.load_state_dict(checkpoint["baseline"])
+
+
+def _require_turns(baseline: TurnAdvantages, collect: Collect, objective: Objective) -> None:
+    """Require turns to compare, and a loss that keeps their advantages apart.
+
+    Raises:
+        UsageError: the settings leave the baseline no meaning.
+    """
+    name = type(baseline).__name__
+    if collect.environment is None or collect.environment.max_turns < 2:
+        raise UsageError(
+            f"baseline {name} compares turns, got rows of one turn: set collect.environment to Repair, or baseline to "
+            f"{type(baseline.comparison).__name__}"
+        )
+    if objective.ratio_level == "sequence_product":
+        raise UsageError(
+            f"objective.ratio_level sequence_product has one term per completion, got baseline {name}, which has one "
+            "per turn: set objective.ratio_level to token or sequence"
+        )
+    if baseline.judges_every_turn and objective.penalises_rewards:
+        raise UsageError(
+            f"baseline {name} reads the reward of each turn's program, got objective.kl_in reward, which takes the KL "
+            "off tokens: set objective.kl_in to loss"
+        )

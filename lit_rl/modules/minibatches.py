@@ -19,6 +19,7 @@ from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import AggregateMode, loss_denominator
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
+from lit_rl.models.teacher import Teacher
 from lit_rl.modules.objective import Logprobs, Objective
 from lit_rl.modules.settings import Update
 from lit_rl.training.ranks import max_over_ranks, sum_over_ranks, world_size
@@ -180,9 +181,9 @@ class LogprobReader:
         self.sampling = sampling
         self.reference: Reference | None = None
 
-    def load_reference(self) -> None:
-        """Keep the policy's start as the reference, if a KL term needs one."""
-        if self.objective.kl_coef:
+    def load_reference(self, *, needed: bool = False) -> None:
+        """Keep the policy's start as the reference, if a KL term, or something else, needs one."""
+        if self.objective.kl_coef or needed:
             refreshes = self.update.refresh_reference_every is not None
             self.reference = self.policy.make_reference(will_refresh=refreshes)
 
@@ -190,7 +191,7 @@ class LogprobReader:
         """Make the policy the new reference when that is due."""
         every = self.update.refresh_reference_every
         if every is not None and self.reference is not None and rollouts_done % every == 0:
-            self.reference.refresh()
+            self.reference.refresh(self.update.refresh_reference_share)
 
     def is_on_policy(self, completions: Completions, *, may_be_stale: bool) -> bool:
         """Return whether a rollout is used for one update of the weights that sampled it: then every ratio is 1.
@@ -245,8 +246,8 @@ class LogprobReader:
         assert self.reference is not None
         return self.under(self.reference, completions, rows)
 
-    def under(self, model: Policy | Reference, completions: Completions, rows: Tensor) -> Tensor:
-        """[N, T] log-probabilities of the given rows under policy or reference, 0 in the others, in pieces."""
+    def under(self, model: Policy | Reference | Teacher, completions: Completions, rows: Tensor) -> Tensor:
+        """[N, T] log-probabilities of the given rows under a model, 0 in the others, in pieces."""
         logprobs = torch.zeros_like(completions.sampler_logprobs)
         for piece in self.pieces(completions, rows):
             part = completions.select(piece if len(piece) else [0]).trim()

@@ -6,7 +6,7 @@ Letters: n rows of a micro-batch, T completion tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from lit_rl.arguments import ArgumentError, UsageError, require_above, shown, ty
 from lit_rl.functional.kl import KLKind, adaptive_kl_coef, kl_estimate, kl_penalised_rewards
 from lit_rl.functional.masking import AggregateMode, masked_mean
 from lit_rl.functional.ratios import RatioLevel, approximate_kl
-from lit_rl.losses import CISPO, Clipped, Correction, ImportanceSampling, Loss, PolicyGradient, Tokens
+from lit_rl.losses import CISPO, ClipCov, Clipped, Correction, ImportanceSampling, Loss, PolicyGradient, Tokens
 from lit_rl.renamed import value_now
 from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Experience
@@ -52,9 +52,14 @@ class Objective:
         target_kl: move ``kl_coef`` so that the KL to the reference stays near this (nats per completion); ``None``
             leaves it. Needs the KL in the reward.
         entropy_coef: weight of an entropy bonus; a negative one drives the entropy down.
+        target_entropy: give the bonus only while the entropy (nats per token) is at most this, and move its weight,
+            which starts with ``entropy_coef``, by ``entropy_step`` after each rollout; ``None`` leaves it.
+        entropy_step: see :class:`EntropyBonus`.
+        clip_cov: leave out tokens that lower the entropy most, see :class:`lit_rl.losses.ClipCov`.
         correction: weigh each token's loss by its probability when the rollout's updates begin over its probability
-            under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights`; ``None`` for no weights. The
-            old policy of the loss's ratio is then the one at that beginning, for stale rows too.
+            under the sampler, by a class such as :class:`lit_rl.losses.TruncatedWeights` (TIS) or
+            :class:`lit_rl.losses.MaskedBand` (MIS, IcePop); ``None`` for no weights. The old policy of the loss's ratio
+            is then the one at that beginning, for stale rows too.
     """
 
     argument_hint = staticmethod(value_now)
@@ -66,6 +71,9 @@ class Objective:
     kl_in: KLPlace | None = None
     target_kl: float | None = None
     entropy_coef: float = 0.0
+    target_entropy: float | None = None
+    entropy_step: float = 0.005
+    clip_cov: ClipCov | None = None
     correction: Correction | None = None
 
     def __post_init__(self) -> None:
@@ -78,7 +86,15 @@ class Objective:
                 f"{type(self.loss).__name__} weighs by the sampler's probabilities itself, got it beside the "
                 f"correction {type(self.correction).__name__}: leave one of them out"
             )
-        require_above(0, target_kl=self.target_kl)
+        require_above(0, target_kl=self.target_kl, target_entropy=self.target_entropy, entropy_step=self.entropy_step)
+        if self.target_entropy is not None and self.entropy_coef < 0:
+            raise UsageError(
+                f"target_entropy raises the entropy, got entropy_coef={self.entropy_coef} to start with: set it to 0"
+            )
+        if self.kl_in == "reward" and self.kl_kind == "k3_weighted":
+            raise UsageError(
+                "kl_kind k3_weighted weighs by the ratio in the loss, got kl_in=reward: set kl_kind to k1 or k3"
+            )
         if self.target_kl is not None and (self.kl_coef == 0 or self.kl_in == "loss"):
             raise UsageError(
                 f"target_kl moves the KL coefficient of the reward, got kl_coef={self.kl_coef} and kl_in={self.kl_in}: "
@@ -162,42 +178,20 @@ class Objective:
     def pulls_on_every_token(self) -> bool:
         """True if rows whose advantages are all 0 have gradients too, of a KL or an entropy bonus."""
         with_kl = self.kl_coef != 0 and self.kl_in != "reward"
-        return with_kl or self.entropy_coef != 0 or self.loss.pulls_on_every_token
+        return with_kl or self.reads_entropy or self.loss.pulls_on_every_token
 
-    def penalised(
-        self,
-        credit: Tensor,
-        old_logprobs: Tensor | None,
-        ref_logprobs: Tensor | None,
-        mask: Tensor,
-        coef: float | None = None,
-    ) -> Tensor:
-        """Subtract the KL to the reference from the credit of each token, if it belongs there.
-
-        Args:
-            credit: [N, T] reward units.
-            old_logprobs: [N, T] nats under the policy that sampled; not ``None`` if the KL is in the reward.
-            ref_logprobs: [N, T] nats under the reference; likewise.
-            mask: [N, T] bool, tokens that have a reward.
-            coef: reward units per nat; ``None`` for ``kl_coef``.
-
-        Returns:
-            [N, T] token rewards, 0 outside the mask.
-        """
-        if not self.penalises_rewards:
-            return credit * mask
-        assert old_logprobs is not None and ref_logprobs is not None
-        return kl_penalised_rewards(
-            credit.to(old_logprobs.dtype),
-            old_logprobs,
-            ref_logprobs,
-            mask,
-            coef=self.kl_coef if coef is None else coef,
-            kind=self.kl_estimator,
-        )
+    @property
+    def reads_entropy(self) -> bool:
+        """True if there is an entropy bonus."""
+        return self.entropy_coef != 0 or self.target_entropy is not None
 
     def token_loss(
-        self, logprobs: Tensor, old_logprobs: Tensor, entropy: Tensor | None, micro: Experience
+        self,
+        logprobs: Tensor,
+        old_logprobs: Tensor,
+        entropy: Tensor | None,
+        micro: Experience,
+        entropy_coef: float | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of every token, and means to log.
 
@@ -206,6 +200,7 @@ class Objective:
             old_logprobs: [n, T] nats. No gradient.
             entropy: [n, T] nats, if there is a bonus. Carries the gradient.
             micro: n rows.
+            entropy_coef: weight of the bonus; ``None`` for that of the settings.
 
         Returns:
             [n, T] loss and scalar means over the tokens that count.
@@ -232,27 +227,23 @@ class Objective:
             metrics["correction/weight"] = masked_mean(weights, mask)
             metrics["correction/dropped_fraction"] = masked_mean((weights == 0).to(weights.dtype), mask)
         if micro.ref_logprobs is not None:
-            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_estimator)
+            kl = kl_estimate(logprobs, micro.ref_logprobs, kind=self.kl_estimator, old_logprobs=old_logprobs)
             metrics["policy/kl_to_reference"] = masked_mean(kl.detach(), mask)
             if self.kl_in != "reward":
                 loss = loss + self.kl_coef * kl
         if entropy is not None:
             metrics["policy/entropy"] = masked_mean(entropy.detach(), mask)
-            loss = loss - self.entropy_coef * entropy
+            loss = loss - (self.entropy_coef if entropy_coef is None else entropy_coef) * entropy
         metrics["policy/loss"] = masked_mean(loss.detach(), mask)
         return loss, metrics
 
     @staticmethod
     def _weights(correction: Correction, tokens: Tokens) -> Tensor:
         """[n, T] weights of the tokens, constants."""
-        sampled = tokens.sampler_logprobs.to(tokens.old_logprobs.dtype)
-        weights = correction.weights(tokens.old_logprobs, sampled, tokens.mask)
-        if weights.shape != sampled.shape:
-            raise ArgumentError(
-                f"{type(correction).__name__}.weights",
-                f"one weight per token, {tuple(sampled.shape)}",
-                str(tuple(weights.shape)),
-            )
+        weights, wanted = correction.weights(tokens), tuple(tokens.logprobs.shape)
+        if weights.shape != wanted:
+            who = f"{type(correction).__name__}.weights"
+            raise ArgumentError(who, f"one weight per token, {wanted}", str(tuple(weights.shape)))
         return weights.detach()
 
 
@@ -285,15 +276,19 @@ class KLPenalty:
             logprobs: of the N rows, under old policy and reference.
             mask: [N, T] bool, tokens that have a reward.
         """
-        token_rewards = self.objective.penalised(credit, *logprobs, mask, self.coef)
+        if not self.objective.penalises_rewards:
+            return credit * mask
+        old, ref = logprobs
+        assert old is not None and ref is not None
+        kind = self.objective.kl_estimator
+        token_rewards = kl_penalised_rewards(credit.to(old.dtype), old, ref, mask, coef=self.coef, kind=kind)
         if self.objective.target_kl is not None:
-            self._adapt(logprobs, mask, self.objective.target_kl)
+            self._adapt(old - ref, mask, self.objective.target_kl)
         return token_rewards
 
-    def _adapt(self, logprobs: Logprobs, mask: Tensor, target: float) -> None:
+    def _adapt(self, log_ratio: Tensor, mask: Tensor, target: float) -> None:
         """Move the coefficient towards the target, the same on all ranks."""
-        assert logprobs.old is not None and logprobs.ref is not None
-        kl = ((logprobs.old - logprobs.ref) * mask).sum()
+        kl = (log_ratio * mask).sum()
         total = sum_over_ranks(torch.stack([kl, mask.any(-1).sum().to(kl.dtype)]))
         self.coef = adaptive_kl_coef(
             self.coef,
@@ -302,3 +297,41 @@ class KLPenalty:
             num_completions=int(total[1]),
             horizon_completions=HORIZON_COMPLETIONS,
         )
+
+
+class EntropyBonus:
+    """Weight of the entropy bonus; with a target it grows while the policy is below it, and there is none above.
+
+        c' = clip(c + step, 0, 1) if H <= target else clip(c - step, 0, 1)        H: mean entropy of a rollout's tokens
+        weight = c if the last H <= target else 0
+
+    Args:
+        objective: with the starting weight, target and step.
+
+    Source:
+        He et al. 2025 (Skywork-OR1), adaptive entropy control, https://arxiv.org/abs/2505.22312
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.target, self.step = objective.target_entropy, objective.entropy_step
+        self._coef, self._is_low = objective.entropy_coef, True
+
+    @property
+    def coef(self) -> float:
+        """Weight in the updates of this rollout, units of the loss per nat."""
+        return self._coef if self._is_low else 0.0
+
+    def adapt(self, entropy: float) -> None:
+        """Follow the mean entropy of a rollout, nats per token over all ranks."""
+        assert self.target is not None
+        self._is_low = entropy <= self.target
+        self._coef = min(max(self._coef + (self.step if self._is_low else -self.step), 0.0), 1.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weight, and on which side of the target the policy was."""
+        return {"coef": self._coef, "is_low": self._is_low}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore them, if there is a target to follow."""
+        if self.target is not None:
+            self._coef, self._is_low = state["coef"], state["is_low"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +13,7 @@ from typing import Any, Self
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.trainer.states import TrainerFn
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from lit_rl.arguments import TypedArguments, UsageError
@@ -21,7 +22,7 @@ from lit_rl.models.loading.checkpoints import read_checkpoint
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.checkpoint import build_from_config, describe_policy, settle_progress
-from lit_rl.modules.settings import Evaluate, Optimization
+from lit_rl.modules.settings import Evaluate, Optimization, built
 from lit_rl.modules.setup_checks import (
     require_extendable,
     require_no_programs,
@@ -35,7 +36,7 @@ from lit_rl.rewards.composite import Composite
 from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout import Collect, Evaluated, RunnerFactory, Sampler, require_infrastructure
 from lit_rl.training.fixed_costs import begin_training, end_training
-from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.training.precision import build_optimizer, masters_of, take_gradients
 from lit_rl.training.progress import Clock, Progress
 from lit_rl.training.ranks import evaluating
 from lit_rl.training.strategy import check_strategy
@@ -219,10 +220,10 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         Raises:
             ValueError: numbers that make no sense, or a ``ReduceLROnPlateau`` without a metric.
         """
-        optimizer = build_optimizer(self.update.optimizer, groups)
+        optimizer = built("update.optimizer", lambda: build_optimizer(self.update.optimizer, groups))
         if self.update.lr_scheduler is None:
             return optimizer
-        schedule = self.update.lr_scheduler(optimizer)
+        schedule = built("update.lr_scheduler", partial(self.update.lr_scheduler, optimizer))
         if not isinstance(schedule, ReduceLROnPlateau):
             return {"optimizer": optimizer, "lr_scheduler": schedule}
         monitor = getattr(schedule, "monitor", None)
@@ -233,6 +234,12 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor}}
 
+    def manual_backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Add a loss's gradients to those of the update, in float32 where weights are narrower."""
+        super().manual_backward(loss, *args, **kwargs)
+        optimizer: Any = self.optimizers()
+        take_gradients(optimizer.optimizer)
+
     def optimizer_step(self) -> dict[str, float]:  # type: ignore[override]  # Lightning calls it in automatic mode only
         """Check that each group's gradient is finite, clip it, step, clear it.
 
@@ -240,7 +247,6 @@ class PolicyModule(pl.LightningModule, TypedArguments):
             Norm of each group's gradient before clipping, by metric name.
         """
         optimizer: Any = self.optimizers()
-        take_gradients(optimizer.optimizer)
         norms = {}
         for group in optimizer.param_groups:
             limit = self.clip_norm(group["name"])
@@ -283,7 +289,7 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         step, rank = self.trainer.global_step, self.trainer.global_rank
         optimizer: Any = self.optimizers()
         evidence = {"quantity": what, "value": value, "update": step, "learning_rate": optimizer.param_groups[0]["lr"]}
-        evidence |= self.evidence() | norms(self)
+        evidence |= self.evidence() | norms(self, masters_of(optimizer.optimizer))
         path = save_evidence(self.run_folder, f"not_finite_update_{step}_rank_{rank}.pt", evidence)
         raise NotFiniteError(
             f"{what} is {value} at update {step}: {likely_cause(evidence)}. The optimizer did not step; "
@@ -329,18 +335,13 @@ class PolicyModule(pl.LightningModule, TypedArguments):
         return self.validation_step(batch, batch_idx, dataloader_idx)
 
     def predict_step(self, batch: Sequence[Problem], batch_idx: int, dataloader_idx: int = 0) -> Evaluated:
-        """Sample several completions of each problem, run and reward them; NaN where there is no reward.
-
-        Raises:
-            ValueError: the module has no rewards, so it cannot say which completion is the better one.
-        """
-        if self.rewards is None:
-            raise UsageError("predict compares completions by their rewards: list at least one reward term")
+        """Sample several completions of each problem, run them, and reward them if there are reward terms."""
         self.progress.begin("predict")
         with torch.no_grad(), evaluating(self.policy):
             rollout = self.sampler.collect(batch, self.evaluate.predict, StreamKey(self.seed, "predict", 0))
         require_infrastructure(rollout, self.sampler.settings.max_failures)
-        return Evaluated({"predict": rollout}, {"predict": self.rewards(rollout.completions, rollout.judgements)})
+        rewards = {} if self.rewards is None else {"predict": self.rewards(rollout.completions, rollout.judgements)}
+        return Evaluated({"predict": rollout}, rewards)
 
     def on_validation_epoch_end(self) -> None:
         """Show the schedule what validation measured, before a checkpoint holds its state."""

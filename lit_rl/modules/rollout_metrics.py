@@ -67,7 +67,9 @@ def measure(rollout: Rollout, rewards: RewardOutput, experience: Experience, see
     agreement_with_rewards(means, experience)
     by_verdict(means, rollout)
     mask = experience.loss_mask
-    means.add_sum("update/trained_fraction", ((experience.advantages != 0) & mask).any(-1).sum(), len(experience))
+    moving = experience.advantages != 0
+    moving = moving if experience.taught is None else moving | experience.taught
+    means.add_sum("update/trained_fraction", (moving & mask).any(-1).sum(), len(experience))
     if "logprobs" in seen:
         ratios_of(means, experience, seen["logprobs"])
     return means

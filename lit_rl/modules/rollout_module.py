@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -20,11 +22,12 @@ from torch import Tensor
 from lit_rl.arguments import UsageError
 from lit_rl.execution.interface import ProgramRunner
 from lit_rl.functional.masking import aggregate
+from lit_rl.losses import ClipCov
 from lit_rl.models.policy import Policy
 from lit_rl.models.reference import Reference
 from lit_rl.models.sampling import StreamKey
 from lit_rl.modules.minibatches import LogprobReader, denominator_over_ranks, idle, minibatches, require_unfiltered
-from lit_rl.modules.objective import APPROXIMATE_KL, KLPenalty, KLPlace, Logprobs, Objective
+from lit_rl.modules.objective import APPROXIMATE_KL, EntropyBonus, KLPenalty, KLPlace, Logprobs, Objective
 from lit_rl.modules.policy_module import X_AXIS, PolicyModule
 from lit_rl.modules.rollout_metrics import (
     RewardWatch,
@@ -53,7 +56,7 @@ from lit_rl.rollout import (
 from lit_rl.rollout.sampler import report_solved
 from lit_rl.rollout.sampler_check import with_effective_size
 from lit_rl.training.progress import Clock
-from lit_rl.training.ranks import Means, evaluating, max_over_ranks, world_size
+from lit_rl.training.ranks import Means, evaluating, max_over_ranks, sum_over_ranks, world_size
 from lit_rl.types import Completions, Experience, Problem, Sampling
 
 Losses = Iterator[tuple[Tensor, dict[str, Tensor]]]
@@ -83,6 +86,8 @@ class RolloutModule(PolicyModule):
     """Place of the KL to the reference unless the objective sets one."""
     sampling: Sampling
     update: Update
+    reads_reference = False
+    """True if something besides the objective's KL reads the reference."""
     reference: Reference | None = None
     """Same as :attr:`LogprobReader.reference`; as an attribute here its weights are part of checkpoints."""
 
@@ -120,6 +125,7 @@ class RolloutModule(PolicyModule):
         self.sampling, self.objective = sampling, objective
         self.logprobs = LogprobReader(policy, objective, update, sampling)
         self.kl_penalty = KLPenalty(objective)
+        self.entropy_bonus = EntropyBonus(objective)
         self.on_policy = update.steps == 1
         self.trace = UpdateTrace()
         self._reward_watch = RewardWatch()
@@ -183,6 +189,11 @@ class RolloutModule(PolicyModule):
                 experience = self.make_experience(rollout, rewards)
             self.progress.enter("updating")
             means = self.learn_from(experience)
+            if self.objective.target_entropy is not None:
+                means.add({"policy/entropy_coef": self.entropy_bonus.coef})
+                entropy = means.reduce(self.device).get("policy/entropy")
+                if entropy is not None:  # without updates of the policy there is none
+                    self.entropy_bonus.adapt(entropy)
             if moves_measured(self.clock.count) and self.trace.learned is not None:
                 measure_move(means, self.policy, *self.trace.learned, self.sampling.temperature)
         seconds = self.progress.end()
@@ -257,6 +268,8 @@ class RolloutModule(PolicyModule):
     def learn_from(self, experience: Experience) -> Means:
         """Several passes over the experience, each in random minibatches, each one optimizer step."""
         means = Means()
+        if self.objective.clip_cov is not None:
+            experience = self.clip_covariances(self.objective.clip_cov, experience, means)
         trained = self.rows_to_train(experience.row_mask, experience.advantages).cpu()
         self.trace = UpdateTrace()
         self.progress.updates = self.update.steps
@@ -267,6 +280,19 @@ class RolloutModule(PolicyModule):
                     return means
                 self.progress.update += 1
         return means
+
+    def clip_covariances(self, clip_cov: ClipCov, experience: Experience, means: Means) -> Experience:
+        """Experience without the advantages of the tokens that are left out, whichever rank has their rows."""
+        rows, mask = experience.completions, experience.loss_mask
+        key, seen = StreamKey(self.seed, "clip_cov", self.clock.count), Counter[str]()
+        draws = torch.empty(mask.shape)
+        for of_row, problem in zip(draws, rows.problems, strict=True):
+            stream = torch.Generator().manual_seed(key.seed_of(problem.task_id, seen[problem.task_id]))
+            seen[problem.task_id] += 1
+            of_row.uniform_(generator=stream)
+        kept = clip_cov.kept(experience.advantages, rows.sampler_logprobs, mask, draws.to(mask.device), sum_over_ranks)
+        means.add_sum("policy/clip_cov_fraction", (~kept).sum(), mask.sum())
+        return replace(experience, advantages=experience.advantages * kept)
 
     def update_once(self, experience: Experience, rows: Tensor, trained: Tensor, means: Means) -> bool:
         """One optimizer step on some rows; none if no row of any rank can move a weight.
@@ -295,7 +321,8 @@ class RolloutModule(PolicyModule):
         if near:
             of_update.add(self.optimizer_step())
         else:
-            self.zero_grad()
+            optimizer: Any = self.optimizers()
+            optimizer.zero_grad()
         of_update.add_sum("loss", 0.0, 1)  # counts one, so that the mean is over updates, each the sum of its pieces
         self.trace.end(stepped=near)
         means.merge(of_update)
@@ -303,13 +330,18 @@ class RolloutModule(PolicyModule):
 
     def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The objective of some rows, reduced to one number, and means per token to log."""
-        with_entropy = self.objective.entropy_coef != 0
-        logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, with_entropy)
+        logprobs, entropy = self.policy(micro.completions, self.sampling.temperature, self.objective.reads_entropy)
+        loss, metrics = self.token_loss(micro, logprobs, entropy)
+        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
+
+    def token_loss(
+        self, micro: Experience, logprobs: Tensor, entropy: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """[n, T] losses of the objective from what the policy's forward pass found, and means per token to log."""
         self.trace.record(logprobs, entropy)
         old_logprobs = logprobs.detach() if self.on_policy else micro.old_logprobs
         assert old_logprobs is not None
-        loss, metrics = self.objective.token_loss(logprobs, old_logprobs, entropy, micro)
-        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
+        return self.objective.token_loss(logprobs, old_logprobs, entropy, micro, self.entropy_bonus.coef)
 
     def denominator(self, minibatch: Experience) -> Tensor:
         """Return the divisor of this update's losses."""
@@ -332,7 +364,7 @@ class RolloutModule(PolicyModule):
         means = Means()
         if may_be_stale:
             measure_age(means, completions, self.policy.version)
-        if not self.objective.entropy_coef:  # a bonus computes it anyway
+        if not self.objective.reads_entropy:  # a bonus computes it anyway
             key = StreamKey(self.seed, "entropy", self.clock.count)
             measure_entropy(means, self.policy, completions, self.sampling.temperature, key)
         return means
@@ -421,7 +453,7 @@ class RolloutModule(PolicyModule):
                 f"sampling.max_tokens is {wanted}, and the policy has {positions} positions, prompt included: every "
                 "completion is cut there; lower it"
             )
-        self.logprobs.load_reference()
+        self.logprobs.load_reference(needed=self.reads_reference)
         self.reference = self.logprobs.reference
 
     def on_train_start(self) -> None:
@@ -444,9 +476,10 @@ class RolloutModule(PolicyModule):
             )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Store the rows that were sampled ahead, and the KL coefficient; all ranks call."""
+        """Store the rows that were sampled ahead, and what follows a target; all ranks call."""
         super().on_save_checkpoint(checkpoint)
         checkpoint["kl_coef"] = self.kl_penalty.coef
+        checkpoint["entropy_bonus"] = self.entropy_bonus.state_dict()
         self.sampler.save(checkpoint, self.sampling, self.clock.count)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -454,6 +487,8 @@ class RolloutModule(PolicyModule):
         super().on_load_checkpoint(checkpoint)
         if self.objective.target_kl is not None:
             self.kl_penalty.coef = checkpoint.get("kl_coef", self.kl_penalty.coef)
+        if "entropy_bonus" in checkpoint:  # older ones have none
+            self.entropy_bonus.load_state_dict(checkpoint["entropy_bonus"])
         self.sampler.load(checkpoint, resumes=self.is_fitting)
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 
-from lit_rl.arguments import require_above, require_at_least, typed_group
+from lit_rl.arguments import (
+    ArgumentError,
+    LitRLError,
+    UsageError,
+    require_above,
+    require_at_least,
+    require_share,
+    typed_group,
+)
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.types import Sampling
 
@@ -28,6 +36,23 @@ class AdamWByDefault(dict[str, Any]):
         return torch.optim.AdamW(parameters, **self["init_args"])
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # nothing changes it, so it may be a default
+
+
+def built(key: str, build: Callable[[], Any]) -> Any:
+    """Call a function of the user's that builds something: torch's words about its arguments do not name the key.
+
+    Raises:
+        UsageError: it fails, or returns nothing.
+    """
+    try:
+        made = build()
+    except LitRLError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{key} cannot be built: {error}; correct its arguments") from error
+    if made is None:
+        raise ArgumentError(key, "a function that returns what it builds", "None")
+    return made
 
 
 @typed_group
@@ -69,6 +94,8 @@ class Update(Optimization):
         max_kl: end a rollout's updates before one that would start further (nats per token, mean over all ranks)
             from where the policy sampled; ``None`` never does.
         refresh_reference_every: make the policy the new reference every this many rollouts; ``None`` never does.
+        refresh_reference_share: how far the reference then moves towards the policy: 1 all the way, less for an
+            exponential moving average of the policy's weights.
     """
 
     epochs: int = 1
@@ -78,11 +105,19 @@ class Update(Optimization):
     mask_truncated: bool = False
     max_kl: float | None = None
     refresh_reference_every: int | None = None
+    refresh_reference_share: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least(1, epochs=self.epochs, minibatches=self.minibatches, microbatch_tokens=self.microbatch_tokens)
         require_at_least(1, refresh_reference_every=self.refresh_reference_every)
+        require_above(0, refresh_reference_share=self.refresh_reference_share)
+        require_share(refresh_reference_share=self.refresh_reference_share)
+        if self.refresh_reference_share < 1 and self.refresh_reference_every is None:
+            raise UsageError(
+                f"refresh_reference_share={self.refresh_reference_share:g} says how far the reference moves, and "
+                "refresh_reference_every=None that it never does: set that to 1 for a moving average"
+            )
         require_above(0, max_kl=self.max_kl)
 
     @property

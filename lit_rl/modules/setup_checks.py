@@ -146,7 +146,7 @@ def check_precision(precision: Any) -> None:
 
 
 def settle_precision(trainer: pl.Trainer) -> None:
-    """Keep a precision that converts tensors from touching batches of problems.
+    """Keep a precision that converts tensors from touching batches of problems, and buffers in bf16-true.
 
     Raises:
         ValueError: the precision scales losses, or would lose small gradients.
@@ -155,6 +155,15 @@ def settle_precision(trainer: pl.Trainer) -> None:
     check_precision(precision.precision)
     # bf16-true and 64-true would convert the batch, which holds no tensors, and fail on frozen dataclasses.
     precision.convert_input = unchanged
+    if precision.precision == "bf16-true":
+        precision.convert_module = _narrow_weights
+
+
+def _narrow_weights(module: torch.nn.Module) -> torch.nn.Module:
+    """Convert weights alone: with rotary frequencies in bfloat16, positions from some hundred on would be wrong."""
+    for parameter in module.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    return module
 
 
 def doubt_routing(model: Any, trainer: pl.Trainer) -> str:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
 from torch import Tensor
 
 from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.modules.text_module import Metrics, TextModule
-from lit_rl.rollout import reference_answer
+from lit_rl.rollout import reference_answer, restore_rows
+from lit_rl.rollout.collector import pad_conversations
 from lit_rl.types import Completions, Problem
 
 
 class SFT(TextModule):
     """Imitate demonstrations: cross-entropy of completion tokens and EOS, mean over the tokens of the update.
 
-    A problem's demonstration is ``fields["demonstration"]`` where the task gives one, else its reference. Prompt
-    tokens are read, never learned. Adapters, a 4-bit base and packing are the policy's: see
-    :class:`lit_rl.models.CausalLM`.
+    A problem's demonstration is ``fields["demonstration"]`` where the task gives one, else its reference; rows of
+    :class:`lit_rl.data.CompletionFile` are learned as they were sampled. Prompt tokens are read, never learned.
+    Adapters, a 4-bit base and packing are the policy's: see :class:`lit_rl.models.CausalLM`.
 
     Its arguments are those of :class:`TextModule`.
     """
@@ -28,6 +33,26 @@ class SFT(TextModule):
         if problem.reference is None and "demonstration" not in problem.fields and not self.trainer.training:
             return ()
         return (demonstration(problem),)
+
+    def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
+        """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
+        codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
+        if len(rows) < len(problems):
+            return super().given(problems)
+        stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
+        conversations = restore_rows(stored, problems, 1, codec)
+        if conversations is None:
+            if any(len(row.turns) > 1 for row in rows):
+                raise UsageError(
+                    "the completions have several turns of another tokenizer or chat template: train the policy that "
+                    "sampled them, or sample with one turn"
+                )
+            return super().given(problems)
+        completions = pad_conversations(conversations, codec.pad_id, self.policy.device)
+        columns = torch.arange(completions.completion_ids.shape[1], device=self.policy.device)
+        first = torch.tensor([problem.fields["learned_from"] for problem in problems], device=self.policy.device)
+        learned = completions.completion_mask & (columns >= first[:, None])
+        return replace(completions, completion_mask=learned), 1
 
     def share(self, completions: Completions) -> Tensor:
         """Number of completion tokens."""

@@ -43,12 +43,13 @@ def evidence_of_experience(micro: Experience) -> Evidence:
     return evidence_of_completions(micro.completions) | tensors
 
 
-def norms(module: nn.Module) -> Evidence:
-    """Norms of trained weights and gradients: the first place to look when something is not finite."""
+def norms(module: nn.Module, masters: Mapping[nn.Parameter, nn.Parameter]) -> Evidence:
+    """Norms of trained weights and gradients (of masters where there are any): the first place to look at."""
     learning = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
+    gradients = {name: masters.get(p, p).grad for name, p in learning}
     return {
         "weight_norms": {name: _norm(p) for name, p in learning},
-        "gradient_norms": {name: _norm(p.grad) for name, p in learning if p.grad is not None},
+        "gradient_norms": {name: _norm(gradient) for name, gradient in gradients.items() if gradient is not None},
     }
 
 

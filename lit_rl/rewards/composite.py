@@ -63,12 +63,15 @@ class Composite(TypedArguments):
 
     def doubts(self) -> list[str]:
         """Settings that are legal and probably unintended, each on one line with what to set."""
-        return [
+        found = [
             f"the weight of the reward term {term.name} is {term.weight:g}, which pays for failing the tests: set it "
             "above 0, or to 0 to log it only"
             for term in self.terms
             if isinstance(term, TestsReward) and term.weight < 0
         ]
+        if not any(term.weight for term in self.terms):
+            found.append("all reward terms have weight 0, so that every reward is 0: set one above 0")
+        return found
 
     def check_problem(self, problem: Problem) -> None:
         """Check whether the problem has what every term reads.
@@ -165,9 +168,14 @@ def _checked_scores(term: RewardTerm, completions: Completions, judgements: Sequ
         scores: Any = term.score(completions, judgements)
     except _FAULTS as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        if frame.filename == __file__:
+            raise UsageError(f"{name}.score: {error}; have it take completions and judgements") from error
+        of_a_row = isinstance(error, ArithmeticError | LookupError)
         raise UsageError(
-            f"{name}.score failed: {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}); "
-            "for a row that it cannot judge it should return TermScore(None, reason=...)"
+            f"{name}.score failed: {type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}: "
+            f"{frame.line}); correct that line"
+            + ", or return TermScore(None, reason=...) for rows without what it needs"
+            * of_a_row
         ) from error
     if not isinstance(scores, Sequence):
         raise ArgumentError(f"{name}.score", "one TermScore for each completion", f"{scores!r:.80}")

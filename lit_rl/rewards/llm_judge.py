@@ -13,7 +13,7 @@ from string import Formatter
 from lit_rl.arguments import ArgumentError, UsageError, require_number
 from lit_rl.rewards.graders import Answer, Grader
 from lit_rl.rewards.places import utf8
-from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, has_reference, program_and_reference
+from lit_rl.rewards.similarity import NO_REFERENCE, check_reference, reference_of
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -99,7 +99,7 @@ class LLMJudgeReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions, without places; equal prompts are asked once."""
         compares = "reference" in self._fields
-        gradable = [has_reference(judgement) or not compares for judgement in judgements]
+        gradable = [not compares or reference_of(judgement.problem) is not None for judgement in judgements]
         rows = zip(completions.texts, judgements, gradable, strict=True)
         prompts = [self._prompt(text, judgement) if can else None for text, judgement, can in rows]
         keys = [None if prompt is None else self._key(prompt) for prompt in prompts]
@@ -133,9 +133,8 @@ class LLMJudgeReward(RewardTerm):
             "prompt": judgement.problem.prompt_text,
             "program": judgement.program.source,
             "completion": completion,
+            "reference": reference_of(judgement.problem),
         }
-        if "reference" in self._fields:
-            fields["reference"] = program_and_reference(judgement, "LLMJudgeReward")[1]
         # Python takes a lone surrogate for text; tokenizers and servers do not.
         return utf8(self.template.format(**fields)).decode("utf-8", "replace")
 

@@ -122,6 +122,13 @@ def blame_line(text: str, judgement: Judgement, value: float, full: float) -> Te
     return TermScore(value, (replace(span, undecided=judgement.outcome.verdict is Verdict.SYNTAX_ERROR),))
 
 
+def unjudged(judgement: Judgement) -> TermScore | None:
+    """A score without value for a program that could not be judged for our own reasons; ``None`` for all others."""
+    outcome = judgement.outcome
+    failed = outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE
+    return TermScore(None, reason=outcome.stderr or "the sandbox failed") if failed else None
+
+
 def check_language(term: str, problem: Problem, known: Sequence[Language] = LANGUAGES) -> None:
     """Raise ValueError if a term cannot parse the problem's language."""
     language = problem.check.language

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Final, Literal
 
 from lit_rl.arguments import UsageError, require_number
 from lit_rl.execution.checks import Check
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards.places import blame_line, rows
+from lit_rl.rewards.places import blame_line, rows, unjudged
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem
 
@@ -30,7 +31,8 @@ class TestsReward(RewardTerm):
     """Reward for passing the tests.
 
     ``all`` gives 1 if every test passed, else 0. ``fraction`` gives passed tests over all tests, and never 1
-    without the verdict passed; asserts in loops are counted as far as they were started.
+    without the verdict passed; asserts in loops are counted as far as they were started. Where a check scores groups
+    of its tests, or its checker gives points, it gives the mean of these scores.
     ``graded`` gives each verdict its grade.
 
     With ``blame`` a program that failed at a known line of its own loses its reward there: the line gets
@@ -73,22 +75,22 @@ class TestsReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
+        return [
+            unjudged(judgement) or self._score(text, judgement) for text, judgement in rows(completions, judgements)
+        ]
+
+    def _score(self, text: str, judgement: Judgement) -> TermScore:
+        value = self._value(judgement.problem.check, judgement.outcome)
         full = self.grades[Verdict.PASSED] if self.mode == "graded" else 1.0
-        scores = []
-        for text, judgement in rows(completions, judgements):
-            outcome = judgement.outcome
-            if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-                scores.append(TermScore(None, reason=outcome.stderr or "the sandbox failed"))
-                continue
-            value = self._value(judgement.problem.check, outcome)
-            scores.append(blame_line(text, judgement, value, full) if self.blame else TermScore(value))
-        return scores
+        return blame_line(text, judgement, value, full) if self.blame else TermScore(value)
 
     def _value(self, check: Check, outcome: Outcome) -> float:
         if self.mode == "graded":
             return self.grades[outcome.verdict]
         if self.mode == "all" or outcome.passed:
             return float(outcome.passed)
+        if check.stages:
+            return fmean(outcome.scores.get(stage, 0.0) for stage in check.stages)
         passed = sum(case is Verdict.PASSED for case in outcome.cases)
         # A program that died after its last test still failed: the death counts as one more test.
         return passed / max(check.num_tests, len(outcome.cases), passed + 1)

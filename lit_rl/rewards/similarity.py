@@ -23,27 +23,10 @@ def reference_of(problem: Problem) -> str | None:
     return problem.check.reference_text
 
 
-def check_reference(term: str, problem: Problem) -> str:
-    """The reference of a problem.
-
-    Raises:
-        ValueError: it has none.
-    """
-    reference = reference_of(problem)
-    if reference is None:
+def check_reference(term: str, problem: Problem) -> None:
+    """Raise ValueError if the problem has no reference, which in validation is no error."""
+    if reference_of(problem) is None:
         raise UsageError(f"{term} compares with a reference, and this problem has none")
-    return reference
-
-
-def has_reference(judgement: Judgement) -> bool:
-    """Return whether a problem has a reference to compare with: always in training, not always in validation."""
-    return reference_of(judgement.problem) is not None
-
-
-def program_and_reference(judgement: Judgement, term: str) -> tuple[str, str]:
-    """The program to compare, empty if there is none, and the reference."""
-    source = "" if judgement.program is None else judgement.program.source
-    return source, check_reference(term, judgement.problem)
 
 
 TOKENIZERS = ("13a", "char", "intl", "none")
@@ -97,10 +80,8 @@ class BleuReward(RewardTerm):
         """Scores of all N completions, without places."""
         self.setup()
         likeness = cache(self._likeness)  # equal programs are common in a group, and each takes milliseconds
-        return [
-            TermScore(likeness(*_compared(judgement))) if has_reference(judgement) else NO_REFERENCE
-            for judgement in judgements
-        ]
+        compared = map(_compared, judgements)
+        return [NO_REFERENCE if texts is None else TermScore(likeness(*texts)) for texts in compared]
 
     def _likeness(self, program: str, references: tuple[str, ...]) -> float:
         if not program.strip():
@@ -109,9 +90,12 @@ class BleuReward(RewardTerm):
         return min(1.0, float(self._bleu.sentence_score(program, list(references)).score) / 100)
 
 
-def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]]:
-    """The program and its reference, both without the given prefix."""
-    program, reference = program_and_reference(judgement, "BleuReward")
+def _compared(judgement: Judgement) -> tuple[str, tuple[str, ...]] | None:
+    """The program and its reference, both without the given prefix; ``None`` if there is no reference."""
+    reference = reference_of(judgement.problem)
+    if reference is None:
+        return None
+    program = "" if judgement.program is None else judgement.program.source
     # The given prefix is on both sides: counting it would make any completion look like the reference.
     given = judgement.problem.program_prefix
     left = reference.removeprefix(given)
@@ -150,12 +134,10 @@ class DataflowReward(RewardTerm):
 
 
 def _score(judgement: Judgement) -> TermScore:
-    return _match(judgement) if has_reference(judgement) else NO_REFERENCE
-
-
-def _match(judgement: Judgement) -> TermScore:
-    program, reference = program_and_reference(judgement, "DataflowReward")
-    if not program.strip():
+    reference = reference_of(judgement.problem)
+    if reference is None:
+        return NO_REFERENCE
+    if judgement.program is None or not judgement.program.source.strip():
         return TermScore(0.0)
     language = judgement.problem.check.language
     wanted = _flow(reference, language)
@@ -163,7 +145,7 @@ def _match(judgement: Judgement) -> TermScore:
         return TermScore(None, reason="the reference is too long or too broken to follow its data flow")
     if not wanted:
         return TermScore(1.0)
-    found = _flow(program, language) or Flow()
+    found = _flow(judgement.program.source, language) or Flow()
     return TermScore((found & wanted).total() / wanted.total())
 
 

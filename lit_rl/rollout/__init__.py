@@ -2,6 +2,7 @@
 
 from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows
 from lit_rl.rollout.environment import Attempt, Environment, SingleTurn, require_environment
+from lit_rl.rollout.hindsight import Hindsight
 from lit_rl.rollout.records import (
     Evaluated,
     FinishedRollout,
@@ -25,6 +26,7 @@ __all__ = [
     "Environment",
     "Evaluated",
     "FinishedRollout",
+    "Hindsight",
     "InfrastructureError",
     "Judge",
     "PendingRollout",

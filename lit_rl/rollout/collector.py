@@ -164,9 +164,9 @@ def restore_rows(
 def _conversation(row: StoredRow, problem: Problem, group: int, codec: Codec) -> Conversation:
     turns = row["turns"]
     conversation = Conversation(problem, group, row["sample"], tuple(row["prompt_ids"]), len(turns))
-    conversation.ids = array("q", row["ids"].tolist())
+    conversation.ids = array("q", torch.as_tensor(row["ids"]).tolist())
     conversation.chosen = bytearray(row["chosen"])
-    conversation.logprobs = array("d", row["logprobs"].tolist())
+    conversation.logprobs = array("d", torch.as_tensor(row["logprobs"], dtype=torch.float64).tolist())
     conversation.versions = list(row["versions"])
     for start, end, name in turns:
         reason = StopReason(name)

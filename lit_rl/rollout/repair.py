@@ -188,7 +188,7 @@ class Repair(Environment):
             raise ArgumentError("Repair.max_turns", "at least 2", str(max_turns), "use SingleTurn for one turn")
         super().__init__(max_turns, max_message_tokens, max_row_tokens)
         if template is not None:
-            _require_placeholders(template)
+            require_placeholders("Repair's template", template, _PLACEHOLDERS)
         self.template = template
 
     def check(self, problem: Problem) -> Check | None:
@@ -226,17 +226,8 @@ class Repair(Environment):
         over = verdict in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
         if over or len(attempts) >= self.max_turns or problem.public_check is None:
             return None
-        language = problem.public_check.language
-        feedback = describe_attempt(last, language)
-        comment = _COMMENTS.get(language, "# ")
-        return self._template(problem).format(
-            feedback=feedback,
-            comment="\n".join((comment + line).rstrip() for line in feedback.split("\n")),
-            case=in_one_line(last, language),
-            program_prefix=problem.program_prefix if problem.continues_program else "",
-            turn=len(attempts) + 1,
-            max_turns=self.max_turns,
-        )
+        values = feedback_values(problem, last)
+        return self._template(problem).format(**values, turn=len(attempts) + 1, max_turns=self.max_turns)
 
     def _template(self, problem: Problem) -> str:
         if self.template is not None:
@@ -244,16 +235,45 @@ class Repair(Environment):
         return AFTER_A_PROGRAM if problem.continues_program else IN_A_CHAT
 
 
-def _require_placeholders(template: str) -> None:
-    known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+def feedback_values(problem: Problem, attempt: Attempt) -> dict[str, str]:
+    """Values of the placeholders ``feedback``, ``comment``, ``case`` and ``program_prefix`` of a template.
+
+    Args:
+        problem: one with a public check.
+        attempt: with its outcome under that check.
+    """
+    assert problem.public_check is not None
+    language = problem.public_check.language
+    feedback = describe_attempt(attempt, language)
+    return {
+        "feedback": feedback,
+        "comment": as_comment(feedback, language),
+        "case": in_one_line(attempt, language),
+        "program_prefix": problem.program_prefix if problem.continues_program else "",
+    }
+
+
+def as_comment(text: str, language: str) -> str:
+    """Lines of text as comment lines of a language."""
+    mark = _COMMENTS.get(language, "# ")
+    return "\n".join((mark + line).rstrip() for line in text.split("\n"))
+
+
+def require_placeholders(owner: str, template: str, placeholders: Sequence[str]) -> None:
+    """Check the placeholders of a template.
+
+    Raises:
+        ValueError: it has another one, one with a format, or a brace that stands alone.
+    """
+    known = ", ".join(f"{{{name}}}" for name in placeholders)
     try:
         found = [(name, form, conversion) for _, name, form, conversion in Formatter().parse(template)]
     except ValueError as error:
-        raise UsageError(f"Repair's template cannot be read ({error}): write {{{{ and }}}} for braces") from None
+        raise UsageError(f"{owner} cannot be read ({error}): write {{{{ and }}}} for braces") from None
     for name, form, conversion in found:
-        if name is not None and (name not in _PLACEHOLDERS or form or conversion):
+        if name is not None and (name not in placeholders or form or conversion):
             shown = f"{{{name}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}"
-            raise UsageError(f"Repair's template has the unknown placeholder {shown}: it may use {known}")
+            raise UsageError(f"{owner} has the unknown placeholder {shown}: it may use {known}")
 
 
 def _fault_of(check: Check) -> str:

@@ -32,7 +32,7 @@ from lit_rl.engines.in_process import InProcess
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.models.policy import Policy
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout.collector import PendingRollout, restore_rows, write_rows
+from lit_rl.rollout.collector import PendingRollout, StoredRow, restore_rows, write_rows
 from lit_rl.rollout.environment import Environment, SingleTurn, require_environment
 from lit_rl.rollout.records import Rollout
 from lit_rl.rollout.sampler_check import SamplerCheck, compare, judge
@@ -229,6 +229,8 @@ class Sampler:
         self.gap = Means()
         self.pending: PendingRollout | None = None
         """Sampled ahead for the next rollout."""
+        self.known_rows: Mapping[str, Sequence[StoredRow]] = {}
+        """Rows that an earlier start sampled, by what for, such as ``predict``; the same on all ranks."""
         self._stored: dict[str, Any] | None = None  # rows of all ranks, as loaded from a checkpoint
         self._silence: dict[str, Future[Outcome]] = {}
         self._stays_open = False
@@ -267,7 +269,13 @@ class Sampler:
     # -- rollouts ------------------------------------------------------------------------------------------
 
     def collect(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> Rollout:
-        """Sample rows and judge them; an engine with its own weights is compared, in training every time."""
+        """Sample rows and judge them; an engine with its own weights is compared, in training every time.
+
+        Rows of :attr:`known_rows` are not sampled again.
+        """
+        known = self._recalled(problems, sampling, key)
+        if known is not None:
+            return known.finish(self.progress)
         rollout = self._write(problems, sampling, key).finish(self.progress)
         if not self.engine.shares_weights and (key.purpose == _TRAIN or self._compared != self.policy.version):
             self.compare(rollout.completions, sampling)
@@ -301,6 +309,25 @@ class Sampler:
         following = upcoming()
         self.pending = None if following is None else self._write_ahead(following, sampling, number + 1)
         return pending.finish(self.progress)
+
+    def _recalled(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout | None:
+        """The known rows of all these problems, judged again; ``None`` on all ranks if some rank lacks one."""
+        if key.purpose not in self.known_rows:
+            return None
+        pending = self._as_pending(self.known_rows[key.purpose], problems, sampling)
+        if max_over_ranks(int(pending is None), self.policy.device) or pending is None:
+            return None
+        pending.judge_again(self.runner)
+        return pending
+
+    def _as_pending(
+        self, rows: Sequence[StoredRow], problems: Sequence[Problem], sampling: Sampling
+    ) -> PendingRollout | None:
+        codec = self.policy.codec
+        conversations = restore_rows(rows, problems, sampling.num_samples, codec)
+        if conversations is None:
+            return None
+        return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
 
     def _write(self, problems: Sequence[Problem], sampling: Sampling, key: StreamKey) -> PendingRollout:
         policy, engine, runner = self.policy, self.engine, self.runner
@@ -356,11 +383,7 @@ class Sampler:
         stored = self._stored
         if stored is None or (stored["rollout"], stored["sampling"]) != (number, asdict(sampling)):
             return None
-        codec = self.policy.codec
-        conversations = restore_rows(stored["rows"], batch, sampling.num_samples, codec)
-        if conversations is None:
-            return None
-        return PendingRollout(conversations, self.environment.max_turns, codec.pad_id, self.policy.device)
+        return self._as_pending(stored["rows"], batch, sampling)
 
     def save(self, checkpoint: dict[str, Any], sampling: Sampling, number: int) -> None:
         """Store the rows that were sampled ahead for this rollout; all ranks call."""

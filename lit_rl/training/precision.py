@@ -24,8 +24,8 @@ def torch_dtype(name: str) -> torch.dtype:
         ValueError: torch has none of this name.
     """
     found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise UsageError(f"unknown dtype {name!r}: give a name of torch's, such as float32 or bfloat16")
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise UsageError(f"unknown dtype {name!r}: give a floating-point one by torch's name, float32 or bfloat16")
     return found
 
 
@@ -36,7 +36,7 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
     """Build an optimizer over the groups' parameters, or over float32 masters of those that are narrower.
 
     The masters are part of the optimizer's state, so a resumed run continues from them. Call :func:`take_gradients`
-    after the backward pass, before anything reads or clips gradients of the optimizer's parameters.
+    after each backward pass.
 
     Args:
         make: from parameter groups to an optimizer.
@@ -62,9 +62,18 @@ def build_optimizer(make: Callable[[Any], Optimizer], groups: list[dict[str, Any
 
 
 def take_gradients(optimizer: Any) -> None:
-    """Give the masters the gradients of their weights."""
-    for parameter, master in getattr(optimizer, _KEY, {}).items():
-        master.grad = None if parameter.grad is None else parameter.grad.to(master.dtype)
+    """Add the gradients of weights to those of their masters: micro-batches are summed in float32."""
+    for parameter, master in masters_of(optimizer).items():
+        if parameter.grad is not None:
+            wide = parameter.grad.to(master.dtype)
+            master.grad = wide if master.grad is None else master.grad.add_(wide)
+            parameter.grad = None
+
+
+def masters_of(optimizer: Any) -> dict[nn.Parameter, nn.Parameter]:
+    """The master of each narrow weight that an optimizer moves."""
+    found: dict[nn.Parameter, nn.Parameter] = getattr(optimizer, _KEY, {})
+    return found
 
 
 def _attach(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> None:
@@ -75,7 +84,6 @@ def _attach(optimizer: Optimizer, masters: dict[nn.Parameter, nn.Parameter]) -> 
     def write_back(*_: Any) -> None:
         for parameter, master in masters.items():
             parameter.copy_(master)
-            parameter.grad = None
 
     def save(_: Optimizer, state: dict[str, Any]) -> None:
         state[_KEY] = [master.detach() for master in masters.values()]

@@ -320,13 +320,23 @@ def unsharded(policy: nn.Module) -> Iterator[None]:
 @contextmanager
 def gathered(part: nn.Module) -> Iterator[None]:
     """Inside, the weights that a part has outside its layers are whole; all ranks enter together."""
-    if isinstance(part, FSDPModule):
-        part.unshard()
+    stay_whole(part)
     try:
         yield
     finally:
-        if isinstance(part, FSDPModule):
-            part.reshard()
+        reshard(part)
+
+
+def stay_whole(part: nn.Module) -> None:
+    """Gather the weights that a part has outside its layers until :func:`reshard`; all ranks call together."""
+    if isinstance(part, FSDPModule):
+        part.unshard()
+
+
+def reshard(part: nn.Module) -> None:
+    """Free the gathered weights of a part."""
+    if isinstance(part, FSDPModule):
+        part.reshard()
 
 
 @contextmanager

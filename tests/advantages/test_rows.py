@@ -1,4 +1,4 @@
-"""Advantages from one reward per completion, by closed forms and properties."""
+"""Advantages from one reward per completion: closed forms and properties, scattered groups, rows without a score."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import BatchMean, GroupMean, LeaveOneOut, MaxRewards, Normalize, RowAdvantages, RunningMean
+from lit_rl.advantages import (
+    GAE,
+    Baseline,
+    BatchMean,
+    GroupMean,
+    LeaveOneOut,
+    MaxRewards,
+    NoBaseline,
+    Normalize,
+    RowAdvantages,
+    RunningMean,
+)
 
-NORMALIZE: tuple[Normalize, ...] = ("std", "none")
+NORMALIZE: tuple[Normalize, ...] = ("std", "batch_std", "none")
 BASELINES: tuple[type[GroupMean], ...] = (GroupMean, LeaveOneOut)
 
 
@@ -72,6 +83,16 @@ def test_nearly_equal_rewards_are_a_signal() -> None:
     first = torch.tensor(0.7)
     rewards = torch.stack([first, torch.nextafter(first, torch.tensor(1.0))])[None]
     assert over(GroupMean(normalize="none"), rewards)[0, 1] > 0
+
+
+def test_the_deviation_of_the_rollout_divides_every_group() -> None:
+    """Item 72: 3, 1 and, of another group, 7, 9, 5: mean 5, squares 4 + 16 + 4 + 16, over 4; equal scores stay 0."""
+    scores, ids = torch.tensor([3.0, 1.0, 7.0, 9.0, 5.0], dtype=torch.float64), torch.tensor([4, 4, 2, 2, 2])
+    got = GroupMean("batch_std", eps=0.0)(scores, torch.ones(5).bool(), ids)
+    want = torch.tensor([1.0, -1.0, 0.0, 2.0, -2.0], dtype=torch.float64) / math.sqrt(10)
+    torch.testing.assert_close(got, want)
+    first = scores.masked_fill(ids == 4, 1.0)
+    assert GroupMean("batch_std")(first, torch.ones(5).bool(), ids)[:2].tolist() == [0.0, 0.0]
 
 
 def test_only_valid_completions_make_the_statistics() -> None:
@@ -187,21 +208,22 @@ def test_equal_rewards_give_zero_batch_advantages() -> None:
     assert whole(BatchMean(), torch.full((12,), 0.7)).tolist() == [0.0] * 12
 
 
-def test_batch_advantages_of_two_ranks_equal_those_of_one() -> None:
-    """Item 21: mean and standard deviation over all ranks."""
+@pytest.mark.parametrize(("kind", "groups", "rows"), [(BatchMean(), 1, 7), (GroupMean("batch_std"), 5, 12)])
+def test_batch_advantages_of_two_ranks_equal_those_of_one(kind: GroupMean, groups: int, rows: int) -> None:
+    """Items 21, 72: mean and standard deviation over all ranks; of five groups this rank has the first two."""
     rewards = random_rewards().flatten()
-    of_all = whole(BatchMean(), rewards)
-    mine, other = rewards[:7], rewards[7:]
+    of_all = over(kind, rewards.view(groups, -1)).flatten()
+    groups = -(-rows * groups // len(rewards))
+    mine, other = rewards[:rows], rewards[rows:]
     replies = iter(
         [
-            torch.stack([other.sum(), torch.tensor(23.0, dtype=torch.float64)]),
+            torch.stack([other.sum(), torch.tensor(float(len(other)), dtype=torch.float64)]),
             (other - rewards.mean()).square().sum().reshape(1),
         ]
     )
-    kind = BatchMean()
     kind.sum_over_ranks = lambda local: local + next(replies)
-    got = whole(kind, mine)
-    torch.testing.assert_close(got, of_all[:7], rtol=1e-12, atol=1e-12)
+    got = over(kind, mine.view(groups, -1)).flatten()
+    torch.testing.assert_close(got, of_all[: len(got)], rtol=1e-12, atol=1e-12)
 
 
 def test_max_rewards_keeps_the_best_of_each_group() -> None:
@@ -231,3 +253,71 @@ def test_the_running_mean_of_two_ranks_is_that_of_one() -> None:
     baseline.sum_over_ranks = lambda local: local + next(other)
     whole(baseline, torch.tensor([1.0, 2.0]))
     assert baseline.mean == pytest.approx((1 + 2 + 9) / 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        # Group 1 has 3, 0, 0 (mean 1; the others of each: 0, 3/2, 3/2), group 2 has 4, 8, group 3 has 5 alone.
+        (GroupMean(normalize="none"), [2.0, -2.0, -1.0, 0.0, 2.0, -1.0]),
+        (LeaveOneOut(normalize="none"), [3.0, -4.0, -1.5, 0.0, 4.0, -1.5]),
+        (MaxRewards(), [3.0, 0.0, 0.0, 0.0, 8.0, 0.0]),
+        (NoBaseline(), [3.0, 4.0, 0.0, 5.0, 8.0, 0.0]),
+        (BatchMean(normalize="none"), [3 - 10 / 3, 4 - 10 / 3, -10 / 3, 5 - 10 / 3, 8 - 10 / 3, -10 / 3]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_groups_may_be_scattered_and_unequal(kind: RowAdvantages, expected: list[float]) -> None:
+    """A group of one says nothing where completions are compared."""
+    scores, ids = torch.tensor([3.0, 4.0, 0.0, 5.0, 8.0, 0.0]), torch.tensor([1, 2, 1, 3, 2, 1])
+    got = kind(scores, torch.ones(6, dtype=torch.bool), ids)
+    torch.testing.assert_close(got, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("kind", [GroupMean(), LeaveOneOut(), MaxRewards(), NoBaseline(), BatchMean(), RunningMean()])
+def test_a_row_without_a_score_has_no_advantage_and_no_say(kind: RowAdvantages) -> None:
+    ids, valid = torch.tensor([0, 0, 0, 1, 1]), torch.tensor([True, False, True, True, True])
+    scores = torch.tensor([1.0, float("nan"), 3.0, 2.0, 5.0])
+    got = kind(scores, valid, ids)
+    assert got.isfinite().all() and got[1] == 0
+    without = type(kind)()(scores[valid], valid[valid], ids[valid])
+    torch.testing.assert_close(got[valid], without)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(GroupMean, [2.0, 2.0, 5.0]), (LeaveOneOut, [3.0, 1.0, 5.0])])
+def test_what_is_expected_of_a_row_is_its_groups_mean_or_the_others(
+    kind: type[Baseline], expected: list[float]
+) -> None:
+    """Scores 1 and 3; a row alone is what is expected of it."""
+    scores, ids = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])
+    assert kind().expected(scores, torch.ones(3, dtype=torch.bool), ids).tolist() == expected
+
+
+def test_the_running_mean_is_that_of_the_rollouts_before_and_is_kept() -> None:
+    """Decay 3/4, means 4, 8: none, 4, then 3/4 * 4 + 1/4 * 8 = 5."""
+    ids, valid = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
+    first = RunningMean(decay=0.75)
+    assert first(torch.tensor([4.0, 4.0]), valid, ids).tolist() == [4.0, 4.0]
+    assert first(torch.tensor([7.0, 9.0]), valid, ids).tolist() == [3.0, 5.0]
+    second = RunningMean(decay=0.75)
+    second.load_state_dict(first.state_dict())
+    assert second(torch.tensor([5.0, 6.0]), valid, ids).tolist() == [0.0, 1.0]
+
+
+def test_a_baseline_that_returns_one_number_is_told_so() -> None:
+    class Wrong(NoBaseline):
+        def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+            return scores.mean()
+
+    with pytest.raises(ValueError, match=r"Wrong: expected one number per row, \(2,\), got \(\)"):
+        Wrong()(torch.zeros(2), torch.ones(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64))
+
+
+def test_values_of_a_wider_dtype_lose_no_digit_beside_rewards() -> None:
+    values = torch.tensor([[1 / 3, 2 / 7]], dtype=torch.float64)
+    advantages, returns = GAE(gae_lambda=0.5).estimate(
+        torch.tensor([[0.0, 1.0]]), values, torch.tensor([[True, True]]), torch.zeros(1, dtype=torch.float64)
+    )
+    last = 1.0 - 2 / 7
+    assert advantages.tolist() == [[(2 / 7 - 1 / 3) + 0.5 * last, last]]
+    assert returns.dtype == torch.float64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,20 +11,16 @@ import pytest
 import torch
 from support.ill_runs import (
     Constant,
-    EvenText,
     Falling,
     Judged,
     NeverRenewed,
-    Noise,
-    OfGroup,
-    PassesOddTexts,
     Programs,
     Says,
     Shifted,
 )
-from support.small_runs import SaveAt, build_module, fit
+from support.small_runs import Scored, build_module, fit
 
-from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
+from lit_rl.callbacks import Diagnostics
 from lit_rl.data import Corridor, Sorting
 from lit_rl.execution.interface import Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
@@ -33,8 +28,7 @@ from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
 from lit_rl.reports import diagnosis
 from lit_rl.reports.diagnosis import RULES, Rule, RunHistory
 from lit_rl.rewards import CorridorReward, SortingReward
-from lit_rl.rewards.term import TermScore
-from lit_rl.types import Completions, Judgement, Sampling
+from lit_rl.types import Sampling
 
 FEW = 3
 LET_PASS = ("truncated",)
@@ -65,7 +59,11 @@ def adam(lr: float) -> Any:
 # Runs of the tiny model, by the rule that they provoke: arguments of module and callback, and a part of what is said.
 PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "flat_reward": ({"rewards": [Constant()]}, {}, "all rewards of the last 3 rollouts were 0"),
-    "flat_groups": ({"rewards": [OfGroup()]}, {}, "100% of the groups have equal rewards"),
+    "flat_groups": (
+        {"rewards": [Scored(lambda rows: map(float, rows.group_ids.tolist()))]},
+        {},
+        "100% of the groups have equal rewards",
+    ),
     "truncated": (
         {},
         {"leave_out": (), "rules": [diagnosis.Truncated(0.9)]},
@@ -74,7 +72,11 @@ PROVOKED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "sampler_gap": ({"engine": Shifted()}, {}, "sampler and trainer differ by 0.2 nats"),
     "still_weights": ({"optimizer": sgd(1e-30), "max_rollouts": FEW + 1}, {}, "the learning rate 1e-30 is too small"),
     "jumping_weights": (
-        {"optimizer": adam(0.5), "max_rollouts": FEW + 1, "rewards": [Noise()]},
+        {
+            "optimizer": adam(0.5),
+            "max_rollouts": FEW + 1,
+            "rewards": [Scored(lambda rows: torch.rand(len(rows)).tolist())],
+        },
         {},
         "the learning rate (0.5) is far too high",
     ),
@@ -173,81 +175,6 @@ def test_a_policy_that_runs_away_is_told_by_what_it_leaves(
         assert said in messages[rule].message
 
 
-@pytest.mark.parametrize(
-    ("judge", "speaks"), [(PassesOddTexts(), True), (Judged(share=0.5), False)], ids=["hacked", "honest"]
-)
-def test_reward_that_rises_while_pass_at_1_falls_shows_three_completions(
-    byte_tokenizer: str, tmp_path: Path, judge: Judged, speaks: bool
-) -> None:
-    """Even bytes are paid, and programs pass by their odd bytes."""
-    module = build_module(
-        byte_tokenizer,
-        sandbox=judge,
-        rewards=[EvenText()],
-        optimizer=adam(0.03),
-        max_rollouts=18,
-        validation_sampling={"sampled": Sampling(num_samples=8, max_tokens=6)},
-    )
-    messages = found(
-        module,
-        tmp_path,
-        callbacks=[ExecutionEvaluation()],
-        data=Programs(batch_size=3),
-        limit_val_batches=1.0,
-        val_check_interval=6,
-        check_val_every_n_epoch=None,
-    )
-    assert ("reward_hacking" in messages) == speaks
-    if speaks:
-        one = messages["reward_hacking"]
-        assert "val/sampled/pass@1 fell from" in one.message
-        assert one.details.count("reward ") == 3 and "wrong_answer" in one.details
-
-
-ENDS: dict[str, tuple[Judged, dict[str, Any], str]] = {
-    "nothing but a stop string": (
-        Judged(Verdict.SYNTAX_ERROR),
-        {"stop_strings": tuple("abcdefghijklmnopqrstuvwxyz0123456789!?$%&/()[]{}")},
-        "a stop string ends",
-    ),
-    "the token limit": (Judged(Verdict.WRONG_ANSWER), {}, "cut by the token limit: likely too small a limit"),
-}
-
-
-@pytest.mark.parametrize("end", list(ENDS))
-def test_a_flat_reward_says_what_most_rows_have_in_common(byte_tokenizer: str, tmp_path: Path, end: str) -> None:
-    judge, task, said = ENDS[end]
-    module = build_module(byte_tokenizer, sandbox=judge, rewards=[Constant()], sampling=LONGER, max_rollouts=FEW)
-    one = found(module, tmp_path, data=Programs(batch_size=3, **task))["flat_reward"]
-    assert said in one.message
-    assert one.details.count("reward 0") == 3
-
-
-class GoneAfter(EvenText):
-    """Nothing after some rollouts."""
-
-    calls = 0
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        self.calls += 1
-        return [TermScore((one.value or 0.0) * (self.calls <= FEW)) for one in super().score(completions, judgements)]
-
-
-def test_a_reward_that_was_there_before_was_lost(byte_tokenizer: str, tmp_path: Path) -> None:
-    """One line with the facts; that all rewards are the same follows from it."""
-    module = build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW)
-    messages = found(module, tmp_path)
-    assert list(messages) == ["collapse"]
-    assert re.search(r"rollout [123] earned 0\.\d+, from rollout 4 on 0; ", messages["collapse"].message)
-    assert "lower the learning rate (0.5)" in messages["collapse"].message
-    without = found(
-        build_module(byte_tokenizer, rewards=[GoneAfter()], max_rollouts=2 * FEW),
-        tmp_path,
-        leave_out=["truncated", "collapse"],
-    )
-    assert "earned 0." in without["flat_reward"].message and "the policy lost that" in without["flat_reward"].message
-
-
 def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> None:
     assert found(build_module(byte_tokenizer, max_rollouts=8), tmp_path) == {}
 
@@ -255,16 +182,6 @@ def test_a_healthy_run_hears_nothing(byte_tokenizer: str, tmp_path: Path) -> Non
 def test_nothing_is_said_before_the_patience_is_over(byte_tokenizer: str, tmp_path: Path) -> None:
     module = build_module(byte_tokenizer, max_rollouts=FEW - 1, rewards=[Constant()])
     assert found(module, tmp_path) == {}
-
-
-def test_a_run_that_goes_on_hears_nothing_twice(byte_tokenizer: str, tmp_path: Path) -> None:
-    first, second = Diagnostics(FEW, leave_out=LET_PASS), Diagnostics(FEW, leave_out=LET_PASS)
-    module = build_module(byte_tokenizer, max_rollouts=4, rewards=[Constant()])
-    fit(module, tmp_path, callbacks=[first, SaveAt(4, tmp_path / "four.ckpt")])
-    module = build_module(byte_tokenizer, max_rollouts=6, rewards=[Constant()])
-    fit(module, tmp_path, callbacks=[second], ckpt_path=str(tmp_path / "four.ckpt"))
-    assert [one.rollout for one in first.found] == [FEW]
-    assert second.found == first.found
 
 
 class Short(Rule):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.saved_runs import CrashAt, Curves, run
 from support.slow_cases import slow_but
-from support.small_runs import Words, weights
+from support.small_runs import fit, weights
 
 from lit_rl.callbacks import Checkpointing
 from lit_rl.modules import RolloutModule
@@ -173,25 +173,15 @@ def test_a_checkpoint_of_lightning_s_own_resumes_at_the_border_too(make_module: 
     """Without our callback: ModelCheckpoint, which saves before a rollout counts as completed."""
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    def fit(folder: Path, rollouts: int, ckpt_path: str | None = None) -> RolloutModule:
+    def train(folder: Path, rollouts: int, ckpt_path: str | None = None) -> RolloutModule:
         module = make_module(optimizer=adam, max_rollouts=rollouts)
-        trainer = pl.Trainer(
-            accelerator="cpu",
-            logger=False,
-            callbacks=[ModelCheckpoint(folder, every_n_train_steps=1, save_top_k=-1, filename="{step}")],
-            enable_progress_bar=False,
-            default_root_dir=folder,
-            use_distributed_sampler=False,
-            num_sanity_val_steps=0,
-            limit_val_batches=0,
-            max_epochs=-1,
-        )
-        trainer.fit(module, Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
+        saves = ModelCheckpoint(folder, every_n_train_steps=1, save_top_k=-1, filename="{step}")
+        fit(module, folder, callbacks=[saves], enable_checkpointing=True, ckpt_path=ckpt_path)
         return module
 
-    whole = fit(tmp_path / "whole", 9)
-    fit(tmp_path / "a", 2)
-    fit(tmp_path / "b", 4, str(tmp_path / "a" / "step=2.ckpt"))
-    fit(tmp_path / "c", 8, str(tmp_path / "b" / "step=4.ckpt"))
-    last = fit(tmp_path / "d", 9, str(tmp_path / "c" / "step=8.ckpt"))
+    whole = train(tmp_path / "whole", 9)
+    train(tmp_path / "a", 2)
+    train(tmp_path / "b", 4, str(tmp_path / "a" / "step=2.ckpt"))
+    train(tmp_path / "c", 8, str(tmp_path / "b" / "step=4.ckpt"))
+    last = train(tmp_path / "d", 9, str(tmp_path / "c" / "step=8.ckpt"))
     assert torch.equal(weights(last), weights(whole))

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightning.pytorch as pl
@@ -16,17 +17,20 @@ import pytest
 import torch
 from distributed.test_validation import Told
 from lightning.pytorch.callbacks import RichProgressBar
+from lightning.pytorch.loggers import TensorBoardLogger
 from rich.console import Console
 from support.small_runs import Words, build_module
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.callbacks import Checkpointing, ExecutionEvaluation, ProgressScreen
+from lit_rl.callbacks import Checkpointing, CompletionLog, ExecutionEvaluation, ProgressScreen
 from lit_rl.callbacks.progress_screen import _redirected_handlers, fitted, frame_of
+from lit_rl.callbacks.run_summary import line_of, validation_summary
 from lit_rl.callbacks.run_view import RunView, clock_text
 from lit_rl.models import CausalLM
 from lit_rl.modules import SFT
 from lit_rl.trainer import Trainer, quiet, screen_settings
 from lit_rl.training.progress import Progress
+from lit_rl.types import Sampling
 
 METRICS = {
     "reward/mean": 0.8125,
@@ -366,3 +370,77 @@ def test_other_messages_and_warnings_still_come(caplog: pytest.LogCaptureFixture
 def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ProgressScreen(**wrong)
+
+
+GREEDY, SAMPLED = Sampling(temperature=0.0, max_tokens=8), Sampling(num_samples=4, max_tokens=8)
+TWO_TURNS = {
+    "val/greedy/num_problems": 52.0,
+    "val/greedy/pass@1": 0.75,
+    "val/greedy/pass@1/turn_1": 0.5,
+    "val/greedy/pass@1/turn_2": 0.75,
+    "val/greedy/reward/mean": 0.8,
+    "val/greedy/verdict/passed_fraction": 0.75,
+    "val/greedy/verdict/wrong_answer_fraction": 0.25,
+}
+FOUR_SAMPLES = {
+    "val/basics/sampled/num_problems": 10.0,
+    "val/basics/sampled/pass@1": 0.25,
+    "val/basics/sampled/pass@4": 0.5,
+}
+
+
+def module() -> Any:
+    return SimpleNamespace(
+        policy=torch.nn.Linear(3, 1, bias=False), validation_sampling={"greedy": GREEDY, "sampled": SAMPLED}
+    )
+
+
+LINES: dict[str, tuple[str, dict[str, float], str]] = {
+    "turns": (
+        "val/greedy",
+        TWO_TURNS,
+        "pass@1 0.750 (0.618 to 0.848) (turn by turn 0.500 0.750)   reward 0.800   52 problems   "
+        "passed 75%  wrong answer 25%",
+    ),
+    "several samples": (
+        "val/basics/sampled",
+        FOUR_SAMPLES,
+        "pass@1 0.250 (0.081 to 0.558)   pass@4 0.500 (0.237 to 0.763)   10 problems x 4",
+    ),
+    "none passed": (
+        "val/greedy",
+        {"val/greedy/num_problems": 240.0, "val/greedy/pass@1": 0.0},
+        "pass@1 0.000 (0.000 to 0.016)   240 problems",
+    ),
+    "a task without programs": (
+        "val/greedy",
+        {"val/greedy/num_problems": 3.0, "val/greedy/reward/mean": 2.625},
+        "reward 2.625   3 problems",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_a_sampling_is_one_line(case: str) -> None:
+    """Wilson's intervals, from their formula: of 0 of n, z²/(n + z²) = 3.84/243.84 = 0.016."""
+    prefix, metrics, line = LINES[case]
+    assert line_of(module(), prefix, metrics) == line
+
+
+def trainer(folder: Path, *callbacks: pl.Callback, logger: Any = False) -> pl.Trainer:
+    bare = {"enable_progress_bar": False, "enable_checkpointing": False, "enable_model_summary": False}
+    return pl.Trainer(accelerator="cpu", default_root_dir=folder, logger=logger, callbacks=list(callbacks), **bare)
+
+
+def test_other_metrics_have_a_line_of_their_own(tmp_path: Path) -> None:
+    """The last lines say which checkpoint was measured, and where samples are."""
+    logger = TensorBoardLogger(tmp_path, name="run")
+    measuring = trainer(tmp_path, CompletionLog(num_problems=3), logger=logger)
+    measuring.ckpt_path = "runs/mine/rollout_000040.ckpt"
+    told = validation_summary(measuring, module(), {**TWO_TURNS, **FOUR_SAMPLES, "val/loss": 1.23456})
+    rows = dict(told)
+    assert list(rows) == ["policy", "checkpoint", "greedy", "basics sampled", "loss", "logs", "samples"]
+    assert rows["loss"] == "1.235" and rows["checkpoint"] == "runs/mine/rollout_000040.ckpt"
+    assert "first 3 problems" in rows["samples"] and "run/version_0" in rows["samples"]
+    without = dict(validation_summary(trainer(tmp_path), module(), TWO_TURNS))
+    assert without["samples"].startswith("not kept") and "checkpoint" not in without

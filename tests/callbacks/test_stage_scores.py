@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as pl
 import pytest
+from support.small_runs import Scored, quiet_trainer
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks.stage_scores import StageScores
@@ -15,7 +15,6 @@ from lit_rl.data.toys.toy_tasks import Sorting
 from lit_rl.execution import Outcome, Sandbox, Verdict
 from lit_rl.models import CausalLM, SortingPolicy
 from lit_rl.modules import GRPO
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Evaluated, Rollout
 from lit_rl.types import Judgement, Sampling
 
@@ -44,7 +43,7 @@ class Module(GRPO):
     """Keeps what is logged."""
 
     def __init__(self) -> None:
-        super().__init__(SortingPolicy(), rewards=[EvenReward()])
+        super().__init__(SortingPolicy(), rewards=[Scored(0.0)])
         self.sampler.runner = Runner()
         self.logged: dict[str, float] = {}
 
@@ -111,31 +110,19 @@ def test_other_tasks_are_left_alone():
 
 
 @pytest.mark.skipif(not Path("/usr/bin/g++").exists(), reason="no C++ compiler: install g++")
-def test_validation_builds_what_a_policy_wrote(byte_tokenizer):
+def test_validation_builds_what_a_policy_wrote(byte_tokenizer, tmp_path):
     """A policy with random weights writes nothing that compiles; the empty completion of this place does."""
     policy = CausalLM(config=TINY_QWEN2 | {"max_position_embeddings": 1024}, tokenizer=byte_tokenizer)
     data = CodeCompletion(context_lines=0, form="completion", max_validation_problems=1)
-    module = GRPO(policy, sampling=Sampling(num_samples=2, max_tokens=8), rewards=[EvenReward()], sandbox=Sandbox)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[StageScores()],
+    module = GRPO(
+        policy,
+        sampling=Sampling(num_samples=2, max_tokens=8),
+        rewards=[Scored(0.0)],
+        sandbox=Sandbox,
     )
+    trainer = quiet_trainer(tmp_path, limit_val_batches=None, callbacks=[StageScores()])
     (logged,) = trainer.validate(module, datamodule=data, verbose=False)
     assert {name for name in logged if "empty" not in name} == {f"val/{stage}" for stage in STAGES}
     assert logged["val/total"] == 0.0
     assert logged["val/empty/compilation"] == logged["val/empty/execution"] == 1.0
     assert 0.0 < logged["val/empty/density"] < 1.0
-
-
-class EvenReward(RewardTerm):
-    """A term that needs nothing of the task."""
-
-    default_name = "even"
-
-    def score(self, completions, judgements):
-        return [TermScore(0.0) for _ in judgements]

@@ -13,7 +13,6 @@ from lit_rl.data.contests.contest_tests import (
     contest_check,
     longest_tests,
     normalise_tests,
-    problem_timeout_seconds,
     read_hidden_tests,
 )
 from lit_rl.execution.checks import CallTests, StdioTests
@@ -101,7 +100,6 @@ def test_the_tests_with_the_longest_inputs_are_kept_in_order():
     tests = [ContestTest("x" * length, "") for length in (3, 1, 5, 2)]
     assert [len(test.given) for test in longest_tests(tests, 2)] == [3, 5]
     assert longest_tests(tests, None) == longest_tests(tests, 9) == tests
-    assert problem_timeout_seconds(10, 6.0) == (6 + 1) * 10 + 5, "a second of slack a test, and five more"
 
 
 def packed(content: bytes) -> str:

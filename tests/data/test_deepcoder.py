@@ -102,7 +102,6 @@ def test_every_row_shape_becomes_a_problem(tmp_path, shape):
         assert problem.check.entry_point == method
     if shape == "livecodebench":
         assert problem.check.cases == (((1,), 2), ((4,), 8)), "public and hidden tests"
-        assert problem.fields["problem_timeout_seconds"] == (6 + 1) * 2 + 5
         for limited in (problem, *load(tmp_path, ROWS[shape], max_tests=1)):
             assert limited.public_check == replace(limited.check, cases=(((1,), 2),))
     else:
@@ -178,7 +177,7 @@ def test_every_real_row_is_read_and_one_statement_shows_a_test(real_data, sandbo
         assert problem.check.entry_point.startswith("Solution.") and problem.check.cases
         assert problem.check.entry_point.removeprefix("Solution.") in problem.starter_code
         ast.parse(problem.reference)
-    assert (len(on_stdin), sum(len(problem.check.cases) for problem in on_stdin)) == (408, 468)
+    assert (len(on_stdin), sum(len(problem.check.cases) for problem in on_stdin)) == (392, 452), "without 16 dialogues"
     assert all(isinstance(problem.check, StdioTests) and problem.reference is None for problem in on_stdin)
     (shown,) = [problem for problem in functional + on_stdin if problem.public_check is not None]
     assert (shown.public_check.cases, shown.check.entry_point) == ((((1,), "1"),), "Solution.countAndSay")
@@ -227,21 +226,50 @@ def test_a_rule_that_makes_no_sense_names_the_row(tmp_path, field, message):
         load(tmp_path, ROWS["codeforces"] | field)
 
 
-def test_rows_with_a_checker_program_are_left_out_and_counted(tmp_path, caplog):
-    row = ROWS["codeforces"]
+def test_a_row_brings_its_checker_and_groups_of_tests(tmp_path, sandbox):
+    """A checker in C++ with its header, one in Python, and one that prints 1; none judges calls."""
+    (tmp_path / "testlib.h").write_text("inline int same(int a, int b) { return a == b ? 0 : 1; }\n")
+    cpp = '#include <cstdio>\n#include "testlib.h"\nint main(){return same(1, 1);}'
+    printing = "import sys\n_, right, printed = (open(n).read().split() for n in sys.argv[1:])\n"
+    printing += "print(int(sorted(right) == sorted(printed) and right[0] == '1'))\nsys.exit(2)"
+    tests = [("1\n", "1 2", "easy"), ("22\n", "1 3", "hard"), ("3\n", "1 4", "easy")]
     rows = (
-        row,
-        row | {"checker": "int main() {}"},
-        row | {"metadata": {"generated_checker": "print(1)"}},
-        row | {"checker": "", "generated_checker": None},
+        {"checker": cpp},
+        {"metadata": {"checker": "import sys; sys.exit(open(sys.argv[2]).read() != '2 1\\n')"}},
+        {"generated_checker": printing, "checker": "", "description": "Sort it.", "input_format": "Numbers."},
+        {"checker": "", "generated_checker": None},
+        {"checker": cpp.replace("testlib.h", "other.h")},
     )
-    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 4 problems, .* checker program"):
-        problems = load(tmp_path, *rows)
-    assert [problem.task_id for problem in problems] == ["rows/0", "rows/3"]
-    asking = row | {"problem": "Double it. If there are several answers, print any of them."}
-    with pytest.warns(UserWarning, match=r"rows.jsonl: 1 of 2 problems .* the one output listed"):
-        plain, any_of = load(tmp_path, row, asking)
-    assert (plain.fields["needs_checker"], any_of.fields["needs_checker"]) == (False, True)
+    stored = [{"input": given, "output": output, "grade": grade} for given, output, grade in tests]
+    whole = [{"problem": "Sort it.", "test_cases": stored} | row for row in rows]
+    del whole[2]["problem"]
+    with pytest.warns(UserWarning, match=r"left out 1 of 5 train rows of .* include a file .* checker_files"):
+        problems = load(tmp_path, *whole, checker_files=[str(tmp_path / "testlib.h")])
+    checks = [problem.check for problem in problems]
+    assert [check.checker and check.checker.language for check in checks] == ["cpp", "python", "python", None]
+    assert checks[0].checker.files == (("testlib.h", (tmp_path / "testlib.h").read_text()),)
+    assert [given for given, _ in checks[0].cases] == ["1\n", "3\n", "22\n"]
+    assert checks[0].grades == (("easy", 2), ("hard", 1))
+    assert "Sort it.\n\nInput\n\nNumbers." in problems[2].prompt[-1]["content"]
+    program = "print({'1': '2 1', '22': '1 3', '3': '1 1 4'}[input()])"
+    (end,) = sandbox.judge_many([(program, checks[2])])
+    assert (end.scores, end.exception_type) == ({"easy": 0.0, "hard": 1.0}, None)
+    with pytest.raises(RowError, match=r"row 1: .*a checker judges what a program prints"):
+        load(tmp_path, ROWS["primeintellect"] | {"checker": "1"})
+
+
+def test_statements_that_ask_for_a_dialogue_are_left_out_and_those_for_any_answer_counted(tmp_path):
+    row = ROWS["codeforces"]
+    any_of = row | {"problem": "Double it. If there are several answers, print any of them."}
+    dialogues = row | {"problem": "This is an interactive problem. Guess."}, row | {"interaction_format": "Print ?"}
+    with pytest.warns(UserWarning) as told:
+        problems = load(tmp_path, row, any_of, any_of | {"checker": "1"}, *dialogues)
+    assert [problem.fields["needs_checker"] for problem in problems] == [False, True, False]
+    said = "\n".join(str(one.message) for one in told)
+    assert "left out 2 of 5 train rows of" in said and "talk with another one" in said
+    assert "1 of 3 problems in the train rows of" in said and "the one output listed" in said
+    call = ROWS["primeintellect"] | {"problem": "Not an interactive problem: double it."}
+    assert len(load(tmp_path, call)) == 1, "calls need no dialogue"
 
 
 def test_rows_without_statement_or_tests_are_left_out_and_counted(tmp_path):
@@ -249,7 +277,7 @@ def test_rows_without_statement_or_tests_are_left_out_and_counted(tmp_path):
     problems = load(tmp_path, {**whole, "problem": " "}, {**whole, "tests": "[]"}, whole)
     assert [problem.task_id for problem in problems] == ["rows/2"]
     no_tests = {"question": "Double it.", "input_output": ""}
-    with pytest.warns(UserWarning, match=r"rows.jsonl: left out 2 of 3 train rows without statement or tests"):
+    with pytest.warns(UserWarning, match=r"left out 2 of 3 train rows of .*rows.jsonl without statement or tests"):
         assert len(load(tmp_path, ROWS["taco"], no_tests, no_tests)) == 1
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
+from typing import Any
 
 import pytest
+from jsonargparse import ArgumentParser
 
 from lit_rl.data.problem_loader import ProblemLoader
 from lit_rl.data.task import Split, TaskDataModule
@@ -106,10 +109,22 @@ def test_problems_that_share_a_name_are_refused() -> None:
 
 
 class Given(TaskDataModule):
-    """Five problems in every split."""
+    """Five problems in every split, or what it is given."""
+
+    given: Any = problems(5)
 
     def load_problems(self, split: Split) -> list[Problem]:
-        return problems(5)
+        return self.given  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("given", "got"), [(None, "got None for train"), (["def f():"], "got 'def f():' for train")])
+def test_what_is_no_list_of_problems_is_told(given: Any, got: str) -> None:
+    task = Given()
+    task.given = given
+    with pytest.raises(ValueError, match=re.escape(f"Given.load_problems: expected a list of Problem, {got}")):
+        task.problems("train")
+    with pytest.raises(ValueError, match=r"TaskDataModule\.load_problems is missing: write it"):
+        TaskDataModule().problems("train")
 
 
 def test_validation_tasks_find_programs_as_the_task_they_belong_to_unless_they_say_otherwise() -> None:
@@ -179,3 +194,29 @@ def test_the_maximum_of_problems_measured_on_holds_for_the_test_split_too() -> N
     task = Given(max_train_problems=4, max_validation_problems=2)
     sizes = {split: len(task.problems(split)) for split in ("train", "validation", "test")}  # type: ignore[arg-type]
     assert sizes == {"train": 4, "validation": 2, "test": 2}
+
+
+TASKS = {
+    "lit_rl.data.humaneval.HumanEval": {"split": "train", "form": "instruct"},
+    "lit_rl.data.mbpp.MBPP": {"few_shot": 3, "form": "completion"},
+    "lit_rl.data.mbpp.MBPPPlus": {"path": "MbppPlus-OriginFmt.jsonl.gz", "form": "completion"},
+    "lit_rl.data.contests.deepcoder.DeepCoder": {"train": ["lcbv5"], "validation": ["codeforces"]},
+    "lit_rl.data.open_code_instruct.OpenCodeInstruct": {"num_problems": 7},
+    "lit_rl.data.preferences.PreferencePairs": {"path": "pairs.jsonl"},
+}
+
+
+@pytest.mark.parametrize("class_path", TASKS)
+def test_a_task_is_built_from_its_class_path_without_data_and_a_mistyped_key_is_refused(class_path):
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_subclass_arguments(TaskDataModule, "data")
+    shared = {"batch_size": 3, "seed": 5}
+    nested = [{"class_path": "lit_rl.data.humaneval.HumanEval", "init_args": {"name": "mine"}}]
+    init_args = TASKS[class_path] | shared | {"validation_tasks": nested}
+    config = parser.parse_object({"data": {"class_path": class_path, "init_args": init_args}})
+    data = parser.instantiate_classes(config).data
+    assert f"{type(data).__module__}.{type(data).__name__}" == class_path
+    assert (data.batch_size, data.seed) == (3, 5)
+    assert data.validation_task_names == ("mine",)
+    with pytest.raises(Exception, match="batch_sise"):
+        parser.parse_object({"data": {"class_path": class_path, "init_args": TASKS[class_path] | {"batch_sise": 3}}})

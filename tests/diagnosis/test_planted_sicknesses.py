@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from support.ill_runs import (
     Programs,
     Reports,
 )
-from support.small_runs import build_module, fit
+from support.small_runs import Scored, build_module, fit
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.data import Corridor, Sorting
@@ -36,8 +36,7 @@ from lit_rl.execution.interface import Check, Outcome, Verdict
 from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
 from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
 from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
-from lit_rl.rewards.term import RewardTerm, TermScore
-from lit_rl.types import Completions, Judgement, Problem, Sampling
+from lit_rl.types import Completions, Problem, Sampling
 
 pytestmark = pytest.mark.slow
 
@@ -85,23 +84,10 @@ class SomeEndAs(PassesAscii):
         return self.verdict if int(before) < int(self.calls) else own
 
 
-class Foreign(RewardTerm):
-    """Pays for what no test passes."""
-
-    default_name = "foreign"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(1 - ascii_share(text)) for text in completions.texts]
-
-
-class AroundZero(RewardTerm):
+def around_zero(rows: Completions) -> list[float]:
     """A game that is won or lost: a little for ASCII under noise of many times its size."""
-
-    default_name = "game"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        noise = torch.randn(len(completions)).tolist()
-        return [TermScore(x + 0.3 * (ascii_share(t) - 0.5)) for x, t in zip(noise, completions.texts, strict=True)]
+    noise = torch.randn(len(rows)).tolist()
+    return [x + 0.3 * (ascii_share(t) - 0.5) for x, t in zip(noise, rows.texts, strict=True)]
 
 
 class WithReference(Programs):
@@ -119,6 +105,8 @@ class OnlyRewarded(Programs):
         return [Problem(f"{split}{i}", "g" * (1 + i % 5), TokenTarget()) for i in range(12)]
 
 
+FOREIGN = Scored(lambda rows: (1 - ascii_share(text) for text in rows.texts), "foreign")
+"""Pays for what no test passes."""
 NAME_ERROR = Outcome(Verdict.EXCEPTION, exception_type="NameError", exception_message="name 'area' is not defined")
 
 
@@ -132,7 +120,7 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "learning rate 0": ({"optimizer": adam(0.0)}, "still_weights", "the learning rate is 0"),
     "TestsReward weight -1": ({"rewards": [TestsReward(weight=-1)]}, "negative_weight", "pays for failing the tests"),
     "a term that pays for the opposite of passing": (
-        {"rewards": [TestsReward(weight=0.1), Foreign()], "rollouts": 60},
+        {"rewards": [TestsReward(weight=0.1), FOREIGN], "rollouts": 60},
         "reward_hacking",
         "the term foreign pays for something else",
     ),
@@ -158,10 +146,10 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
         "shifted by one",
     ),
     "engine returns 0 everywhere": ({"engine": Reports(lambda said: [0.0] * len(said))}, "sampler_gap", "constant"),
-    "engine returns NaN": (
-        {"engine": Reports(lambda said: [math.nan] * len(said))},
+    "engine reports logarithms to base 2": (
+        {"engine": Reports(lambda said: [one / math.log(2) for one in said])},
         "sampler_gap",
-        "100% of the engine's log-probabilities are not finite",
+        "the engine reports logarithms to base 2",
     ),
     "answers in the wrong order": (
         {"engine": Permuted(whole=True), "model": {"initializer_range": 0.3}},
@@ -253,7 +241,12 @@ def test_a_healthy_run_of_300_rollouts_has_no_alarm(byte_tokenizer: str, tmp_pat
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_game_with_rewards_around_0_has_no_alarm(byte_tokenizer: str, tmp_path: Path, seed: int) -> None:
-    options = {"rewards": [AroundZero()], "sandbox": None, "data": OnlyRewarded(batch_size=4), "seed": seed}
+    options = {
+        "rewards": [Scored(around_zero, "game")],
+        "sandbox": None,
+        "data": OnlyRewarded(batch_size=4),
+        "seed": seed,
+    }
     assert diagnosed(byte_tokenizer, tmp_path, rollouts=LONG, optimizer=adam(0.0003), **options) == []
 
 

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from support.ill_runs import Programs
+from support.ill_runs import (
+    AlwaysDrops,
+    Dropping,
+    OtherDtype,
+    OtherSampling,
+    Padding,
+    Permuted,
+    Programs,
+    ReadsPads,
+    Reports,
+    Shifted,
+    WithoutAdapters,
+)
+from support.small_runs import EvenBytes, fit, weights
+from support.tiny_models import TINY_QWEN2
 
 from lit_rl.callbacks import Diagnostics
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.modules import Collect, Objective, Update
-from lit_rl.reports.diagnosis import Diagnosis, RunHistory
+from lit_rl.models import CausalLM, LoRA
+from lit_rl.modules import GRPO, Collect, Objective, Update
+from lit_rl.reports.diagnosis import Diagnosis, FirstRatio, RunHistory
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
-from lit_rl.rewards import Composite, TestsReward
+from lit_rl.reports.diagnosis.update_rules import WeightDecay
+from lit_rl.rewards import Composite, FormatReward, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
 from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
@@ -143,6 +160,32 @@ def test_an_entropy_has_collapsed_compared_to_its_own_beginning_unless_the_task_
     alike = {"group/zero_advantage_fraction": 0.9, "update/trained_fraction": 0.5}
     said = told([earned(passed, policy__entropy=entropy) | alike for entropy in [first] * 11 + [now] * 9])
     assert [one.rule for one in said] == (["entropy_collapse"] if falls else [])
+
+
+@pytest.mark.parametrize(
+    ("passed", "entropy", "length", "taught", "says"),
+    [
+        (0.3, 0.2, 20.0, True, "policy/entropy went from 1 to 0.2, with"),
+        (0.3, 0.9, 40.0, True, "completion/length went from 20 to 40, with"),
+        (0.3, 0.2, 20.0, False, ""),  # no teacher: the other rules tell
+        (0.3, 0.9, 20.0, True, ""),  # nothing else moved
+        (0.55, 0.2, 20.0, True, ""),  # hardly a fall
+    ],
+)
+def test_a_policy_that_loses_what_its_teacher_taught_has_collapsed(
+    passed: float, entropy: float, length: float, taught: bool, says: str
+) -> None:
+    """Said once 7 of the last 10 rollouts fell: a mean of 0.39, 0.21 below the best and four errors of 0.046."""
+    teacher = {"teacher/gap": 0.03} if taught else {}
+
+    def row(passed: float, entropy: float, length: float) -> dict[str, float]:
+        return earned(passed, policy__entropy=entropy, completion__length=length) | teacher
+
+    rollouts = [row(0.4, 1.0, 20.0)] * 10 + [row(0.6, 0.9, 20.0)] * 10 + [row(passed, entropy, length)] * 10
+    said = [one.message for one in told(rollouts) if one.rule == "teacher_collapse"]
+    assert len(said) == bool(says) and all(says in message for message in said)
+    if says:
+        assert "execution/pass_rate fell from 0.60 to 0.39" in said[0] and "0.03 nats" in said[0]
 
 
 @pytest.mark.parametrize("trained", [0.0, 0.5])
@@ -289,14 +332,30 @@ def test_what_nothing_that_passes_has_in_common(outcome: Outcome, said: str) -> 
     assert said in str(failure_mode(run))
 
 
-def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named():
-    case = FailedCase(2, "x = int('one')", kind="assert")
-    broken = Outcome(W, exception_type="ValueError", exception_message="invalid literal", failed_case=case)
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Outcome(
+            W,
+            exception_type="ValueError",
+            exception_message="invalid literal",
+            failed_case=FailedCase(2, "x = int('one')", kind="assert"),
+        ),
+        Outcome(
+            W,
+            exception_type="CheckerFailed",
+            exception_message="the checker failed: it ended with SIGABRT",
+            failed_case=FailedCase(1, "3 4", "such as 5", "6", "input"),
+        ),
+    ],
+)
+def test_tests_that_fail_every_program_with_one_error_at_one_statement_are_named(broken):
     said = [f"    return {number}" for number in range(12)]
     (found,) = [
         one for one in told([{"reward/mean": 0.1}] * 10, rows([broken] * 12, said=said)) if one.rule == "broken_tests"
     ]
-    assert all(part in found.message for part in ("p/0", "int('one')", "ValueError", "reference", "check-data"))
+    ended = f"ended with {broken.exception_type}: {broken.exception_message} in its tests ({broken.failed_case.call})"
+    assert all(part in found.message for part in ("p/0", ended, "reference", "check-data"))
 
 
 @pytest.mark.parametrize(
@@ -412,7 +471,26 @@ def test_a_negative_weight_on_tests_is_named_after_the_first_rollout() -> None:
     rewards = Composite([TestsReward(weight=-1.0)])
     (said,) = told([earned(-0.1, 0.1)], module={"rewards": rewards})
     assert (said.rollout, said.rule) == (1, "negative_weight")
-    assert told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0)])}) == []
+    paid = FormatReward()
+    assert told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0), paid])}) == []
+    (said,) = told([earned(0.1)] * 3, module={"rewards": Composite([TestsReward(weight=0.0)])})
+    assert "all reward terms have weight 0" in said.message
+
+
+@pytest.mark.parametrize(("decay", "rollout", "speaks"), [(0.01, 300, False), (30.0, 300, True), (30.0, 2, False)])
+def test_weight_decay_is_blamed_for_what_it_takes_alone(decay: float, rollout: int, speaks: bool) -> None:
+    """Weights that lost 30%: 0.01 at a rate of 1e-3 takes 0.3% in 300 rollouts, 30 takes 3% in each."""
+    where = SimpleNamespace(fit="lit-rl fit")
+    run: Any = SimpleNamespace(
+        optimizer={"weight_decay": decay},
+        weights=[torch.tensor([0.0, 0.7])],
+        first_norm=1.0,
+        rate=1e-3,
+        rollout_step=rollout,
+        module=SimpleNamespace(update=Update()),
+        where=where,
+    )
+    assert bool(WeightDecay().look(run)) == speaks
 
 
 # -- the update ----------------------------------------------------------------------------------------------
@@ -476,3 +554,83 @@ def test_a_rule_of_a_saved_run_knows_its_levels(tmp_path: Path) -> None:
     old = run.state_dict() | {"first": {"x": 1.5}, "best": {"x": 3.5}}
     again.load_state_dict({name: value for name, value in old.items() if name not in ("least", "highest", "worst")})
     assert again.best["x"].mean == 3.5
+
+
+SHARP = TINY_QWEN2 | {"initializer_range": 0.3}
+"""Random weights that are large enough to prefer some tokens."""
+FEW = 2
+OTHERS = ("truncated", "jumping_weights", "collapse", "flat_groups", "entropy_collapse")
+
+
+def diagnosed(
+    tokenizer: str, folder: Path, engine: Any, cls: type[CausalLM] = CausalLM, at_most: float = 0.05, **policy: Any
+) -> Any:
+    """What the rule says of a run; ``None`` if it is silent."""
+    config = policy.pop("config", SHARP)
+    module = GRPO(
+        cls(config=config, tokenizer=tokenizer, **policy),
+        sampling=Sampling(num_samples=4, max_tokens=6),
+        rewards=[EvenBytes()],
+        max_rollouts=FEW,
+        update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
+        collect=Collect(engine=engine),
+    )
+    callback = Diagnostics(FEW, rules=[FirstRatio(at_most)], leave_out=OTHERS)
+    fit(module, folder, callbacks=[callback])
+    return callback.found[0] if callback.found else None
+
+
+CAUSES: dict[str, tuple[dict[str, Any], str]] = {
+    "temperature": ({"engine": OtherSampling({"temperature": 0.6})}, "numbers are those of temperature 0.6, and"),
+    "top_k": ({"engine": OtherSampling({"top_k": 20})}, "its numbers are those of temperature 1 and top_k 20"),
+    "top_p": ({"engine": OtherSampling({"top_p": 0.8})}, "its numbers are those of temperature 1 and top_p 0.8"),
+    "trainer's positions": ({"engine": None, "cls": ReadsPads}, "when the trainer reads each alone"),
+    "sampler's positions": ({"engine": Padding()}, "when the engine samples each alone"),
+    "trainer's dropout": ({"engine": None, "cls": AlwaysDrops}, "dropout in the training forward"),
+    "sampler's dropout": (
+        {"engine": Dropping(), "config": SHARP | {"attention_dropout": 0.5}, "share_prompts": False},
+        "dropout in the sampler",
+    ),
+    "adapters": ({"engine": WithoutAdapters(), "lora": LoRA(rank=4)}, "adapters: the sampler's numbers are those"),
+    "dtype": ({"engine": OtherDtype(), "at_most": 0.003}, "dtype: the sampler's numbers are those of bfloat16"),
+    "later token": ({"engine": Reports(lambda said: (*said[1:], -4.0))}, "log-probability of the token after"),
+    "earlier token": ({"engine": Reports(lambda said: (-4.0, *said[:-1]))}, "log-probability of the token before"),
+    "zero": ({"engine": Reports(lambda said: [0.0] * len(said))}, "constant: the engine reports 0 for every token"),
+    "numbers of others": ({"engine": Permuted(whole=False)}, "rows permuted: the engine's log-probabilities are"),
+    "answers of others": ({"engine": Permuted(whole=True)}, "rows permuted: the engine's answers are"),
+    "another": ({"engine": Shifted()}, "none of the "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", list(CAUSES))
+def test_each_cause_of_a_first_ratio_off_1_is_named(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
+    arguments, said = CAUSES[cause]
+    one = diagnosed(byte_tokenizer, tmp_path, **arguments)
+    assert one is not None and one.rule == "sampler_gap"
+    assert said in one.message, f"{one.message}\n{one.details}"
+
+
+def test_a_healthy_engine_is_let_pass(byte_tokenizer: str, tmp_path: Path) -> None:
+    assert diagnosed(byte_tokenizer, tmp_path, None, at_most=1e-4) is None
+
+
+@pytest.mark.parametrize("cause", ["temperature", "trainer's dropout"])
+def test_a_probe_leaves_the_run_as_it_was(byte_tokenizer: str, tmp_path: Path, cause: str) -> None:
+    """Weights after the probe's passes are those of a run without it, also where training draws random numbers."""
+    ends = []
+    for rollouts_first in (FEW, 99):  # the second never has enough to judge by
+        torch.manual_seed(0)
+        arguments = {"cls": CausalLM} | CAUSES[cause][0]
+        module = GRPO(
+            arguments["cls"](config=SHARP, tokenizer=byte_tokenizer),
+            sampling=Sampling(num_samples=4, max_tokens=6),
+            rewards=[EvenBytes()],
+            max_rollouts=FEW + 2,
+            update=Update(optimizer=partial(torch.optim.Adam, lr=0.01)),
+            collect=Collect(engine=arguments["engine"]),
+        )
+        callback = Diagnostics(rollouts_first, leave_out=OTHERS)
+        fit(module, tmp_path, callbacks=[callback])
+        assert [one.rule for one in callback.found] == (["sampler_gap"] if rollouts_first == FEW else [])
+        ends.append(weights(module))
+    assert torch.equal(*ends)

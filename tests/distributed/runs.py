@@ -10,15 +10,20 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.strategies import DDPStrategy
+from support.privileged import Longer
 from support.small_runs import Brief, EvenBytes, Words, grouped
 from support.tiny_models import TINY_QWEN2
 
-from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import GRPO, PPO, Objective, RolloutModule
+from lit_rl.advantages import GroupMean
+from lit_rl.divergences import JSD, ForwardKL
+from lit_rl.losses import ClipCov
+from lit_rl.models import CausalLM, FSDP2Strategy, LoRA, ModelTeacher, ReferenceTeacher, SeparateCritic, SharedCritic
+from lit_rl.modules import GRPO, PPO, Distil, Distillation, Objective, RolloutModule
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Judgement, Sampling
 
 KL = Objective(kl_coef=0.1)
+CONTROLLED = Objective(target_entropy=9.0, clip_cov=ClipCov(share=0.2, low=0.0, high=9.0))
 
 
 class SomeMissing(EvenBytes):
@@ -44,7 +49,26 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
 
 MODULES: dict[str, Callable[[str], RolloutModule]] = {
     "grpo": lambda tokenizer: build(GRPO, policy(tokenizer, tie_word_embeddings=False), objective=KL),
+    "grpo-controlled": lambda tokenizer: build(
+        GRPO, policy(tokenizer), objective=CONTROLLED, baseline=GroupMean("batch_std")
+    ),
     "grpo-lora": lambda tokenizer: build(GRPO, policy(tokenizer, lora=True), objective=KL),
+    "distillation": lambda tokenizer: build(
+        Distillation,
+        policy(tokenizer, tie_word_embeddings=False),
+        teacher=ModelTeacher(CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=5)),
+        hindsight=Longer(),
+        distil=Distil(JSD(top_k=5), reward_weight=0.5),
+    ),
+    "distillation-average": lambda tokenizer: build(
+        Distillation,
+        policy(tokenizer),
+        teacher=ReferenceTeacher(),
+        hindsight=Longer(),
+        distil=Distil(ForwardKL()),
+        refresh_reference_every=1,
+        refresh_reference_share=0.3,
+    ),
     "ppo": lambda tokenizer: build(PPO, policy(tokenizer), critic=SeparateCritic()),
     "ppo-shared": lambda tokenizer: build(PPO, policy(tokenizer, lora=True), critic=SharedCritic()),
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from engines.recorded import TEXTS, language_model, toy
+from engines.recorded import CASES, TEXTS, language_model, toy
+from engines.recorded import KEY as RECORDED_KEY
 from models.test_sharding import sharded
 from support.ranks import on_ranks
-from support.sampling import KEY
+from support.sampling import KEY, sample
 
 from lit_rl.data import Corridor, Sorting
 from lit_rl.engines import Engine, Generation, InProcess, Request
@@ -305,3 +308,16 @@ def test_each_turn_has_a_stream_of_its_own_and_the_first_is_what_it_was() -> Non
     seeds = [KEY.seed_of(task, sample, turn) for task in ("a", "a/1") for sample in (0, 1) for turn in (0, 1, 2)]
     assert len(set(seeds)) == 12
     assert KEY.seed_of("a", 1) == KEY.seed_of("a", 1, turn=0) == 7523042005953535448
+
+
+RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_turn_samples_what_it_always_has(case: str, byte_tokenizer: str) -> None:
+    policy, problems, sampling = CASES[case](byte_tokenizer)
+    done = sample(policy, problems, RECORDED_KEY, **asdict(sampling))
+    for row, (expected, length) in enumerate(zip(RECORDED[case], done.lengths.tolist(), strict=True)):
+        assert done.completion_ids[row, :length].tolist() == expected["ids"]
+        assert float(done.sampler_logprobs[row].sum()) == pytest.approx(expected["logprob"], abs=2e-3)
+        assert done.stop_reasons[row] == expected["reason"]

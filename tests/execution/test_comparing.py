@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 import random
 import tracemalloc
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from support.slow_cases import slow_but
 
 from lit_rl.data.contests.deepcoder import DeepCoder
-from lit_rl.execution import StdioTests
+from lit_rl.execution import AssertTests, StdioTests, Verdict
+from lit_rl.execution.judging.asserts.literal_expressions import CAREFUL
 from lit_rl.execution.judging.stdio import same_output
+from lit_rl.execution.wire.bounded_json import NotPlain
 
 RULES = ("lines", "decimals", "tokens")
 
@@ -140,7 +144,7 @@ def test_every_expected_output_of_real_rows_is_itself_by_every_rule(real_data: P
     with pytest.warns(UserWarning, match="without a checker program"):
         problems = DeepCoder(validation=[path]).problems("validation")
     outputs = [expected for problem in problems for _, expected in problem.check.cases]
-    assert len(outputs) >= 408
+    assert len(outputs) >= 392
     for expected in outputs:
         assert rules_of(expected, expected) == ALL
         assert rules_of(expected + "\nmore", expected) == NONE
@@ -181,3 +185,52 @@ def test_hostile_output_is_compared_in_bounded_memory(compare: str) -> None:
             assert tracemalloc.get_traced_memory()[1] <= 4 * len(printed) + (1 << 20), name
         finally:
             tracemalloc.stop()
+
+
+COLLIDING = [i * ((1 << 61) - 1) for i in range(200)]
+ORDINARY = [
+    ("sum", ([1, 2.5],)),
+    ("sum", ([[1], [2]], [])),
+    ("sum", (range(1000), 10)),
+    ("sum", ([Fraction(1, i) for i in range(1, 100)],)),
+    ("sum", ([10**400] * 50,)),
+    ("set", ({1: 2},)),
+    ("set", ("aba",)),
+    ("frozenset", ([1, 1],)),
+    ("dict", ([(1, 2)],)),
+    ("dict", ({1: 2},)),
+    ("round", (2.567, 2)),
+    ("round", (2.5,)),
+    ("round", (1234, -2)),
+    ("set", ()),
+]
+ENDLESS = [
+    ("sum", ([1 << 400_000] + [1] * 100_000,)),
+    ("sum", ([[1]] * 100_000, [])),
+    ("sum", ([Fraction(1, (1 << 8000) + i) for i in range(1000)],)),
+    ("set", (COLLIDING,)),
+    ("frozenset", (COLLIDING,)),
+    ("dict", ([(key, 1) for key in COLLIDING],)),
+    ("round", (5, -(10**9))),
+]
+
+
+def test_an_ordinary_use_gives_what_python_gives():
+    for name, arguments in ORDINARY:
+        expected = getattr(builtins, name)(*arguments)
+        found = CAREFUL[name](*arguments)
+        assert (found, type(found)) == (expected, type(expected)), name
+
+
+def test_what_would_take_for_ever_is_refused():
+    for name, arguments in ENDLESS:
+        with pytest.raises(NotPlain):
+            CAREFUL[name](*arguments)
+
+
+def test_the_judge_uses_them_on_results(sandbox):
+    results = {"sum": "[1 << 390_000] + [1] * 100_000", "set": "[i * ((1 << 61) - 1) for i in range(90_000)]"}
+    for name, result in results.items():
+        check = AssertTests(f"assert {name}(f()) == 3")
+        outcome = sandbox.submit(f"def f(): return {result}\n", check).result()
+        assert outcome.verdict is Verdict.WRONG_ANSWER, outcome

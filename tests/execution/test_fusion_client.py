@@ -12,6 +12,7 @@ from support.named_jobs import judge_named
 from lit_rl.execution import (
     AssertTests,
     CallTests,
+    Checker,
     InventedWorlds,
     ProgramRunner,
     Sandbox,
@@ -231,6 +232,8 @@ def test_what_a_server_cannot_judge_is_refused_with_what_to_do():
             client.submit(ADD, AssertTests("for i in range(3): assert add(i, i) == 2 * i"))
         with pytest.raises(ValueError, match="local Sandbox"):
             client.submit("int main(){}", StdioTests((("", ""),), language="c"))
+        with pytest.raises(ValueError, match=r"checker .* local Sandbox"):
+            client.submit("print(1)", StdioTests((("", ""),), checker=Checker("int main() {}")))
         with pytest.raises(ValueError, match=r"InventedWorlds cannot .* local Sandbox"):
             client.submit("say('hi')", InventedWorlds())
         literal = "assert add(1, 2) == 3"

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from honest_endings import ENDINGS
 from support.named_jobs import among, judge_named, not_among
 from support.slow_cases import slow_but
 
@@ -162,3 +163,23 @@ def test_a_tier_that_cannot_be_had_is_a_clear_error(tmp_path):
     with pytest.raises(SandboxError, match="tier 7"):
         Sandbox(num_workers=1, tier=7, temporary_folder=str(tmp_path))
     assert os.listdir(tmp_path) == []
+
+
+CHECK = StdioTests((("", "main\nlast\n"),))
+
+
+def test_everything_that_was_written_arrives(sandbox):
+    outcomes = judge_named(sandbox, {name: (program, CHECK) for name, program in ENDINGS.items()})
+    assert not_among(outcomes, "passed") == {}
+
+
+def test_the_end_of_a_program_has_the_limits_of_the_program(sandbox):
+    endless = "class D:\n    def __del__(self):\n        while True: pass\nd = D()\nprint('main\\nlast')"
+    check = StdioTests(CHECK.cases, timeout_seconds=0.3)
+    assert sandbox.submit(endless, check).result(60).verdict == "timed_out"
+
+
+def test_an_error_at_the_end_is_shown_and_changes_nothing(sandbox):
+    program = "class D:\n    def __del__(self): raise ValueError('late')\nd = D()\nprint('main\\nlast')"
+    outcome = sandbox.submit(program, CHECK).result(60)
+    assert outcome.passed and "late" in outcome.stderr

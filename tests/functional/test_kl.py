@@ -66,14 +66,14 @@ def test_expected_gradients_as_on_policy_losses() -> None:
     assert (gradient(forward_kl) - gradient(reverse_kl)).abs().max() > 0.01  # the difference matters
 
 
-@pytest.mark.parametrize("kind", ["k1", "k3"])
+@pytest.mark.parametrize("kind", ["k1", "k3", "k3_weighted"])
 @pytest.mark.parametrize("sampler", [OLD, torch.log_softmax(POLICY_LOGITS, 0)], ids=["off-policy", "on-policy"])
 def test_the_ratio_in_front_makes_the_gradient_that_of_the_kl(kind: KLKind, sampler: Tensor) -> None:
-    """Item 43: off-policy (and on-policy) the importance weight, differentiated too, repairs the gradient."""
+    """Items 43, 74: off-policy (and on-policy) the importance weight, differentiated too, repairs the gradient."""
 
     def surrogate(logprobs: Tensor) -> Tensor:
-        ratio = (logprobs - sampler).exp()
-        return (sampler.exp() * ratio * kl_estimate(logprobs, REFERENCE, kind=kind)).sum()
+        ratio = 1 if kind == "k3_weighted" else (logprobs - sampler).exp()
+        return (sampler.exp() * ratio * kl_estimate(logprobs, REFERENCE, kind=kind, old_logprobs=sampler)).sum()
 
     torch.testing.assert_close(gradient(surrogate), gradient(reverse_kl), rtol=1e-13, atol=1e-15)
 
@@ -124,6 +124,10 @@ def test_gradients_may_not_enter_through_the_constants() -> None:
         kl_estimate(torch.zeros(1, 1), moving, kind="k3")
     with pytest.raises(ValueError, match="logprobs is a constant here"):
         kl_penalised_rewards(torch.zeros(1, 1), moving, torch.zeros(1, 1), mask, coef=0.1)
+    with pytest.raises(ValueError, match="old_logprobs is a constant here"):
+        kl_estimate(torch.zeros(1), torch.zeros(1), kind="k3_weighted", old_logprobs=moving[0])
+    with pytest.raises(ValueError, match="k3_weighted needs old_logprobs, got None"):
+        kl_estimate(torch.zeros(1), torch.zeros(1), kind="k3_weighted")
     with pytest.raises(ValueError, match=r"ref_logprobs must have the shape of logprobs \[2\], got \[2, 1\]"):
         kl_estimate(torch.zeros(2), torch.zeros(2, 1), kind="k1")
 

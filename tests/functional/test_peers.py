@@ -21,9 +21,9 @@ from lit_rl.advantages import GAE
 from lit_rl.functional import (
     aggregate,
     kl_estimate,
-    log_ratio,
     loss_denominator,
 )
+from lit_rl.functional.kl import KLKind
 from lit_rl.functional.masking import AggregateMode
 from lit_rl.losses import CISPO, Clipped, Tokens
 
@@ -128,10 +128,9 @@ def our_token_loss(case: dict[str, Any], logprobs: Tensor, given: dict[str, Tens
     if case["loss_type"] == "cispo":  # TRL's bound is the weight itself, ours its distance from 1
         return CISPO(clip_high=case["epsilon_high"] - 1).token_losses(tokens)
     token_loss = Clipped(case["epsilon_low"], case["epsilon_high"], case.get("delta")).token_losses(tokens)
-    penalty = case.get("beta", 0.0) * kl_estimate(logprobs, given["ref_logprobs"], kind="k3")
-    if case.get("use_bias_correction_kl"):
-        penalty = penalty * log_ratio(logprobs, old).exp()
-    return token_loss + penalty
+    kind: KLKind = "k3_weighted" if case.get("use_bias_correction_kl") else "k3"
+    kl = kl_estimate(logprobs, given["ref_logprobs"], kind=kind, old_logprobs=old)
+    return token_loss + case.get("beta", 0.0) * kl
 
 
 def tell(name: str, *pairs: tuple[Tensor, Tensor]) -> None:

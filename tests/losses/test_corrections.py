@@ -4,15 +4,17 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
-from lit_rl.losses import Correction, MaskedBand, SequenceMask, TruncatedWeights
+from lit_rl.losses import ClipCov, Correction, MaskedBand, SequenceMask, Tokens, TruncatedWeights
 
 # p and q of two completions of three tokens; the last of the second is padding.
 POLICY = torch.tensor([[0.8, 0.2, 0.3], [0.1, 0.4, 0.9]], dtype=torch.float64).log()
 SAMPLER = torch.tensor([[0.2, 0.4, 0.2], [0.4, 0.1, 0.1]], dtype=torch.float64).log()
 MASK = torch.tensor([[True, True, True], [True, True, False]])
-# p / q:  4, 1/2, 3/2   geometric mean 3 ** (1/3) = 1.44
-#         1/4, 4        geometric mean 1
+# p / q:  4, 1/2, 3/2   product 3, geometric mean 3 ** (1/3) = 1.44
+#         1/4, 4        product 1, geometric mean 1
+ADVANTAGES = torch.tensor([[-1.0, 1.0, 0.0], [1.0, -1.0, -1.0]], dtype=torch.float64)
 
 CASES: dict[str, tuple[Correction, list[list[float]]]] = {
     "truncated at 2": (TruncatedWeights(), [[2, 0.5, 1.5], [0.25, 2, 0]]),
@@ -22,29 +24,42 @@ CASES: dict[str, tuple[Correction, list[list[float]]]] = {
     "sequences, both kept": (SequenceMask(0.9, 1.5), [[1, 1, 1], [1, 1, 0]]),
     "sequences, the first dropped": (SequenceMask(0.9, 1.4), [[0, 0, 0], [1, 1, 0]]),
     "sequences with weights": (SequenceMask(0.9, 1.4, cap=3.0), [[0, 0, 0], [0.25, 3, 0]]),
+    "products, truncated": (TruncatedWeights(2.5, "sequence_product"), [[2.5, 2.5, 2.5], [1, 1, 0]]),
+    "products in a band": (MaskedBand(0.0, 2.5, "sequence_product"), [[0, 0, 0], [1, 1, 0]]),
+    "means in a band": (MaskedBand(0.5, 1.5, "sequence"), [[3 ** (1 / 3)] * 3, [1, 1, 0]]),
+    "a band for what is pushed down": (MaskedBand(0.5, 1.6, negative_only=True), [[0, 0.5, 1.5], [0.5, 0, 0]]),
+    "sequences that are pushed down": (SequenceMask(0.9, 1.4, negative_only=True), [[0, 1, 1], [1, 1, 0]]),
+    "the same with weights": (SequenceMask(0.9, 1.4, 3.0, negative_only=True), [[0, 0.5, 1.5], [0.25, 3, 0]]),
+    "no upper bound": (SequenceMask(0.9, math.inf, negative_only=True), [[1, 1, 1], [1, 1, 0]]),
     "a band of 1 alone": (SequenceMask(1.0, 1.0 + 1e-9), [[0, 0, 0], [1, 1, 0]]),
 }
 
 
+def weights_of(correction: Correction, policy: Tensor, sampler: Tensor, mask: Tensor) -> Tensor:
+    advantages = ADVANTAGES.to(policy.dtype) if policy.shape == ADVANTAGES.shape else policy.new_ones(len(policy), 1)
+    return correction.weights(Tokens(policy, policy.detach(), sampler, advantages, mask))
+
+
 @pytest.mark.parametrize(("correction", "expected"), CASES.values(), ids=CASES)
 def test_weights_are_those_worked_out_by_hand(correction: Correction, expected: list[list[float]]) -> None:
+    """Item 76."""
     policy = POLICY.clone().requires_grad_()
-    weights = correction.weights(policy, SAMPLER, MASK)
+    weights = weights_of(correction, policy, SAMPLER, MASK)
     assert not weights.requires_grad
     assert (weights * MASK).tolist() == [pytest.approx(row) for row in expected]
 
 
 @pytest.mark.parametrize("correction", [case[0] for case in CASES.values()], ids=CASES)
 def test_what_the_policy_sampled_itself_weighs_one(correction: Correction) -> None:
-    assert torch.equal(correction.weights(SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
+    assert torch.equal(weights_of(correction, SAMPLER, SAMPLER, MASK), torch.ones(2, 3, dtype=torch.float64))
 
 
 def test_the_mean_of_a_sequence_ignores_what_is_masked() -> None:
     """Padding is 0 in one and not in the other; it must not move a completion out of the band."""
     policy, sampler = torch.tensor([[-1.0, -50.0]]), torch.tensor([[-1.0, 0.0]])
-    kept = SequenceMask(0.5, 2.0).weights(policy, sampler, torch.tensor([[True, False]]))
+    kept = weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, False]]))
     assert kept[0, 0] == 1
-    assert not SequenceMask(0.5, 2.0).weights(policy, sampler, torch.tensor([[True, True]])).any()
+    assert not weights_of(SequenceMask(), policy, sampler, torch.tensor([[True, True]])).any()
 
 
 BANDS = [(1.2, 2.0), (0.5, 0.9), (-0.1, 2.0)]
@@ -63,8 +78,53 @@ def test_the_mean_weight_of_many_samples_is_one() -> None:
     p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
     q = torch.tensor([0.25, 0.25, 0.25, 0.25], dtype=torch.float64)
     drawn = torch.multinomial(q, 20000, replacement=True, generator=torch.Generator().manual_seed(0))[None]
-    weights = TruncatedWeights(10.0).weights(p.log()[drawn], q.log()[drawn], torch.ones_like(drawn).bool())
+    weights = weights_of(TruncatedWeights(10.0), p.log()[drawn], q.log()[drawn], torch.ones_like(drawn).bool())
     assert float(weights.mean()) == pytest.approx(1.0, abs=0.02)
     values = torch.tensor([1.0, 0.0, 0.0, 2.0], dtype=torch.float64)[drawn]
     assert float((weights * values).mean()) == pytest.approx(0.4 + 0.2, abs=0.03)
     assert math.isclose(float(values.mean()), 0.75, abs_tol=0.03), "without weights it would be q's mean"
+
+
+def test_the_weight_of_a_whole_completion_corrects_what_two_tokens_earn_together() -> None:
+    """Item 76: by enumeration over two tokens: E_q[w r] = E_p[r] for the product, and not for token weights."""
+    p, q = torch.tensor([0.7, 0.3], dtype=torch.float64), torch.tensor([0.4, 0.6], dtype=torch.float64)
+    rows = torch.tensor([[a, b] for a in (0, 1) for b in (0, 1)])
+    rewards = torch.tensor([1.0, 5.0, -2.0, 3.0], dtype=torch.float64)
+    every = torch.ones_like(rows).bool()
+    expected = (p[rows].prod(-1) * rewards).sum()
+    for level, is_exact in (("sequence_product", True), ("token", False)):
+        weights = weights_of(TruncatedWeights(99.0, level), p.log()[rows], q.log()[rows], every)  # type: ignore[arg-type]
+        found = (q[rows].prod(-1) * weights[:, 0] * rewards).sum()
+        assert math.isclose(found, expected) == is_exact
+
+
+def clip_cov(share: float, *, rows: slice = slice(None), sums: object = None) -> list[list[bool]]:
+    """Tokens that keep their advantage; one is outside the mask."""
+    advantages = torch.tensor([[3.0, -1.0, 9.0], [1.0, 1.0, -2.0]])
+    logprobs = torch.tensor([[-1.0, -4.0, -9.0], [-2.0, -2.0, -1.0]])
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    draws = torch.tensor([[0.3, 0.7, 0.0], [0.0, 0.0, 0.0]])
+    cut = (x[rows] for x in (advantages, logprobs, mask, draws))
+    return ClipCov(share, low=1.5, high=5.0).kept(*cut, sums).tolist()  # type: ignore[arg-type]
+
+
+def test_a_random_part_of_the_tokens_in_the_band_is_left_out() -> None:
+    """Means 0.4 and -2: covariances 2.6 and 2.8 lie in the band; then 0, 0 and -2.4. Two candidates of five tokens.
+
+    A share of 0.2 is one of the two: draws below 1/2 are left out; 0.4 is both, 0.1 is draws below 1/4.
+    """
+    assert clip_cov(0.2) == [[False, True, True], [True, True, True]]
+    assert clip_cov(0.4) == [[False, False, True], [True, True, True]]
+    assert clip_cov(0.1) == [[True, True, True], [True, True, True]]
+
+
+def test_two_ranks_leave_out_what_one_does() -> None:
+    """Item 75: the other rank has advantages 2.4, -1.6, -0.8 and log-probabilities -1, -3, -1: covariances 2, 2, -1.2.
+
+    Two of the four candidates are to be left out, so those of draws below 1/2.
+    """
+    others = iter([[0.0, 3.0], [0.0], [-5.0, 3.0], [0.0], [2.0]])
+    kept = clip_cov(0.4, rows=slice(1), sums=lambda local: local + torch.tensor(next(others), dtype=local.dtype))
+    assert kept == [[False, True, True]]
+    with pytest.raises(ValueError, match=r"ClipCov\.low must be below high, got low=2\.0 and high=1\.0"):
+        ClipCov(low=2.0, high=1.0)

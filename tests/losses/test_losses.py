@@ -1,7 +1,8 @@
-"""Losses as classes: what each reads and logs, and what is refused."""
+"""Losses: closed forms, clips, what each reads and logs, and what is refused."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens, Unclipped
+from lit_rl.functional.masking import aggregate, loss_denominator
+from lit_rl.functional.ratios import RatioLevel
+from lit_rl.losses import (
+    CISPO,
+    Clipped,
+    ImportanceSampling,
+    Loss,
+    PolicyGradient,
+    Tokens,
+    Unclipped,
+)
 from lit_rl.modules import Objective
 
 LEVELS: tuple[Any, ...] = ("token", "sequence", "sequence_product")
@@ -98,3 +109,251 @@ def test_a_loss_says_what_it_reads_and_logs() -> None:
         pulls_on_every_token = True
 
     assert Objective(loss=Everywhere()).pulls_on_every_token
+
+
+RATIO_LOSSES: dict[str, Loss] = {
+    "clipped": Clipped(0.2, 0.3),
+    "dual": Clipped(0.2, 0.3, dual_clip=3.0),
+    "unclipped": Unclipped(),
+    "cispo": CISPO(clip_high=0.3),
+    "importance": ImportanceSampling(cap=2.0),
+}
+
+
+def loss_of(
+    loss: Loss, new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor | None = None, level: RatioLevel = "token"
+) -> Tensor:
+    """Token losses [N, T]; ``old`` stands for the sampler too, and all tokens count unless a mask says otherwise."""
+    mask = torch.ones_like(new, dtype=torch.bool) if mask is None else mask
+    return loss.token_losses(Tokens(new, old, old, advantages, mask, level))
+
+
+def logs(*ratios: float) -> Tensor:
+    """New log-probabilities [1, T] whose ratio to old ones of 0 is as given."""
+    return torch.tensor([ratios], dtype=torch.float64).log().requires_grad_()
+
+
+def gradient(loss: Tensor, logprobs: Tensor) -> list[float]:
+    (result,) = torch.autograd.grad(loss.sum(), logprobs, retain_graph=True)
+    return [float(x) for x in result.flatten()]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "want", "slope"),
+    [  # clip to 0.8 .. 1.3; slope is d loss / d logprob = -ratio * A while the gradient lives
+        (1.0, 2.0, -2.0, -2.0),
+        (1.25, 2.0, -2.5, -2.5),
+        (1.5, 2.0, -2.6, 0.0),  # above, pushed up: silent
+        (0.5, 2.0, -1.0, -1.0),  # below, pushed up: lives
+        (1.5, -2.0, 3.0, 3.0),  # above, pushed down: lives
+        (0.5, -2.0, 1.6, 0.0),  # below, pushed down: silent
+        (5.0, -2.0, 10.0, 10.0),  # far above, pushed down: nothing holds it
+    ],
+)
+def test_clipped_surrogate_by_hand(ratio: float, advantage: float, want: float, slope: float) -> None:
+    new = logs(ratio)
+    advantages = torch.tensor([[advantage]], dtype=torch.float64)
+    loss = loss_of(Clipped(0.2, 0.3), new, torch.zeros(1, 1), advantages)
+    assert loss.item() == pytest.approx(want)
+    assert gradient(loss, new) == pytest.approx([slope])
+
+
+def test_dual_clip_bounds_a_pushed_down_token_and_nothing_else() -> None:
+    """Item 38: c = 3: above a ratio of 3 and with A < 0 the loss stays at -3 A and the gradient is 0."""
+    new = logs(5.0, 2.0, 5.0, 0.5)
+    advantages = torch.tensor([[-2.0, -2.0, 2.0, -2.0]], dtype=torch.float64)
+    loss = loss_of(Clipped(0.2, 0.3, dual_clip=3.0), new, torch.zeros(1, 4), advantages)
+    assert loss.flatten().tolist() == pytest.approx([6.0, 4.0, -2.6, 1.6])
+    assert gradient(loss, new) == pytest.approx([0.0, 4.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_a_ratio_of_one_gives_the_plain_policy_gradient(name: str) -> None:
+    """Item 34: the first update of a rollout."""
+    generator = torch.Generator().manual_seed(0)
+    new = torch.randn(3, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    advantages = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    loss = loss_of(RATIO_LOSSES[name], new, new.detach().clone(), advantages)
+    assert gradient(loss, new) == pytest.approx(gradient(loss_of(PolicyGradient(), new, new.detach(), advantages), new))
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_a_loss_of_zero_still_teaches(name: str) -> None:
+    """Item 70: at a ratio of one, advantages that sum to zero give a loss of zero with a gradient that is not."""
+    new = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
+    advantages = torch.tensor([[1.0, -1.0, 2.0, -2.0]], dtype=torch.float64)
+    loss = loss_of(RATIO_LOSSES[name], new, torch.zeros(1, 4, dtype=torch.float64), advantages)
+    assert loss.sum().item() == 0.0
+    assert gradient(loss, new) == pytest.approx([-1.0, 1.0, -2.0, 2.0])
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+@pytest.mark.parametrize("distance", [math.log(1e6), 88.8, 1e4, -1e4])
+def test_extreme_ratios_stay_finite(name: str, distance: float) -> None:
+    """Item 38: the log-ratio is clamped before exp; a ratio of 1e6 and far more."""
+    for advantage in (1.0, -1.0):
+        new = torch.tensor([[distance]], requires_grad=True)
+        loss = loss_of(RATIO_LOSSES[name], new, torch.zeros(1, 1), torch.tensor([[advantage]]))
+        assert math.isfinite(loss.item()) and math.isfinite(gradient(loss, new)[0])
+
+
+@pytest.mark.parametrize("name", RATIO_LOSSES)
+def test_gradients_agree_with_finite_differences(name: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    old = torch.randn(2, 3, generator=generator, dtype=torch.float64)
+    new = (old + 0.1 * torch.randn(2, 3, generator=generator, dtype=torch.float64)).requires_grad_()
+    advantages = torch.randn(2, 1, generator=generator, dtype=torch.float64)
+    if name in ("cispo", "importance"):  # a detached weight has no finite difference: hold it, then differ
+        weight = (new.detach() - old).exp().clamp(max=1.3 if name == "cispo" else 2.0)
+        want = -(weight * advantages)
+        assert gradient(loss_of(RATIO_LOSSES[name], new, old, advantages), new) == pytest.approx(
+            want.flatten().tolist()
+        )
+    else:
+        assert torch.autograd.gradcheck(lambda x: loss_of(RATIO_LOSSES[name], x, old, advantages), (new,))
+
+
+def test_cispo_sends_its_gradient_through_the_log_probability_alone() -> None:
+    """Item 42: d loss / d logprob = -w A with w clipped and constant; no token is silent."""
+    new = logs(0.1, 1.0, 1.1, 7.0)
+    advantages = torch.tensor([[1.0, -1.0, 2.0, 1.0]], dtype=torch.float64)
+    one_sided = loss_of(CISPO(clip_high=0.2), new, torch.zeros(1, 4), advantages)
+    assert gradient(one_sided, new) == pytest.approx([-0.1, 1.0, -2.2, -1.2])
+    two_sided = loss_of(CISPO(clip_high=0.2, clip_low=0.3), new, torch.zeros(1, 4), advantages)
+    assert gradient(two_sided, new) == pytest.approx([-0.7, 1.0, -2.2, -1.2])
+
+
+def test_importance_weights_are_constants_under_a_cap_that_holds() -> None:
+    """Item 39: the gradient is -w A, also where w sits at the cap; a masked token has none."""
+    new, sampler = logs(0.5, 3.0), torch.zeros(1, 2)
+    advantages = torch.ones(1, 1, dtype=torch.float64)
+    for kwargs, want in (
+        ({}, [-0.5, -3.0]),
+        ({"cap": 2.0}, [-0.5, -2.0]),
+        ({"cap": 2.0, "beyond_cap": "mask"}, [-0.5, 0.0]),
+    ):
+        loss = loss_of(ImportanceSampling(**kwargs), new, sampler, advantages)  # type: ignore[arg-type]
+        assert gradient(loss, new) == pytest.approx(want)
+
+
+def test_the_importance_of_a_whole_completion_is_the_same_for_all_its_tokens() -> None:
+    """Ratios 2, 3 and, masked, 5: their product is 6, and their geometric mean the root of it."""
+    policy, sampler = torch.tensor([[0.8, 0.3, 0.5]]).log(), torch.tensor([[0.4, 0.1, 0.1]]).log()
+    mask, advantage = torch.tensor([[True, True, False]]), torch.tensor([[-0.5]])
+    for level, weight in (("sequence", 6**0.5), ("sequence_product", 6.0)):
+        tokens = Tokens(policy, policy, sampler, advantage, mask, level)  # type: ignore[arg-type]
+        torch.testing.assert_close(ImportanceSampling().token_losses(tokens)[mask], 0.5 * weight * policy[mask])
+
+
+def test_importance_sampling_is_unbiased_by_enumeration() -> None:
+    """E_q[gradient of the loss] is the gradient of -E_p[reward], over a vocabulary of four."""
+    logits = torch.tensor([[0.1, -0.3, 0.8, 0.0]], dtype=torch.float64, requires_grad=True)
+    rewards = torch.tensor([[1.0, 0.0, 3.0, -1.0]], dtype=torch.float64)
+    sampler = torch.log_softmax(torch.tensor([[0.5, 0.5, -1.0, 0.2]], dtype=torch.float64), -1)
+    logprobs = torch.log_softmax(logits, -1)
+    (want,) = torch.autograd.grad(-(logprobs.exp() * rewards).sum(), logits, retain_graph=True)
+    (got,) = torch.autograd.grad(
+        (sampler.exp() * loss_of(ImportanceSampling(), logprobs, sampler, rewards)).sum(), logits
+    )
+    torch.testing.assert_close(got, want)
+
+
+def gspo(new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, **kwargs: float) -> Tensor:
+    loss = loss_of(Clipped(0.2, 0.2), new, old, advantages, level="sequence", mask=mask)
+    denominator = loss_denominator(mask, "sequence_mean")
+    return aggregate(loss, mask, mode="sequence_mean", denominator=denominator)
+
+
+def test_gspo_loss_and_gradient_in_closed_form() -> None:
+    """Item 41: s = exp(mean log-ratio); gradient of token t is -s A / (n_i * rows)."""
+    new = torch.tensor([[0.3, -0.1, 9.0], [0.1, 0.2, 0.0]], dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    advantages = torch.tensor([[2.0], [-1.0]], dtype=torch.float64)
+    loss = gspo(new, torch.zeros(2, 3, dtype=torch.float64), advantages, mask)
+    first, second = math.exp(0.2 / 2), math.exp(0.3 / 3)  # both inside 0.8 .. 1.2
+    assert loss.item() == pytest.approx((-first * 2 + second * 1) / 2)
+    want = [-first * 2 / 4, -first * 2 / 4, 0.0, *[second * 1 / 6] * 3]
+    assert gradient(loss, new) == pytest.approx(want)
+
+
+def test_gspo_clips_whole_completions() -> None:
+    """Item 41: one token's ratio is far out, the completion's is not, and the other way round."""
+    new = torch.tensor([[1.0, -1.0], [0.3, 0.3]], dtype=torch.float64, requires_grad=True)
+    mask = torch.ones(2, 2, dtype=torch.bool)
+    loss = gspo(new, torch.zeros(2, 2, dtype=torch.float64), torch.ones(2, 1, dtype=torch.float64), mask)
+    assert loss.item() == pytest.approx(-(1.0 + 1.2) / 2)
+    assert gradient(loss, new) == pytest.approx([-0.25, -0.25, 0.0, 0.0])
+
+
+def test_gspo_lets_each_token_keep_its_own_advantage() -> None:
+    """Item 41, straight through: with advantages per token the gradient of token t holds A_t alone."""
+    new = torch.tensor([[0.1, -0.1]], dtype=torch.float64, requires_grad=True)
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    loss = gspo(new, torch.zeros(1, 2), torch.tensor([[1.0, 3.0]], dtype=torch.float64), mask)
+    assert gradient(loss, new) == pytest.approx([-0.5, -1.5])  # s = 1
+
+
+def test_the_ratio_of_whole_completions_in_closed_form() -> None:
+    """The product of token ratios, not normalised: one clipped term per completion."""
+    new = torch.tensor([[0.05, 0.1, 5.0], [-0.3, -0.2, 0.4]], dtype=torch.float64, requires_grad=True)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    advantages = torch.tensor([[1.5], [-2.0]], dtype=torch.float64)
+    token_loss = loss_of(Clipped(0.2, 0.2), new, torch.zeros(2, 3), advantages, level="sequence_product", mask=mask)
+    loss = aggregate(token_loss, mask, mode="sequence_mean", denominator=2.0)
+    first, second = math.exp(0.15), math.exp(-0.1)
+    assert loss.item() == pytest.approx((-first * 1.5 + second * 2.0) / 2)
+    # d ratio / d logprob_t = ratio for every token of the completion, none for padding
+    want = [-first * 1.5 / 2] * 2 + [0.0] + [second * 2.0 / 2] * 3
+    assert gradient(loss, new) == pytest.approx(want)
+
+
+def test_plain_policy_gradient_by_hand() -> None:
+    new = logs(0.5, 0.25)
+    loss = loss_of(PolicyGradient(), new, new.detach(), torch.tensor([[2.0]], dtype=torch.float64))
+    assert loss.flatten().tolist() == pytest.approx([2 * math.log(2), 2 * math.log(4)])
+    assert gradient(loss, new) == pytest.approx([-2.0, -2.0])
+
+
+def test_the_old_policy_is_frozen() -> None:
+    """The lecture's example: w = 2, p = sigmoid(w); through p / p alone no gradient would be left."""
+    w = torch.tensor([[2.0]], dtype=torch.float64, requires_grad=True)
+    logprobs = torch.nn.functional.logsigmoid(w)
+    loss = loss_of(Unclipped(), logprobs, logprobs.detach(), torch.ones(1, 1))
+    # d log sigmoid(w) / dw = 1 - sigmoid(w) = 0.1192
+    assert gradient(loss, w) == pytest.approx([-0.1192], abs=1e-4)
+    with pytest.raises(ValueError, match="old_logprobs is a constant here, got a tensor that requires grad"):
+        loss_of(Unclipped(), logprobs, logprobs, torch.ones(1, 1))
+
+
+def test_advantages_must_be_constants_of_a_shape_that_fits() -> None:
+    """Item 40: a gradient through the advantage, or one per completion without its axis, is refused."""
+    new, old = torch.zeros(2, 2), torch.zeros(2, 2)
+    with pytest.raises(ValueError, match=r"got \[2\]; one per completion is advantages\[:, None\]"):
+        loss_of(Clipped(0.2, 0.2), new, old, torch.ones(2))
+    with pytest.raises(ValueError, match="advantages is a constant here"):
+        loss_of(PolicyGradient(), new, new.detach(), torch.ones(2, 1, requires_grad=True))
+
+
+def test_a_loss_over_sequences_reads_the_mask() -> None:
+    """A masked token far away moves no ratio of its row."""
+    new, mask = torch.tensor([[0.1, 0.1, 9.0]]), torch.tensor([[True, True, False]])
+    loss = loss_of(Unclipped(), new, torch.zeros(1, 3), torch.ones(1, 1), mask, "sequence")
+    assert loss[0, 0].item() == pytest.approx(-math.exp(0.1))
+
+
+def test_both_sides_of_the_clip_are_counted_each_by_its_own_bound() -> None:
+    """Ratios 1.25, 1.35, 0.85 and 0.75 with clips 0.2 below and 0.3 above: one token on each side is clipped."""
+    new, mask = logs(1.25, 1.35, 0.85, 0.75, 9.0).detach(), torch.tensor([[True, True, True, True, False]])
+
+    def clipped(sign: float) -> float:
+        tokens = Tokens(new, torch.zeros_like(new), new, torch.full_like(new, sign), mask)
+        return float(Clipped(0.2, 0.3).metrics(tokens)["policy/clip_fraction"])
+
+    assert (clipped(1.0), clipped(-1.0), clipped(0.0)) == (0.25, 0.25, 0.0)
+
+
+def test_nothing_is_clipped_before_the_first_update() -> None:
+    """Item 34: exactly 0."""
+    new = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    tokens = Tokens(new, new.clone(), new, torch.ones(3, 1), torch.ones(3, 4, dtype=torch.bool))
+    assert Clipped().metrics(tokens)["policy/clip_fraction"].item() == 0.0

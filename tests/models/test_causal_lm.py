@@ -9,19 +9,24 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from support.asking import AsksAgain
 from support.families import config_of
 from support.sampling import KEY, sample
+from support.small_runs import EvenBytes, fit, weights
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.arguments import ArgumentError
 from lit_rl.data.prompts import chat
 from lit_rl.engines import InProcess
 from lit_rl.execution import TokenTarget
-from lit_rl.models import CausalLM, LoRA
+from lit_rl.functional.logprobs import tokens_per_chunk
+from lit_rl.models import CausalLM, LoRA, causal_lm
+from lit_rl.models.adapters import REFERENCE, using_adapter
+from lit_rl.modules import GRPO
 from lit_rl.rollout import write_rows
 from lit_rl.training.ranks import evaluating
-from lit_rl.types import Problem, Sampling, StopReason
+from lit_rl.types import Completions, Problem, Sampling, StopReason
 
 TINY_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
 """Learned positions, which a wrong count of pads or tokens changes most."""
@@ -280,3 +285,133 @@ def test_a_saved_policy_reads_the_same_tokens_again(tmp_path: Path, model_type: 
     assert again.tokenizer(text)["input_ids"] == policy.tokenizer(text)["input_ids"]
     done = sample(policy, problems("abc"), temperature=0.0, max_tokens=8)
     assert sample(again, problems("abc"), temperature=0.0, max_tokens=8).texts == done.texts
+
+
+def test_a_chunk_of_logits_fits_in_256_mebibytes() -> None:
+    for vocabulary in (258, 32_000, 151_936, 262_144, 10**9):
+        tokens = tokens_per_chunk(vocabulary)
+        assert tokens >= 1 and (tokens == 1 or tokens * vocabulary * 4 <= 2**28)
+        assert tokens == 4096 or (tokens + 1) * vocabulary * 4 > 2**28
+
+
+def test_the_default_chunk_follows_the_vocabulary(byte_tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    scores = causal_lm.completion_logprobs
+
+    def watched(*args: Any, chunk_tokens: int, **kwargs: Any) -> Any:
+        seen.append(chunk_tokens)
+        return scores(*args, chunk_tokens=chunk_tokens, **kwargs)
+
+    monkeypatch.setattr(causal_lm, "completion_logprobs", watched)
+    for config, chunk in ((TINY_QWEN2, None), (TINY_QWEN2 | {"vocab_size": 151_936}, None), (TINY_QWEN2, 7)):
+        policy = CausalLM(config=config, tokenizer=byte_tokenizer, chunk_tokens=chunk)
+        policy.load()
+        policy.logprobs(policy.codec.as_completions([Problem("a", "a", TokenTarget())], ["b"]))
+    assert seen == [4096, 441, 7]
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
+def test_activations_are_computed_again_in_updates_and_nothing_else_changes(
+    byte_tokenizer: str, tmp_path: Path, lora: LoRA | None
+) -> None:
+    """Item 51: updates run in eval mode, in which checkpointing of transformers does nothing."""
+
+    def run(gradient_checkpointing: bool) -> tuple[torch.Tensor, int]:
+        options: dict[str, Any] = {"lora": lora, "dtype": "float64", "gradient_checkpointing": gradient_checkpointing}
+        policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, **options)
+        policy.load()
+        calls = 0
+
+        def count(*_: Any) -> None:
+            nonlocal calls
+            calls += torch.is_grad_enabled()
+
+        layers: Any = policy.model.get_decoder() if lora is None else policy.model.get_base_model().get_decoder()
+        layers.layers[1].mlp.register_forward_pre_hook(count)
+        sampling = Sampling(num_samples=4, max_tokens=6)
+        module = GRPO(policy, rewards=[EvenBytes()], sampling=sampling, max_rollouts=2)
+        fit(module, tmp_path)
+        return weights(module), calls
+
+    plain, once = run(False)
+    again, twice = run(True)
+    assert once == 4 and twice == 8  # two rollouts: the prompts, and their completions
+    assert torch.equal(plain, again)
+
+
+@pytest.fixture
+def folder(byte_tokenizer: str, tmp_path: Path) -> Path:
+    """A PEFT folder whose adapter also trains and saves a norm and the output matrix."""
+    base = CausalLM(config=TINY_QWEN2 | {"tie_word_embeddings": False}, tokenizer=byte_tokenizer)
+    base.load()
+    base.save_pretrained(tmp_path / "base")
+    again = CausalLM(str(tmp_path / "base"))
+    again.load()
+    config = LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=["norm", "lm_head"], task_type="CAUSAL_LM")
+    model: Any = get_peft_model(again.model, config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    model.save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+def rows(policy: CausalLM) -> Completions:
+    return policy.codec.as_completions([Problem("a", "abc", TokenTarget())], ["xyz"])
+
+
+def move(policy: CausalLM) -> None:
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.3)
+
+
+def test_whole_layers_of_an_adapter_stay_in_the_reference(folder: Path, byte_tokenizer: str) -> None:
+    policy = CausalLM(str(folder), tokenizer=byte_tokenizer)
+    policy.load()
+    reference = policy.make_reference()
+    done = rows(policy)
+    start = policy.logprobs(done).detach()
+    move(policy)
+    assert torch.equal(reference.logprobs(done), start)
+    moved = policy.logprobs(done).detach()
+    assert not torch.allclose(moved, start)
+    reference.refresh()
+    assert torch.equal(reference.logprobs(done), moved)
+
+
+def test_adapters_off_is_the_base_with_its_own_whole_layers(folder: Path, byte_tokenizer: str) -> None:
+    base, policy = CausalLM(str(folder.parent / "base")), CausalLM(str(folder), tokenizer=byte_tokenizer)
+    base.load()
+    policy.load()
+    done = rows(policy)
+    with torch.no_grad(), using_adapter(policy.model, None):
+        assert torch.equal(policy.logprobs(done), base.logprobs(done))
+    assert not torch.allclose(policy.logprobs(done), base.logprobs(done))
+
+
+def test_a_reference_adapter_never_learns(folder: Path, byte_tokenizer: str) -> None:
+    """Item 48: loaded beside a continued adapter, and made for a reference that will move."""
+    continued = CausalLM(str(folder), tokenizer=byte_tokenizer)
+    continued.load()
+    fresh = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, lora=LoRA(rank=2))
+    fresh.load()
+    reference = fresh.make_reference(will_refresh=True)
+    reference.refresh()
+    for policy in (continued, fresh):
+        learning = {name: p.requires_grad for name, p in policy.named_parameters()}
+        assert any(f".{REFERENCE}." in name for name in learning)
+        assert not any(learns for name, learns in learning.items() if f".{REFERENCE}." in name)
+        assert any(learns for name, learns in learning.items() if ".policy." in name)
+
+
+@pytest.mark.parametrize("family", ["falcon_h1", "phimoe"])
+def test_layers_that_adapters_cannot_wrap_are_left_out(byte_tokenizer: str, family: str) -> None:
+    from support.families import config_of
+
+    policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, lora=LoRA(rank=2))
+    policy.load()
+    adapted = {name.split(".lora_")[0].rpartition(".")[2] for name, _ in policy.named_parameters() if ".lora_" in name}
+    assert "q_proj" in adapted and not adapted & {"out_proj", "conv1d", "router"}

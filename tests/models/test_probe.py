@@ -92,11 +92,11 @@ def test_a_small_fault_that_is_no_rounding_is_refused(
 
 
 def test_a_difference_that_vanishes_in_float64_is_rounding(byte_tokenizer: str) -> None:
-    """Logits a thousandfold: so is what float32 rounds off."""
+    """Logits ten thousandfold: so is what float32 rounds off."""
     policy = built(byte_tokenizer, config_of("qwen2"), probe=False)
     policy.load()
     with torch.no_grad(), evaluating(policy):
-        policy.model.lm_head.weight.mul_(1000)
+        policy.model.lm_head.weight.mul_(10000)
         assert probe._nats(*probe._three_ways(policy.model)) > 1e-4
         assert probe._nats_in_double(policy.model) < 1e-10
     probe.probe(policy.model)

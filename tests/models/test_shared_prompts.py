@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support.families import config_of
+from support.plain_loops import plain_table
 from support.slow_cases import slow_but
 from support.small_runs import fit, weights
 from support.tiny_models import TINY_QWEN2
@@ -16,7 +18,14 @@ from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic, padding
 from lit_rl.models.critic import ValueHead, values_of
-from lit_rl.models.padding import can_share_prompts, completion_states, of_each_row, of_similar_length
+from lit_rl.models.padding import (
+    can_share_prompts,
+    completion_states,
+    of_each_row,
+    of_similar_length,
+    pad_left,
+    pad_right,
+)
 from lit_rl.modules import Objective, RolloutModule
 from lit_rl.modules.minibatches import pieces_of
 from lit_rl.types import Completions
@@ -245,3 +254,25 @@ def test_rows_add_to_their_prompts_gradient_in_the_same_order_every_time() -> No
     assert all(torch.equal(one, found[0]) for one in found)
     exact = upstream.double().unflatten(0, (16, 4)).sum(0)
     torch.testing.assert_close(found[0].double(), exact, rtol=1e-5, atol=1e-5)
+
+
+IDS = [(5, 7, 9), (), (2**40,), (1, 2)]
+CASES = {
+    "ids": (IDS, 3, torch.int64),
+    "ids that are arrays": ([array("q", row) for row in IDS], 3, torch.int64),
+    "numbers": ([(0.1, -2.5e-8), (1 / 3,), ()], 0.0, torch.float32),
+    "flags": ([[True, False, True], [False], []], False, torch.bool),
+    "flags that are bytes": ([bytearray(b"\1\0\1"), bytearray(b"\0"), bytearray()], False, torch.bool),
+    "no rows": ([], 0, torch.int64),
+}
+
+
+@pytest.mark.parametrize(("rows", "fill", "dtype"), CASES.values(), ids=CASES)
+def test_rows_are_padded_on_the_right(rows: list, fill: float, dtype: torch.dtype) -> None:
+    assert torch.equal(pad_right(rows, fill, dtype), plain_table(rows, fill, dtype))
+
+
+def test_prompts_are_padded_on_the_left() -> None:
+    ids, mask = pad_left(IDS, 3, "cpu")
+    assert ids.tolist() == [[5, 7, 9], [3, 3, 3], [3, 3, 2**40], [3, 1, 2]]
+    assert mask.tolist() == [[True] * 3, [False] * 3, [False, False, True], [False, True, True]]

@@ -12,8 +12,9 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import Words, fit, grouped, weights, whole_and_resumed
+from support.small_runs import Words, fit, grouped, quiet_trainer, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
+from torch import Tensor
 
 from lit_rl.callbacks import PreferenceWriter
 from lit_rl.data.preferences import PreferencePair, PreferencePairs, pair_of, write_pairs
@@ -23,6 +24,7 @@ from lit_rl.models import CausalLM, LoRA
 from lit_rl.models.codecs.codec import Codec
 from lit_rl.models.reference import Reference
 from lit_rl.modules import DPO, Collect, Evaluate
+from lit_rl.modules.dpo import PreferenceLoss, implicit_rewards, preference_loss
 from lit_rl.rewards import TestsReward
 from lit_rl.types import Generation, Problem, Request, Sampling
 
@@ -112,17 +114,6 @@ def test_the_first_loss_is_log_two_and_the_margin_then_rises(make_dpo: Make, pai
     )
 
 
-def test_any_split_into_micro_batches_gives_the_same_weights(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
-    """Items 2, 4."""
-    results = []
-    for size in (None, 1, 4):
-        module = make_dpo(microbatch_size=size, max_updates=3)
-        fit(module, tmp_path, data=data(pairs))
-        results.append(weights(module))
-    assert (results[1] - results[0]).abs().max() < 1e-10
-    assert (results[2] - results[0]).abs().max() < 1e-10
-
-
 @pytest.mark.parametrize("lora", [None, LoRA(rank=2)])
 def test_the_reference_is_the_start_and_stays_there(
     make_dpo: Make, pairs: Path, tmp_path: Path, lora: LoRA | None
@@ -153,10 +144,8 @@ def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(make_dpo: Mak
 def test_validation_measures_held_out_pairs_without_running_them(make_dpo: Make, pairs: Path, tmp_path: Path) -> None:
     """At the start policy and reference are the same: loss log 2, margin 0."""
     module = make_dpo()
-    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
-    metrics = trainer.validate(module, data(pairs, validation_path=str(pairs), validation_batch_size=4), verbose=False)[
-        0
-    ]
+    held_out = data(pairs, validation_path=str(pairs), validation_batch_size=4)
+    (metrics,) = quiet_trainer(tmp_path, limit_val_batches=None).validate(module, held_out, verbose=False)
     assert metrics["val/loss"] == pytest.approx(math.log(2), abs=1e-6)
     assert metrics["val/margin"] == pytest.approx(0.0, abs=1e-6)
 
@@ -219,14 +208,10 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
         evaluate=Evaluate(predict=Sampling(num_samples=4)),
     )
     path = tmp_path / "made" / "pairs.jsonl"
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[PreferenceWriter(str(path), margin=0.5, max_pairs=3)],
+    writer = PreferenceWriter(str(path), margin=0.5, max_pairs=3)
+    quiet_trainer(tmp_path, callbacks=[writer]).predict(
+        module, YesOrNo(validation_batch_size=2), return_predictions=False
     )
-    trainer.predict(module, YesOrNo(validation_batch_size=2), return_predictions=False)
     read = [pair_of(problem) for problem in data(path).problems("train")]
     assert [pair.task_id for pair in read] == ["train0"] * 3 + ["train1"] * 3 + ["train2"] * 3
     assert {(pair.chosen_reward, pair.rejected_reward) for pair in read} == {(1.0, 0.0)}
@@ -235,14 +220,107 @@ def test_predict_writes_pairs_of_programs_that_were_run_and_preference_pairs_rea
     fit(DPO(policy, max_updates=1), tmp_path, data=data(path))
 
 
-def test_predict_without_rewards_is_refused(make_dpo: Make, pairs: Path) -> None:
-    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False)
-    with pytest.raises(ValueError, match="list at least one reward term"):
-        trainer.predict(make_dpo(predict_sampling=Sampling(num_samples=2, max_tokens=2)), Words())
-
-
-def test_one_completion_per_problem_makes_no_pairs(make_dpo: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rewards": [TestsReward()], "predict_sampling": Sampling()}, r"num_samples=1: sample at least 2"),
+        ({"predict_sampling": Sampling(num_samples=2, max_tokens=2)}, "list at least one reward term"),
+    ],
+)
+def test_what_makes_no_pairs_is_refused(make_dpo: Make, tmp_path: Path, options: Any, message: str) -> None:
     writer = PreferenceWriter(str(tmp_path / "pairs.jsonl"))
     trainer = pl.Trainer(accelerator="cpu", logger=False, callbacks=[writer], enable_model_summary=False)
-    with pytest.raises(ValueError, match=r"num_samples=1: sample at least 2"):
-        trainer.predict(make_dpo(predict_sampling=Sampling()), Words())
+    with pytest.raises(ValueError, match=message):
+        trainer.predict(make_dpo(**options), Words())
+
+
+KINDS: tuple[PreferenceLoss, ...] = ("sigmoid", "ipo", "hinge")
+BETA = 0.25
+
+
+def pair(log_ratio_difference: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Chosen, rejected, and their references, at the given difference of log-ratios; else arbitrary."""
+    reference = torch.tensor([-7.0], dtype=torch.float64), torch.tensor([-11.0], dtype=torch.float64)
+    rejected = (reference[1] - 0.5).requires_grad_()
+    chosen = (reference[0] - 0.5 + log_ratio_difference).requires_grad_()
+    return chosen, rejected, *reference
+
+
+@pytest.mark.parametrize(
+    ("kind", "difference", "want", "slope"),
+    [  # margin = difference / 4; slope is d loss / d chosen
+        ("sigmoid", 0.0, math.log(2), -BETA / 2),
+        ("sigmoid", 4.0, math.log1p(math.exp(-1)), -BETA / (1 + math.exp(1))),
+        ("hinge", 2.0, 0.5, -BETA),
+        ("hinge", 6.0, 0.0, 0.0),
+        ("ipo", 2.0, 0.0, 0.0),  # target 1 / (2 beta) = 2
+        ("ipo", 5.0, 9.0, 6.0),  # beyond it: back
+        ("ipo", 1.0, 1.0, -2.0),
+    ],
+)
+def test_each_loss_by_hand(kind: PreferenceLoss, difference: float, want: float, slope: float) -> None:
+    chosen, rejected, ref_chosen, ref_rejected = pair(difference)
+    loss = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, kind=kind)
+    loss.sum().backward()
+    assert loss.item() == pytest.approx(want)
+    assert chosen.grad is not None and rejected.grad is not None
+    assert chosen.grad.item() == pytest.approx(slope) and rejected.grad.item() == pytest.approx(-slope)
+
+
+def test_a_target_margin_moves_the_point_of_rest() -> None:
+    chosen, rejected, ref_chosen, ref_rejected = pair(4.0)  # margin 1
+    at_target = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, target_margin=1.0)
+    assert at_target.item() == pytest.approx(math.log(2))
+    hinge = preference_loss(
+        chosen,
+        rejected,
+        ref_chosen,
+        ref_rejected,
+        beta=BETA,
+        kind="hinge",
+        target_margin=torch.tensor([1.75]),
+    )
+    assert hinge.item() == pytest.approx(0.75)
+
+
+def test_far_margins_stay_finite() -> None:
+    for difference in (1e4, -1e4):
+        loss = preference_loss(*pair(difference), beta=BETA)
+        assert loss.item() == pytest.approx(0.0 if difference > 0 else 2500.0)
+
+
+def test_the_optimum_of_the_sigmoid_loss_reproduces_the_preference_odds() -> None:
+    """With a share q of pairs one way and 1 - q the other the best margin is log q / (1 - q)."""
+    share = 0.8
+    difference = math.log(share / (1 - share)) / BETA
+    chosen, rejected, ref_chosen, ref_rejected = pair(difference)
+    one_way = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA)
+    other_way = preference_loss(rejected, chosen, ref_rejected, ref_chosen, beta=BETA)
+    (slope,) = torch.autograd.grad((share * one_way + (1 - share) * other_way).sum(), chosen)
+    assert slope.item() == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_distance_from_the_reference_counts(kind: PreferenceLoss) -> None:
+    chosen, rejected, ref_chosen, ref_rejected = (x.detach() for x in pair(1.3))
+    loss = preference_loss(chosen, rejected, ref_chosen, ref_rejected, beta=BETA, kind=kind)
+    shifted = preference_loss(chosen - 3, rejected, ref_chosen - 3, ref_rejected, beta=BETA, kind=kind)
+    torch.testing.assert_close(loss, shifted)
+
+
+def test_the_logged_margin_is_the_difference_of_implicit_rewards() -> None:
+    chosen, rejected, ref_chosen, ref_rejected = pair(4.0)
+    margin = implicit_rewards(chosen, ref_chosen, beta=BETA) - implicit_rewards(rejected, ref_rejected, beta=BETA)
+    assert margin.item() == pytest.approx(1.0)
+
+
+def test_wrong_arguments_say_what_came() -> None:
+    one = torch.zeros(1)
+    with pytest.raises(ValueError, match="ipo sets its own target"):
+        preference_loss(one, one, one, one, beta=0.1, kind="ipo", target_margin=1.0)
+    with pytest.raises(ValueError, match=r"logprobs: expected \[M\], summed over tokens, got \[1, 3\]"):
+        preference_loss(*[torch.zeros(1, 3)] * 4, beta=0.1)
+    with pytest.raises(ValueError, match=r"rejected_logprobs must have the shape of chosen_logprobs \[1\]"):
+        preference_loss(one, torch.zeros(2), one, torch.zeros(2), beta=0.1)
+    with pytest.raises(ValueError, match="ref_logprobs is a constant here"):
+        preference_loss(one, one, one.clone().requires_grad_(), one, beta=0.1)

@@ -7,7 +7,7 @@ logits for each cell of a corridor, so a gradient can be had by differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from support.completions import with_stop_reasons
-from support.small_runs import fit, grouped
+from support.small_runs import Scored, fit, grouped
 from support.two_turns import rows_of
 from torch import nn
 
@@ -30,7 +30,6 @@ from lit_rl.losses import Clipped, PolicyGradient, TruncatedWeights
 from lit_rl.models import CorridorCritic, CorridorPolicy
 from lit_rl.models.reference import frozen_copy
 from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, Objective, RolloutModule
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
 from lit_rl.types import Judgement, Problem, Sampling, StopReason
 
@@ -119,15 +118,6 @@ def reduced(mode: str, losses: dict[int, list[float]], rows: list[int]) -> float
 # -- the module's side ---------------------------------------------------------------------------------------
 
 
-class Earned(RewardTerm):
-    """What the rows above earned."""
-
-    default_name = "earned"
-
-    def score(self, completions: Any, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(row.reward) for row in ROWS]
-
-
 def played(module: Any) -> Any:
     """Give a module the rows above as its only rollout, and have it note the rows of each update."""
     rows = rows_of([[CELLS, row.start] for row in ROWS], [[row.moves] for row in ROWS])
@@ -164,7 +154,7 @@ def policy() -> CorridorPolicy:
 def learned(folder: Path, cls: type[RolloutModule], **options: Any) -> tuple[Any, dict[str, float]]:
     """One rollout: the module, and what it logged."""
     common: dict[str, Any] = {
-        "rewards": [Earned()],
+        "rewards": [Scored(lambda _: (row.reward for row in ROWS))],
         "sampling": Sampling(num_samples=len(ROWS), max_tokens=LIMIT, temperature=TEMPERATURE),
         "optimizer": lambda params: torch.optim.SGD(params, lr=RATE),
         "gradient_clip_norm": None,
@@ -202,6 +192,7 @@ LOSSES: dict[str, tuple[Objective, TokenLoss]] = {
         Objective(loss=CLIPPED, correction=TruncatedWeights(cap=1.1)),
         lambda new, old, sampled, a: min(exp(old - sampled), 1.1) * surrogate(new, old, sampled, a),
     ),
+    "of_sequences": (Objective(loss=CLIPPED, ratio_level="sequence"), surrogate),
     "plain": (Objective(loss=PolicyGradient()), lambda new, old, sampled, a: -new * a),
 }
 
@@ -232,7 +223,10 @@ def expect(
         def losses(at: Table, going: list[int] = going) -> dict[int, list[float]]:
             found = {}
             for i in going:
-                tokens = zip(logprobs(at, ROWS[i]), old[i], SAMPLED[i], advantages[i], strict=True)
+                new = logprobs(at, ROWS[i])
+                if module.objective.ratio_level == "sequence":  # one ratio for all tokens of a row
+                    new = [before + mean(new) - mean(old[i]) for before in old[i]]
+                tokens = zip(new, old[i], SAMPLED[i], advantages[i], strict=True)
                 found[i] = [token_loss(*token) for token in tokens]
                 if extra:
                     found[i] = [one + more for one, more in zip(found[i], extra(at, i), strict=True)]
@@ -275,9 +269,9 @@ KEPT = [i for i in JUDGED if not ROWS[i].cut]
 
 @pytest.mark.parametrize("mask_truncated", [False, True])
 @pytest.mark.parametrize("mode", ["token_mean", "sequence_mean", "sequence_sum", "sequence_sum_constant"])
-@pytest.mark.parametrize("loss", ["clipped", "corrected"])
+@pytest.mark.parametrize("loss", ["clipped", "corrected", "of_sequences"])
 def test_grpo_takes_the_steps_of_its_formula(tmp_path: Path, loss: str, mode: str, mask_truncated: bool) -> None:
-    """Items 1, 2, 11, 16, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
+    """Items 1, 2, 11, 16, 19, 41, 58: two epochs, so that ratios leave 1; group 1 has no advantage and is counted."""
     objective, token_loss = LOSSES[loss]
     options: dict[str, Any] = {"aggregate": mode, "mask_truncated": mask_truncated, "epochs": 2}
     module, logged = learned(tmp_path, GRPO, objective=objective, **options)
@@ -295,23 +289,33 @@ def test_an_update_without_a_row_that_learns_is_left_out(tmp_path: Path) -> None
     assert module.policy.version == 6
 
 
-KINDS: dict[str, Callable[[float, float], float]] = {
-    "k1": lambda new, ref: new - ref,
-    "k2": lambda new, ref: (new - ref) ** 2 / 2,
-    "k3": lambda new, ref: exp(ref - new) - 1 - (ref - new),
+KINDS: dict[str, Callable[[float, float, float], float]] = {
+    "k1": lambda new, ref, old: new - ref,
+    "k2": lambda new, ref, old: (new - ref) ** 2 / 2,
+    "k3": lambda new, ref, old: exp(ref - new) - 1 - (ref - new),
+    "k3_weighted": lambda new, ref, old: exp(new - old) * (exp(ref - new) - 1 - (ref - new)),
 }
 
 
 def drift(table: Table, row: Row, kind: str) -> list[float]:
     """KL of each token to the reference."""
-    return [KINDS[kind](*pair) for pair in zip(logprobs(table, row), logprobs(REFERENCE, row), strict=True)]
+    tokens = zip(*(logprobs(at, row) for at in (table, REFERENCE, START)), strict=True)
+    return [KINDS[kind](*token) for token in tokens]
 
 
-@pytest.mark.parametrize(("kind", "kl", "bonus"), [("k3", COEF, 0.125), ("k2", COEF, 0.0), ("k3", 0.0, 0.125)])
+WITH_KL: list[tuple[str, float, float]] = [
+    ("k3", COEF, 0.125),
+    ("k2", COEF, 0),
+    ("k3", 0, 0.125),
+    ("k3_weighted", COEF, 0),
+]
+
+
+@pytest.mark.parametrize(("kind", "kl", "bonus"), WITH_KL)
 def test_a_kl_and_an_entropy_bonus_are_in_the_loss_of_every_row(
     tmp_path: Path, kind: Any, kl: float, bonus: float
 ) -> None:
-    """Items 37, 43, 48: rows without an advantage have a gradient then."""
+    """Items 37, 43, 48, 74: rows without an advantage have a gradient then."""
     objective = Objective(loss=CLIPPED, kl_coef=kl, kl_kind=kind, entropy_coef=bonus)
     module, logged = learned(tmp_path, GRPO, objective=objective, mask_truncated=True)
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, fit, weights
+from support.small_runs import EvenBytes, Scored, fit, weights, whole_and_resumed
 
-from lit_rl.advantages import BatchMean
+from lit_rl.advantages import BatchMean, GroupMean
 from lit_rl.execution import Outcome, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.functional.masking import AggregateMode
+from lit_rl.losses import ClipCov, SequenceMask
 from lit_rl.modules import GRPO, RolloutModule
 from lit_rl.modules.objective import Objective
 from lit_rl.rewards.term import TermScore
@@ -22,30 +23,59 @@ from lit_rl.training.ranks import sum_over_ranks
 from lit_rl.types import Completions, Experience, Judgement, Sampling
 
 Make = Callable[..., RolloutModule]
+CONTROLLED = Objective(
+    kl_coef=0.1,
+    kl_kind="k3_weighted",
+    target_entropy=9.0,
+    entropy_step=0.04,
+    clip_cov=ClipCov(share=0.2, low=0.0, high=9.0),
+    correction=SequenceMask(0.9, 1.1, cap=2.0, negative_only=True),
+)
+"""Everything that may depend on the rows at hand, and must not."""
 
 
-@pytest.mark.parametrize("aggregate", ["token_mean", "sequence_mean", "sequence_sum_constant"])
+@pytest.mark.parametrize(
+    ("aggregate", "objective"),
+    [
+        ("token_mean", Objective(kl_coef=0.1)),
+        ("sequence_mean", Objective(kl_coef=0.1)),
+        ("sequence_sum_constant", Objective(kl_coef=0.1)),
+        ("token_mean", CONTROLLED),
+    ],
+)
 def test_any_split_into_micro_batches_gives_the_same_weights(
-    make_module: Make, tmp_path: Path, aggregate: AggregateMode
+    make_module: Make, tmp_path: Path, aggregate: AggregateMode, objective: Objective
 ) -> None:
-    """Items 2, 4: three rollouts of two epochs of two minibatches, with KL, in fp64."""
+    """Items 2, 4, 74, 75: three rollouts of two epochs of two minibatches, with KL, in fp64."""
     results = []
     for size in (None, 1, 5):
         module = make_module(
             microbatch_size=size,
             epochs=2,
             minibatches=2,
-            objective=Objective(kl_coef=0.1),
+            objective=objective,
+            baseline=GroupMean("batch_std"),
             aggregate=aggregate,
             max_rollouts=3,
         )
-        fit(module, tmp_path)
+        trainer = fit(module, tmp_path)
         results.append(weights(module))
+        if objective is CONTROLLED:
+            assert 0.05 < trainer.callback_metrics["policy/clip_cov_fraction"] < 0.3
+            assert trainer.callback_metrics["policy/entropy_coef"] == pytest.approx(0.08), "two steps of 0.04"
     start = make_module()
     start.policy.load()
     assert (results[0] - weights(start)).abs().max() > 1e-3 if aggregate != "sequence_sum_constant" else True
     for other in results[1:]:
         assert (other - results[0]).abs().max() < 1e-10
+
+
+def test_a_resumed_run_goes_on_with_the_weight_of_the_entropy(make_module: Make, tmp_path: Path) -> None:
+    """Item 75: the weight follows the entropies of all rollouts, and the tokens left out are those of the rollout."""
+    options: dict[str, Any] = {"objective": CONTROLLED, "max_rollouts": 4}
+    whole, resumed = whole_and_resumed(lambda: make_module(**options), tmp_path, 2)
+    assert whole.entropy_bonus.coef == resumed.entropy_bonus.coef == pytest.approx(0.16)
+    assert torch.equal(weights(whole), weights(resumed))
 
 
 class Ratios(GRPO):
@@ -78,16 +108,9 @@ def test_first_ratio_is_exactly_one_in_equal_shapes_and_almost_in_others(make_mo
     assert 0.0 <= other.differences[0] < 1e-5  # type: ignore[attr-defined]
 
 
-class AllEqual(EvenBytes):
-    """A reward whose mean over a group is not exact in float32."""
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(0.7) for _ in judgements]
-
-
 def test_groups_of_equal_rewards_move_no_weight_at_all(make_module: Make, tmp_path: Path) -> None:
-    """Item 17; the update is skipped, so not even the optimizer's step count moves."""
-    module = make_module(rewards=[AllEqual()], max_rollouts=2)
+    """Item 17: the mean of 0.7 is not exact; the update is skipped, so the optimizer's step count does not move."""
+    module = make_module(rewards=[Scored(0.7)], max_rollouts=2)
     trainer = fit(module, tmp_path)
     start = make_module()
     start.policy.load()

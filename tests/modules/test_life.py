@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from lightning.pytorch.cli import ReduceLROnPlateau
-from support.small_runs import EvenBytes, SaveAt, Words, fit, weights, whole_and_resumed
+from support.small_runs import EvenBytes, SaveAt, Words, fit, quiet_trainer, weights, whole_and_resumed
 from torch.utils.data import DataLoader
 
 from lit_rl.data.problem_loader import ProblemLoader
@@ -132,16 +132,7 @@ def test_a_checkpoint_of_another_model_is_not_loaded_halfway(
 
 def loader_fit(module: RolloutModule, folder: Path, loader: Any) -> None:
     """Fit on a bare loader, without a DataModule."""
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        logger=False,
-        enable_progress_bar=False,
-        enable_checkpointing=False,
-        default_root_dir=folder,
-        use_distributed_sampler=False,
-        max_epochs=1,
-    )
-    trainer.fit(module, loader)
+    quiet_trainer(folder, max_epochs=1).fit(module, loader)
 
 
 def test_resampling_takes_the_loaders_problems_where_there_is_no_datamodule(make_module: Make, tmp_path: Path) -> None:

@@ -15,18 +15,18 @@ import pytest
 import torch
 from support.ill_runs import Reports
 from support.late_verdicts import Late, PassedAndEven, Programs
-from support.small_runs import EvenBytes, fit
+from support.small_runs import EvenBytes, Scored, fit
 from support.two_turns import rows_of
 
 from lit_rl.engines import Engine, InProcess, Session
 from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CorridorPolicy, Policy
 from lit_rl.modules import Collect, Objective, RolloutModule
-from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.term import RewardTerm
 from lit_rl.rollout.sampler import Sampler
 from lit_rl.rollout.sampler_check import SamplerCheck, SamplerMismatchError, add_mismatch, with_effective_size
 from lit_rl.training.ranks import Means
-from lit_rl.types import Completions, Generation, Judgement, Request, Sampling
+from lit_rl.types import Generation, Request, Sampling
 
 Make = Callable[..., RolloutModule]
 NAMES = {
@@ -77,15 +77,6 @@ class AtOne(Session):
         return self.session.num_unfinished
 
 
-class Alike(RewardTerm):
-    """The same for every row: nothing is learned."""
-
-    default_name = "alike"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(1.0)] * len(completions)
-
-
 def run(make: Make, folder: Path, engine: Engine, **options: Any) -> tuple[list[dict[str, float]], list[str]]:
     """Metrics of each of three rollouts, and the warnings about the sampler."""
     sampling = options.pop("sampling", Sampling(num_samples=4, max_tokens=6))
@@ -128,7 +119,7 @@ def test_a_few_rows_all_over_the_rollout_that_the_present_weights_sampled_are_co
 
 
 @pytest.mark.parametrize("engine", [InProcess(), Copies()], ids=["shared", "copy"])
-@pytest.mark.parametrize("rewards", [EvenBytes(), Alike()], ids=["learns", "learns nothing"])
+@pytest.mark.parametrize("rewards", [EvenBytes(), Scored(1.0)], ids=["learns", "learns nothing"])
 def test_every_rollout_logs_them(make_module: Make, tmp_path: Path, engine: Engine, rewards: RewardTerm) -> None:
     logged, said = run(make_module, tmp_path, engine, rewards=[rewards])
     assert len(logged) == 3 and said == []

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from support.two_turns import rows_of
 
 from lit_rl import GRPO, PPO, REINFORCE, CausalLM, Objective, SeparateCritic, TestsReward, Update
 from lit_rl.arguments import UsageError
 from lit_rl.functional.masking import aggregate, loss_denominator
 from lit_rl.losses import CISPO, Clipped, ImportanceSampling, Loss, PolicyGradient, Tokens
-from lit_rl.modules.objective import KLPenalty, Logprobs
+from lit_rl.modules import RolloutModule
+from lit_rl.modules.objective import EntropyBonus, KLPenalty, Logprobs
+from lit_rl.types import Experience, Sampling
 
 TERMS: Any = [TestsReward()]
 GSPO = Clipped(clip_low=0.0003, clip_high=0.0004)
@@ -87,7 +91,45 @@ def test_the_coefficient_follows_the_kl_of_a_completion(monkeypatch: pytest.Monk
     mask = torch.tensor([[True, True], [True, False], [False, False]])
     rewards = penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)
     assert rewards.tolist() == [[pytest.approx(1 - 0.45), pytest.approx(1 + 0.25)], [pytest.approx(1 - 0.2), 0], [0, 0]]
-    assert penalty.coef == pytest.approx(0.5 * (1 - 1 / 9 * 2 / 20))
+    moved = 0.5 * (1 - 1 / 9 * 2 / 20)
+    assert penalty.coef == pytest.approx(moved)
+    assert penalty.penalise(torch.ones(3, 2), Logprobs(old, torch.zeros_like(old)), mask)[1, 0] == 1 - moved * 0.4
+
+
+def test_the_entropy_bonus_grows_below_its_target_and_pauses_above() -> None:
+    """Item 75: weights and entropies 0.1: 0.4, 0.15: 0.5, then a pause while it shrinks, 0.15 again at 0.45."""
+    bonus, weights = EntropyBonus(Objective(entropy_coef=0.1, target_entropy=0.5, entropy_step=0.05)), []
+    for entropy in (0.4, 0.5, 0.7, 0.45, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1):
+        weights.append(bonus.coef)
+        bonus.adapt(entropy)
+    assert weights == pytest.approx([0.1, 0.15, 0.2, 0, 0.2, 0, 0, 0, 0, 0])
+    assert bonus.coef == pytest.approx(0.05), "never below 0"
+    resumed = EntropyBonus(Objective(target_entropy=0.5))
+    resumed.load_state_dict(bonus.state_dict())
+    assert resumed.coef == bonus.coef
+    constant = EntropyBonus(Objective(entropy_coef=0.3))
+    constant.load_state_dict(bonus.state_dict())
+    assert constant.coef == 0.3, "without a target the settings rule"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Objective(target_entropy=0.3, entropy_coef=-0.1),
+            "target_entropy raises the entropy",
+        ),
+        (lambda: Objective(target_entropy=0.0), "target_entropy: expected a number above 0, got 0"),
+        (lambda: Objective(entropy_step=0.0), "entropy_step: expected a number above 0, got 0"),
+        (
+            lambda: Objective(kl_coef=0.1, kl_kind="k3_weighted", kl_in="reward"),
+            "k3_weighted weighs by the ratio",
+        ),
+    ],
+)
+def test_a_target_or_a_kl_without_meaning_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
 
 
 @pytest.mark.parametrize(
@@ -112,3 +154,41 @@ def test_the_ratio_of_a_whole_completion_has_its_gradient_under_the_aggregate_th
     assert logprobs.grad is not None
     expected = -torch.tensor(0.06, dtype=torch.float64).exp() * advantage * times
     assert torch.allclose(logprobs.grad, expected.expand(1, 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        (lambda t: -t.advantages * t.logprobs.detach(), "Given.token_losses: expected losses with a gradient"),
+        (lambda t: (-t.advantages * t.logprobs).sum(), r"expected one loss per token, \(1, 2\), got \(\)"),
+        (lambda t: None, "expected one loss per token, .* got None"),
+    ],
+)
+def test_a_loss_of_ones_own_that_cannot_teach_is_refused(losses: Any, said: str) -> None:
+    class Given(Loss):
+        def token_losses(self, tokens: Tokens) -> Any:
+            return losses(tokens)
+
+    rows = rows_of([[119]], [[[1, 2]]])
+    micro = Experience(rows, torch.ones(1), torch.tensor([True]), torch.ones(1, 2))
+    logprobs = torch.zeros(1, 2, requires_grad=True)
+    with pytest.raises(UsageError, match=said):
+        Objective(loss=Given()).token_loss(logprobs, torch.zeros(1, 2), None, micro)
+
+
+WEIGHTED = Objective(loss=ImportanceSampling())
+
+
+@pytest.mark.parametrize("filters", [{"top_k": 5}, {"top_p": 0.9}, {"top_k": 5, "top_p": 0.9}])
+@pytest.mark.parametrize("cls", [GRPO, PPO, REINFORCE])
+def test_filters_are_refused_beside_importance_sampling(
+    make_module: Callable[..., RolloutModule], cls: type[RolloutModule], filters: dict[str, float]
+) -> None:
+    extra = {"critic": SeparateCritic()} if cls is PPO else {}
+    sampling = Sampling(num_samples=4, max_tokens=6, **filters)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match="ImportanceSampling compares the sampler's probabilities with the policy's, got top_k="
+    ):
+        make_module(cls, objective=WEIGHTED, sampling=sampling, **extra)
+    make_module(cls, objective=WEIGHTED, sampling=Sampling(num_samples=4, max_tokens=6), **extra)
+    make_module(cls, sampling=sampling, **extra)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from support.small_runs import EvenBytes, SaveAt, Words, fit, weights
+from lightning.pytorch.plugins import HalfPrecision, MixedPrecision
+from support.slow_cases import slow_but
+from support.small_runs import EvenBytes, Words, fit, weights, whole_and_resumed
 from support.tiny_models import TINY_QWEN2
 
 from lit_rl.data.preferences import PreferencePair
@@ -18,9 +21,11 @@ from lit_rl.data.task import Split
 from lit_rl.execution import TokenTarget
 from lit_rl.losses import TruncatedWeights
 from lit_rl.models import CausalLM, LoRA, SeparateCritic, SharedCritic
-from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, Update
+from lit_rl.modules import DPO, GRPO, PPO, REINFORCE, SFT, CriticUpdate, Objective, Optimization, RolloutModule, Update
 from lit_rl.modules.setup_checks import doubt_routing
-from lit_rl.types import Problem, Sampling
+from lit_rl.modules.update_trace import NotFiniteError
+from lit_rl.training.precision import build_optimizer, take_gradients
+from lit_rl.types import Completions, Experience, Problem, Sampling
 
 KL = Objective(kl_coef=0.1)
 
@@ -55,26 +60,73 @@ MODULES: dict[str, Callable[..., Any]] = {
 }
 
 
-RARE = [(name, kind) for name in MODULES for kind in ("64-true", "bf16-mixed") if name not in ("grpo", "sft")]
+ARITHMETIC: dict[str, tuple[str, Any, torch.dtype, float]] = {
+    "dtype": ("bfloat16", "32-true", torch.bfloat16, 0.02),
+    "bf16-true": ("float32", "bf16-true", torch.bfloat16, 0.02),
+    "bf16-mixed": ("float32", "bf16-mixed", torch.float32, 0.02),
+    "64-true": ("float32", "64-true", torch.float64, 1e-6),
+}
+"""Dtype of the policy, precision of the trainer, dtype of trained weights, and what their rounding explains."""
+QUICK = [("grpo", "dtype"), ("grpo", "bf16-mixed"), ("sft", "bf16-true"), ("ppo-shared", "bf16-true"), ("dpo", "dtype")]
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        *((name, "bf16-true") for name in MODULES),
-        *((name, kind) for name in ("grpo", "sft") for kind in ("64-true", "bf16-mixed")),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in RARE),
-    ],
-)
-def test_every_module_trains_and_validates_in_each_precision(
-    byte_tokenizer: str, tmp_path: Path, name: str, precision: Any
+@pytest.mark.parametrize(("name", "kind"), slow_but(QUICK, [(name, kind) for name in MODULES for kind in ARITHMETIC]))
+def test_every_module_trains_validates_and_resumes_in_each_precision(
+    byte_tokenizer: str, tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = MODULES[name](lambda lora=False: policy(byte_tokenizer, lora))
-    fit(module, tmp_path, data=Texts(batch_size=3), precision=precision, limit_val_batches=1)
-    assert module.trainer.global_step >= 2
-    wanted = {"bf16-true": torch.bfloat16, "64-true": torch.float64, "bf16-mixed": torch.float32}[precision]
-    assert {p.dtype for p in module.policy.parameters() if p.requires_grad} == {wanted}
-    assert all(torch.isfinite(p).all() for p in module.parameters())
+    """First ratios are 1 and the sampler's numbers the trainer's, up to rounding; resuming changes no bit."""
+    dtype, precision, wanted, rounding = ARITHMETIC[kind]
+    first: list[tuple[torch.Tensor, torch.dtype]] = []
+    plain = Objective.token_loss
+
+    def watched(objective: Objective, logprobs: Any, old: Any, entropy: Any, micro: Any, *coef: Any) -> Any:
+        first.append(((logprobs.detach() - old)[micro.loss_mask].exp(), micro.advantages.dtype))
+        return plain(objective, logprobs, old, entropy, micro, *coef)
+
+    monkeypatch.setattr(Objective, "token_loss", watched)
+    data = Texts(batch_size=3)
+    whole, resumed = whole_and_resumed(
+        lambda: MODULES[name](lambda lora=False: policy(byte_tokenizer, lora, dtype)),
+        tmp_path,
+        1,
+        data=data,
+        precision=precision,
+        limit_val_batches=1,
+    )
+    assert whole.trainer.global_step >= 2
+    learning = {p.dtype for p in whole.policy.parameters() if p.requires_grad}
+    assert learning == {torch.float32 if dtype == "bfloat16" and "lora" in name else wanted}
+    assert all(torch.isfinite(p).all() for p in whole.parameters())
+    assert torch.bfloat16 not in {buffer.dtype for buffer in whole.buffers()}, "of rotary frequencies"
+    moved = [torch.cat([p.detach().flatten() for p in optimized(one)]) for one in (whole, resumed)]
+    assert torch.equal(*moved)
+    if first:
+        (ratios, of_advantages), gap = first[0], float(whole.trainer.callback_metrics["sampling/logprob_gap/mean"])
+        assert (ratios - 1).abs().max() < rounding and gap < rounding
+        assert of_advantages is not torch.bfloat16
+
+
+def test_rounding_of_bf16_true_is_not_taken_for_a_model_that_cannot_share_prompts(byte_tokenizer: str) -> None:
+    deeper = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "initializer_range": 0.05}
+    actor = CausalLM(config=TINY_QWEN2 | deeper, tokenizer=byte_tokenizer)
+    with HalfPrecision("bf16-true").module_init_context():
+        actor.load()
+    assert actor.shares_prompts
+
+
+def optimized(module: Any) -> list[torch.Tensor]:
+    """What the optimizer moves: masters where weights have them."""
+    return [p for group in module.trainer.optimizers[0].param_groups for p in group["params"]]
+
+
+def test_gradients_of_micro_batches_are_summed_in_float32() -> None:
+    """In bfloat16 a sum of ones ends at 256, the next number being 258."""
+    weight = torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))
+    optimizer: Any = build_optimizer(lambda groups: torch.optim.SGD(groups, lr=1.0), [{"params": [weight]}])
+    for _ in range(300):
+        weight.sum().backward()
+        take_gradients(optimizer)
+    assert optimizer.param_groups[0]["params"][0].grad == 300 and weight.grad is None
 
 
 EXPERTS = {
@@ -134,26 +186,6 @@ def test_steps_far_below_a_weights_resolution_add_up(
     assert {p.dtype for p in module.policy.parameters()} == {torch.bfloat16}
 
 
-def test_a_resumed_run_goes_on_from_its_masters(byte_tokenizer: str, tmp_path: Path) -> None:
-    def run(ckpt_path: str | None, *callbacks: Any) -> torch.Tensor:
-        adam = lambda params: torch.optim.Adam(params, lr=1e-5)  # noqa: E731
-        sampling = Sampling(num_samples=4, max_tokens=6)
-        module = GRPO(
-            policy(byte_tokenizer, dtype="bfloat16"),
-            rewards=[EvenBytes()],
-            sampling=sampling,
-            max_rollouts=6,
-            update=Update(optimizer=adam),
-        )
-        trainer = fit(module, tmp_path, ckpt_path=ckpt_path, callbacks=list(callbacks))
-        optimizer: Any = trainer.optimizers[0]
-        return torch.cat([master.detach().flatten() for master in optimizer.masters.values()])
-
-    path = tmp_path / "half.ckpt"
-    straight = run(None, SaveAt(3, path))
-    assert torch.equal(run(str(path)), straight)
-
-
 @pytest.mark.parametrize("precision", ["bf16-true", "bf16-mixed", "32-true"])
 def test_values_are_float32_whatever_the_weights_are(byte_tokenizer: str, tmp_path: Path, precision: Any) -> None:
     """Rounded to bfloat16 a value near 0.9 would be off by 0.002."""
@@ -169,3 +201,106 @@ def test_values_are_float32_whatever_the_weights_are(byte_tokenizer: str, tmp_pa
     fit(module, tmp_path, precision=precision)
     assert {value.dtype for value in seen} == {torch.float32}
     assert any((value != value.bfloat16()).any() for value in seen)
+
+
+Make = Callable[..., RolloutModule]
+
+
+class LossIsNaN(GRPO):
+    """The loss of the second rollout is NaN, though all that goes into it is finite."""
+
+    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss(micro, denominator)
+        return loss * (float("nan") if self.clock.count == 1 else 1.0), metrics
+
+
+class GradientIsInfinite(GRPO):
+    """The square root has a loss of 0 and an infinite slope at 0."""
+
+    def policy_loss(self, micro: Experience, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().policy_loss(micro, denominator)
+        return loss + (0.0 * next(p for p in self.policy.parameters() if p.requires_grad).sum()).sqrt(), metrics
+
+
+class AdvantageIsInfinite(GRPO):
+    """A reward gone wrong."""
+
+    def make_experience(self, rollout: Any, rewards: Any) -> Experience:
+        experience = super().make_experience(rollout, rewards)
+        return replace(experience, advantages=experience.advantages * float("inf"))
+
+
+def read(folder: Path, update: int) -> dict[str, Any]:
+    found: dict[str, Any] = torch.load(folder / f"not_finite_update_{update}_rank_0.pt", weights_only=True)
+    return found
+
+
+def test_a_loss_that_is_nan_stops_the_run_and_leaves_its_micro_batch(make_module: Make, tmp_path: Path) -> None:
+    module = make_module(LossIsNaN, max_rollouts=3, microbatch_size=4)
+    with pytest.raises(NotFiniteError, match=r"loss is nan at update 1: the loss overflowed.*not_finite_update_1"):
+        fit(module, tmp_path)
+    evidence = read(tmp_path, 1)
+    assert (evidence["quantity"], evidence["update"], evidence["rollout"]) == ("loss", 1, 1)
+    rows = len(evidence["task_ids"])
+    assert 1 <= rows <= 4
+    assert all(task_id.startswith("train") for task_id in evidence["task_ids"])
+    assert evidence["rewards"].shape == (rows,)
+    assert evidence["logprobs"].shape == evidence["completion_ids"].shape == evidence["advantages"].shape
+    assert evidence["logprobs"].isfinite().all()
+    assert all(norm > 0 for norm in evidence["weight_norms"].values())
+
+
+def test_an_infinite_gradient_stops_the_run_before_the_optimizer_steps(make_module: Make, tmp_path: Path) -> None:
+    module = make_module(GradientIsInfinite, max_rollouts=1, gradient_clip_norm=1.0)
+    with pytest.raises(NotFiniteError, match=r"gradient norm of the policy is nan at update 0: the backward pass"):
+        fit(module, tmp_path)
+    start = make_module()
+    start.policy.load()
+    assert torch.equal(weights(module), weights(start))
+    bad = [name for name, norm in read(tmp_path, 0)["gradient_norms"].items() if not torch.tensor(norm).isfinite()]
+    assert bad == [next(name for name, p in module.named_parameters() if p.requires_grad)]
+
+
+def test_the_cause_is_sought_before_the_loss(make_module: Make, tmp_path: Path) -> None:
+    with pytest.raises(NotFiniteError, match=r"advantages were not finite before the update"):
+        fit(make_module(AdvantageIsInfinite, max_rollouts=1), tmp_path)
+
+
+def test_weights_that_are_no_numbers_are_named_as_the_cause(make_module: Make, tmp_path: Path) -> None:
+    module = make_module(max_rollouts=1)
+    module.policy.load()
+    scored = module.policy.forward
+
+    def broken(completions: Completions, *args: Any) -> Any:
+        with torch.no_grad():
+            next(module.policy.parameters()).fill_(float("nan"))
+        return scored(completions, *args)
+
+    module.policy.forward = broken  # type: ignore[method-assign]
+    with pytest.raises(NotFiniteError, match=r"loss is nan at update 0: weights are not finite"):
+        fit(module, tmp_path)
+
+
+class SFTLossIsNaN(SFT):
+    def loss(self, completions: Completions, denominator: torch.Tensor) -> Any:
+        loss, metrics = super().loss(completions, denominator)
+        return loss * float("nan"), metrics
+
+    def texts(self, problem: Any) -> tuple[str, ...]:
+        return ("abc",)
+
+
+def test_supervised_runs_stop_too(make_module: Make, tmp_path: Path) -> None:
+    module = SFTLossIsNaN(make_module().policy, max_updates=2)
+    with pytest.raises(NotFiniteError, match=r"loss is nan at update 0"):
+        fit(module, tmp_path)
+    assert read(tmp_path, 0)["texts"] == [["abc"]] * 3
+
+
+def test_scaled_losses_are_refused(make_module: Make, tmp_path: Path) -> None:
+    """Gradients of a scaled loss are clipped and looked at in their scaled size: training would stand almost still."""
+    module = make_module(max_rollouts=1, gradient_clip_norm=1.0)
+    with pytest.raises(ValueError, match=r"precision 16-mixed scales losses.*bf16-mixed"):
+        fit(module, tmp_path, plugins=[MixedPrecision("16-mixed", "cpu")])
+    with pytest.raises(ValueError, match=r"precision 16-true keeps weights in float16.*bf16-mixed"):
+        fit(module, tmp_path, precision="16-true")

@@ -79,17 +79,6 @@ def test_one_update_is_a_step_down_the_mean_over_completion_tokens_and_eos(make_
     assert (weights(module) - moved).abs().max() < 1e-12
 
 
-def test_any_split_into_micro_batches_gives_the_same_weights(make_sft: Make, tmp_path: Path) -> None:
-    """Items 2, 4."""
-    results = []
-    for size in (None, 1, 4):
-        module = make_sft(microbatch_size=size, max_updates=3)
-        fit(module, tmp_path, data=Shown(batch_size=6))
-        results.append(weights(module))
-    assert (results[1] - results[0]).abs().max() < 1e-10
-    assert (results[2] - results[0]).abs().max() < 1e-10
-
-
 @pytest.mark.parametrize("pack_tokens", [1, 24, 1000])
 def test_packed_rows_teach_exactly_what_rows_alone_teach(make_sft: Make, tmp_path: Path, pack_tokens: int) -> None:
     """One row a sequence, a few, and all in one; with and without a split."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from support.slow_cases import slow_but
-from support.small_runs import fit, weights
+from support.small_runs import Scored, fit, weights
 
 from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
@@ -27,16 +27,18 @@ from lit_rl.losses import (
     MaskedBand,
     PolicyGradient,
     SequenceMask,
+    Tokens,
     TruncatedWeights,
     Unclipped,
 )
 from lit_rl.models import Policy, SeparateCritic
 from lit_rl.modules import GRPO, PPO, REINFORCE, Collect, Objective, RolloutModule, Update
-from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.rollout import Rollout
-from lit_rl.types import Completions, Experience, Judgement, Sampling
+from lit_rl.types import Experience, Sampling
 
 Make = Callable[..., RolloutModule]
+ONES = Scored(lambda rows: (float(text == "1") for text in rows.texts))
+"""1 for each completion that is the number one."""
 
 
 class Behind(Engine):
@@ -52,15 +54,6 @@ class Behind(Engine):
             self.copy = copy.deepcopy(policy)
         with InProcess().session(self.copy, sampling) as session:
             yield session
-
-
-class Ones(RewardTerm):
-    """1 for each completion that is the number one."""
-
-    default_name = "ones"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(float(text == "1")) for text in completions.texts]
 
 
 class Watched(GRPO):
@@ -85,7 +78,7 @@ def two_tokens(folder: Path, engine: Engine, loss: Loss, rate: float, **more: An
         sampling=Sampling(num_samples=20, max_tokens=1),
         objective=Objective(loss=loss, correction=more.pop("correction", None)),
         baseline=NoBaseline(),
-        rewards=[Ones()],
+        rewards=[ONES],
         collect=Collect(engine=engine),
         update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None, **more),
         max_rollouts=2,
@@ -189,8 +182,8 @@ def test_a_correction_beside_a_loss_that_corrects_is_refused() -> None:
 
 
 class Wrong(Correction):
-    def weights(self, logprobs: torch.Tensor, sampler_logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return logprobs.new_ones(len(logprobs))
+    def weights(self, tokens: Tokens) -> torch.Tensor:
+        return tokens.logprobs.new_ones(len(tokens.logprobs))
 
 
 def test_a_correction_of_another_shape_is_refused(tmp_path: Path) -> None:

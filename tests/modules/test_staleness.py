@@ -9,10 +9,10 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from modules.test_stale_rows import CORRECTIONS, Ones, Watched
+from modules.test_stale_rows import CORRECTIONS, ONES, Watched
 from support.late_verdicts import Counting, Late, PassedAndEven, Programs, WholeText
 from support.slow_cases import slow_but
-from support.small_runs import Words, fit, weights
+from support.small_runs import Words, fit, quiet_trainer, weights
 
 from lit_rl.advantages import NoBaseline
 from lit_rl.data import Corridor
@@ -55,7 +55,7 @@ def test_updates_weigh_rows_by_how_far_the_weights_have_moved_since(tmp_path: Pa
         sampling=Sampling(num_samples=20, max_tokens=1),
         objective=Objective(loss=loss, correction=correction),
         baseline=NoBaseline(),
-        rewards=[Ones()],
+        rewards=[ONES],
         sandbox=Late,
         collect=Collect(staleness=1),
         update=Update(optimizer=lambda params: torch.optim.SGD(params, lr=rate), gradient_clip_norm=None),
@@ -216,10 +216,7 @@ def test_validation_samples_with_the_present_weights_and_disturbs_nothing(make_m
     for number, (ids, learned) in validated.rows.items():
         fresh.policy.load()
         torch.nn.utils.vector_to_parameters(learned, fresh.policy.model.parameters())
-        trainer = pl.Trainer(
-            accelerator="cpu", logger=False, enable_progress_bar=False, limit_val_batches=1, callbacks=[again],
-            default_root_dir=tmp_path, enable_checkpointing=False, inference_mode=False,
-        )  # fmt: skip
+        trainer = quiet_trainer(tmp_path, limit_val_batches=1, callbacks=[again], inference_mode=False)
         trainer.validate(fresh, Programs(batch_size=3), verbose=False)
         assert torch.equal(again.rows.pop(0)[0], ids), number
 

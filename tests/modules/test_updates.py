@@ -7,14 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
 import torch
-from support.small_runs import SaveAt, fit
+from support.small_runs import SaveAt, Scored, fit
+from support.two_turns import rows_of
 
 from lit_rl.engines.in_process import InProcess
+from lit_rl.losses import PolicyGradient
 from lit_rl.models import SeparateCritic
-from lit_rl.modules import GRPO, PPO, RolloutModule
-from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.modules import GRPO, PPO, REINFORCE, Objective, RolloutModule
+from lit_rl.modules.minibatches import idle
+from lit_rl.rollout import FinishedRollout, Rollout
+from lit_rl.types import Experience
 
 Make = Callable[..., RolloutModule]
 
@@ -56,19 +61,12 @@ def test_the_schedule_moves_once_a_rollout(make_module: Make, tmp_path: Path) ->
     assert module.rates == [(rollout, 0.5 / (1 + rollout)) for rollout in range(3) for _ in range(4)]
 
 
-class Alike(RewardTerm):
-    """The same reward for every completion: nothing to learn."""
-
-    default_name = "alike"
-
-    def score(self, completions: Any, judgements: Any) -> list[TermScore]:
-        return [TermScore(1.0) for _ in judgements]
-
-
 def test_a_schedule_that_moves_before_the_first_update_is_not_warned_about(make_module: Make, tmp_path: Path) -> None:
     """The rollout had nothing to learn; torch would blame the order of calls."""
     module: Any = make_module(
-        rewards=[Alike()], max_rollouts=1, lr_scheduler=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: 1.0)
+        rewards=[Scored(1.0)],
+        max_rollouts=1,
+        lr_scheduler=lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: 1.0),
     )
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -144,3 +142,100 @@ def test_updates_end_before_the_first_one_that_starts_too_far_away(
     assert trainer.global_step == 1
     assert all(p.grad is None for p in held.policy.parameters()), "the next rollout would begin with these gradients"
     assert trainer.callback_metrics["policy/approximate_kl"] > 1e-6
+
+
+class Watch(pl.Callback):
+    """Keeps what the last rollout came to."""
+
+    def on_rollout_end(self, trainer: Any, module: Any, finished: FinishedRollout) -> None:
+        self.completions, self.experience = finished.rollout.completions, finished.experience
+        self.seen = module.trace.found
+
+
+def watch(make_module: Make, folder: Path, **options: Any) -> tuple[torch.Tensor, torch.Tensor, Watch]:
+    """Log-probabilities that the sampler reported and that the last update saw, where tokens were trained."""
+    watch = Watch()
+    fit(make_module(max_rollouts=1, microbatch_size=5, **options), folder, callbacks=[watch])
+    trained = watch.experience.loss_mask & (watch.experience.advantages != 0)
+    assert trained.any() and watch.seen["logprobs"].shape == trained.shape
+    return watch.completions.sampler_logprobs[trained], watch.seen["logprobs"][trained], watch
+
+
+def test_in_the_first_update_every_row_is_where_it_was_sampled(make_module: Make, tmp_path: Path) -> None:
+    """Micro-batches are sorted by length: a row in another's place would show."""
+    sampled, seen, _ = watch(make_module, tmp_path)
+    assert torch.allclose(sampled.double(), seen.double(), atol=1e-5)
+
+
+def test_in_the_second_epoch_the_policy_has_moved(make_module: Make, tmp_path: Path) -> None:
+    sampled, seen, _ = watch(make_module, tmp_path, epochs=2)
+    assert (sampled - seen).abs().max() > 1e-3
+
+
+def test_rows_that_were_not_trained_were_not_seen(make_module: Make, tmp_path: Path) -> None:
+    """Three problems of four rows; those whose advantage is 0 skip the forward pass."""
+    _, _, watched = watch(make_module, tmp_path)
+    trained = (watched.experience.advantages != 0).any(-1)
+    seen = watched.seen["logprobs"].isfinite().any(-1)
+    assert torch.equal(seen, trained)
+
+
+def test_entropy_is_kept_where_it_is_computed(make_module: Make, tmp_path: Path) -> None:
+    _, _, watched = watch(make_module, tmp_path, objective=Objective(entropy_coef=0.01))
+    entropy, mask = watched.seen["entropy"], watched.experience.loss_mask
+    assert (entropy[mask] > 0).all()
+
+
+IN_LOSS, IN_REWARD = Objective(kl_coef=0.1), Objective(kl_coef=0.1, kl_in="reward", kl_kind="k1")
+CASES: dict[str, tuple[type[RolloutModule], dict[str, Any], set[str]]] = {
+    "grpo": (GRPO, {}, set()),
+    "grpo, two passes": (GRPO, {"epochs": 2, "mask_truncated": True}, {"old_logprobs"}),
+    "grpo, KL in the loss": (GRPO, {"objective": IN_LOSS}, {"ref_logprobs"}),
+    "grpo, KL in the reward": (GRPO, {"objective": IN_REWARD}, {"old_logprobs", "ref_logprobs", "token_rewards"}),
+    "ppo": (PPO, {"critic": SeparateCritic}, {"token_rewards", "old_values", "returns"}),
+    "ppo, KL in the reward": (
+        PPO,
+        {"critic": SeparateCritic, "objective": IN_REWARD},
+        {"old_logprobs", "ref_logprobs", "token_rewards", "old_values", "returns"},
+    ),
+    "reinforce": (REINFORCE, {}, set()),
+    "reinforce, KL, two updates": (
+        REINFORCE,
+        {"objective": Objective(loss=PolicyGradient(), kl_coef=0.1), "minibatches": 2},
+        {"old_logprobs", "ref_logprobs"},
+    ),
+}
+
+
+def test_the_row_of_a_rank_with_nothing_to_do_has_no_weight() -> None:
+    """The first row of the rollout, cut to its own length, even if another update learns from it."""
+    rows = rows_of([[119], [119, 120]], [[[1, 2]], [[1, 2, 3]]])
+    experience = Experience(rows, torch.ones(2), torch.tensor([True, True]), torch.ones(2, 3))
+    row = idle(experience)
+    assert row.advantages.shape == (1, 2) and not row.loss_mask.any()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_experience_is_made_once_with_what_is_read_and_no_more(
+    make_module: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    cls, options, expected = CASES[case]
+    made: list[Experience] = []
+    build = Experience.__init__
+
+    def counting(self: Experience, *args: Any, **kwargs: Any) -> None:
+        build(self, *args, **kwargs)
+        made.append(self)
+
+    class Watched(cls):  # type: ignore[misc, valid-type]
+        def make_experience(self, rollout: Rollout, rewards: Any) -> Experience:
+            with monkeypatch.context() as patch:
+                patch.setattr(Experience, "__init__", counting)
+                experience: Experience = super().make_experience(rollout, rewards)
+            return experience
+
+    given = {name: value() if isinstance(value, type) else value for name, value in options.items()}
+    fit(make_module(Watched, max_rollouts=1, **given), tmp_path)
+    (experience,) = made
+    optional = ("old_logprobs", "ref_logprobs", "token_rewards", "old_values", "returns")
+    assert {name for name in optional if getattr(experience, name) is not None} == expected

@@ -2,8 +2,11 @@ import math
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.completions import PASSED, batch, judged, problem, reward_of
 
+from lit_rl.data.numerical.build_judge import text_bleu
 from lit_rl.execution.checks import AssertTests, ReferenceText
 from lit_rl.rewards import BleuReward
 from lit_rl.rollout import find_program
@@ -78,3 +81,20 @@ def test_a_missing_sacrebleu_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     with pytest.raises(ModuleNotFoundError, match=r"BleuReward needs the package sacrebleu.*\[rewards\]"):
         BleuReward().setup()
+
+
+TEXTS = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=14).map(" ".join)
+
+
+@given(TEXTS, TEXTS)
+def test_it_is_sacrebleus_sentence_bleu(text, reference):
+    sacrebleu = pytest.importorskip("sacrebleu")
+    expected = sacrebleu.sentence_bleu(text, [reference], tokenize="none").score / 100
+    assert text_bleu(text, reference) == pytest.approx(expected, abs=1e-9)
+
+
+def test_equal_texts_score_one_and_texts_without_a_common_word_nothing():
+    assert text_bleu("plt 1 2\n3", "plt 1 2 3") == pytest.approx(1.0)
+    assert text_bleu("", "") == 1.0
+    assert text_bleu("a b", "c d") == 0.0
+    assert text_bleu("", "a") == text_bleu("a", "") == 0.0

@@ -1,18 +1,22 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonargparse import ArgumentParser, Namespace
 from support.completions import batch, inside, judged, problem
 
+import lit_rl.rewards
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.rewards import (
     BleuReward,
     Composite,
     DataflowReward,
+    LintReward,
     LLMJudgeReward,
     RewardTerm,
     ServerGrader,
@@ -163,10 +167,25 @@ def test_bad_compositions_are_refused_with_the_key() -> None:
         Composite([fixed(1.0)], clip_low=1, clip_high=0)
     with pytest.raises(ValueError, match=r"Composite\.clip_high: expected float or None, got 'high'"):
         Composite([fixed(1.0)], clip_high="high")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="Fixed gave row 0 a value that is not finite"):
-        one_row([fixed(math.nan)])
-    with pytest.raises(ValueError, match="Fixed gave 0 scores for 1 completions"):
-        one_row([Fixed([])])
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ([TermScore(math.nan)], "Fixed gave row 0 a value that is not finite.*TermScore\\(None"),
+        ([], "Fixed gave 0 scores for 1 completions"),
+        ([1.0], "Fixed .*row 0.*got 1.0.*TermScore\\("),
+        ([TermScore("good")], "Fixed .*row 0.*'good'"),  # type: ignore[arg-type]
+        (None, "Fixed.score: expected .* got None"),
+        ([TermScore(1.0, (Span(0, 10**6, 1.0),))], r"Fixed gave row 0 Span\(start=0, end=1000000.*bytes of UTF-8"),
+        ([TermScore(1.0, (Span(1, 0, 1.0),))], r"Fixed gave row 0 Span\(start=1, end=0"),
+        ([TermScore(1.0, ((0, 1),))], r"Fixed gave row 0 \(0, 1\).*give a Span"),  # type: ignore[arg-type]
+    ],
+)
+def test_scores_that_are_none_are_told_in_one_line(scores: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as refused:
+        one_row([Fixed(scores)])
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("term", [BleuReward(), DataflowReward(), LLMJudgeReward(ServerGrader("unasked"))])
@@ -177,3 +196,71 @@ def test_a_problem_without_reference_has_no_value_instead_of_a_zero(term: Reward
     assert output.valid.tolist() == [False, False]
     assert output.reasons[0] == f"{term.name}: the problem has no reference"
     assert output.known_rewards().isnan().all()
+
+
+DENSE = """
+reward:
+  terms:
+    - class_path: lit_rl.rewards.SyntaxReward
+      init_args: {weight: 0.1}
+    - class_path: LintReward
+      init_args: {weight: 0.1, select: [E, F], severities: {F: 0.4}, per_lines: 20}
+    - class_path: DataflowReward
+      init_args: {weight: 0.1}
+    - class_path: TestsReward
+      init_args: {weight: 0.7, mode: graded, grades: {wrong_answer: -0.1}}
+    - class_path: OverlongPenalty
+      init_args: {max_tokens: 100, buffer_tokens: 20}
+  clip_low: -1
+"""
+JUDGED = """
+reward:
+  terms:
+    - class_path: BleuReward
+      init_args: {weight: 0.6}
+    - class_path: LLMJudgeReward
+      init_args:
+        weight: 0.4
+        template: "{reference} against {program}"
+        grader: {class_path: ServerGrader, init_args: {model: small}}
+"""
+
+
+def build(text: str) -> Composite:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(Composite, "reward")
+    built: Namespace = parser.instantiate_classes(parser.parse_string(text))
+    assert isinstance(built.reward, Composite)
+    return built.reward
+
+
+def test_terms_are_built_by_class_path_with_their_weights() -> None:
+    reward = build(DENSE)
+    assert {term.name: term.weight for term in reward.terms} == {
+        "syntax": 0.1,
+        "lint": 0.1,
+        "dataflow": 0.1,
+        "tests": 0.7,
+        "overlong": 1.0,
+    }
+    lint = reward.terms[1]
+    assert isinstance(lint, LintReward)
+    assert lint.severities["F"] == 0.4
+    assert reward.low == -1
+
+
+def test_bleu_and_judge_are_built_with_their_grader() -> None:
+    judge = build(JUDGED).terms[1]
+    assert isinstance(judge, LLMJudgeReward)
+    assert isinstance(judge.grader, ServerGrader)
+
+
+def test_every_term_has_a_name_of_its_own() -> None:
+    terms = [
+        value
+        for value in vars(lit_rl.rewards).values()
+        if isinstance(value, type) and issubclass(value, RewardTerm) and value is not RewardTerm
+    ]
+    names = [term.default_name for term in terms]
+    assert len(terms) >= 10
+    assert len(set(names)) == len(terms) and all(names)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from support.completions import batch, judged, problem, reward_of
 
-from lit_rl.execution.checks import StdioTests
-from lit_rl.rewards import SyntaxReward
+from lit_rl.data.numerical.build_check import BuildAndRun
+from lit_rl.execution.checks import Check, StdioTests
+from lit_rl.rewards import DataflowReward, LintReward, RewardTerm, SyntaxReward
 from lit_rl.rewards.grammars import without_macros
 
 pytest.importorskip("tree_sitter", reason="reward terms need the extra `rewards`")
@@ -105,3 +106,35 @@ def test_repeated_patterns_are_read_in_linear_work(unit: bytes) -> None:
     source = unit * (100_000 // len(unit))
     only_macros = unit.strip() == b"AAA"
     assert {len(masked) for masked in without_macros(source)} == (set() if only_macros else {len(source)})
+
+
+CPP = "int main() { return 0; }\n"
+LINES = BuildAndRun("tree", "src/step.cpp", 3, 4)
+STDIO = StdioTests((("", ""),), language="cpp")
+
+UNREAD: dict[str, tuple[RewardTerm, Check]] = {
+    "syntax of lines": (SyntaxReward(), LINES),
+    "lint of lines": (LintReward(), LINES),
+    "data flow of lines": (DataflowReward(), LINES),
+    "lint of C++": (LintReward(), STDIO),
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_a_program_in_another_language_has_no_value_and_is_not_trained_on(case: str) -> None:
+    """Lines of C++ are no Python: read as such, each completion would cost -1 whatever it says."""
+    term, check = UNREAD[case]
+    task = problem(check, reference=CPP)
+    with pytest.raises(ValueError, match=type(term).__name__):
+        term.check_problem(task)
+    python = problem(reference="x = 1\n")
+    rows = [judged(CPP, problem=task), judged("x = 1\n", problem=python)]
+    unread, read = term.score(batch([CPP, "x = 1\n"]), rows)
+    assert unread.value is None and "cpp" in unread.reason
+    assert read.value is not None
+
+
+def test_cpp_is_read_by_the_terms_that_know_it() -> None:
+    rows = [judged(CPP, problem=problem(STDIO, reference=CPP))]
+    assert SyntaxReward().score(batch([CPP]), rows)[0].value == 0.0
+    assert DataflowReward().score(batch([CPP]), rows)[0].value == 1.0

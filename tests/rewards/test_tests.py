@@ -1,11 +1,29 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
-from support.completions import PASSED, problem, reward_of
+import torch
+from support.completions import PASSED, batch, judged, problem, reward_of
+from support.small_runs import fit
+from support.two_turns import LastTurn, PlaysGRPO, PlaysPPO, drawn, rows_of
 
+from lit_rl.advantages import GroupMean
 from lit_rl.execution.checks import AssertTests, CallTests, ReferenceText, StdioTests
 from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards import TestsReward
+from lit_rl.models import SeparateCritic
+from lit_rl.rewards import (
+    Composite,
+    FormatReward,
+    LengthPenalty,
+    OverlongPenalty,
+    RewardTerm,
+    TermScore,
+    TestsReward,
+    TurnPenalty,
+)
+from lit_rl.rewards.places import Credit, place_rewards
+from lit_rl.types import Completions, Judgement, Problem
 
 DIVISION = "def f(x):\n    return x / 0\n"
 
@@ -37,6 +55,17 @@ def test_fraction_counts_tests_that_were_never_started() -> None:
     ):
         output = reward_of(TestsReward(mode="fraction"), DIVISION, failed(None, verdict, *cases), check=check)
         assert output.rewards.item() == pytest.approx(expected), (check, cases)
+
+
+def test_fraction_is_the_mean_score_of_groups_of_cases() -> None:
+    """A group that was not scored, because the program did not compile, counts as 0."""
+    check = StdioTests((("", ""),) * 3, grades=(("small", 2), ("large", 1)))
+    for scores, expected in (({"small": 0.25, "large": 1.0}, 0.625), ({"large": 0.5}, 0.25), ({}, 0.0)):
+        outcome = Outcome(WRONG, cases=(HELD, HELD, WRONG), scores=scores)
+        output = reward_of(TestsReward(mode="fraction"), DIVISION, outcome, check=check)
+        assert output.rewards.item() == pytest.approx(expected)
+    whole = Outcome(Verdict.PASSED, cases=(HELD,) * 3, scores={"small": 1.0, "large": 1.0})
+    assert reward_of(TestsReward(mode="fraction"), DIVISION, whole, check=check).rewards.item() == 1.0
 
 
 def test_grades_follow_the_verdict() -> None:
@@ -72,7 +101,7 @@ def test_a_loss_without_a_line_is_spread_over_the_program_only() -> None:
 def test_a_program_that_passed_a_blank_line_and_one_that_is_not_there_are_not_blamed(
     flagged: Callable[..., list[str]],
 ) -> None:
-    """Where the failing line is found is in test_blamed_credit.py."""
+    """Where the failing line is found is in test_attribution.py."""
     assert flagged(TestsReward(), DIVISION, Outcome(Verdict.PASSED, line=2)) == []
     for line in (2, 9, None):
         assert flagged(TestsReward(), "x = 1\n\ny = 2\n", failed(line)) == []
@@ -95,3 +124,140 @@ def test_a_task_without_tests_is_refused() -> None:
     with pytest.raises(ValueError, match="TestsReward needs tests, but its check is ReferenceText"):
         TestsReward().check_problem(problem(ReferenceText("x")))
     TestsReward().check_problem(problem())
+
+
+ROWS = rows_of([[1]] * 20, [drawn(str(i)) for i in range(20)])
+JUDGEMENTS = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in ROWS.problems]
+
+
+@pytest.mark.parametrize("limits", [{}, {"clip_low": -0.1}, {"clip_high": 0.3}])
+@pytest.mark.parametrize("credit", ["spans", "tokens", "terminal"])
+def test_credit_sums_to_the_reward(credit: Credit, limits: dict[str, float]) -> None:
+    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)], **limits)(ROWS, JUDGEMENTS)
+    placed = place_rewards(rewards, ROWS.completion_mask, credit)
+    assert torch.allclose(placed.sum(-1), rewards.rewards, atol=1e-6)
+    assert torch.allclose(rewards.credit.sum(-1), rewards.rewards, atol=1e-6)
+    assert not placed[~ROWS.completion_mask].any()
+
+
+def test_each_penalty_stands_on_its_own_turn() -> None:
+    assert sorted({len(turns) for turns in ROWS.turns}) == [1, 2, 3]
+    rewards = Composite([LastTurn(), TurnPenalty(weight=0.2)])(ROWS, JUDGEMENTS)
+    without = Composite([LastTurn()])(ROWS, JUDGEMENTS)
+    spans = place_rewards(rewards, ROWS.completion_mask, "spans").tolist()
+    for i, turns in enumerate(ROWS.turns):
+        assert rewards.rewards[i] == pytest.approx(float(without.rewards[i]) - 0.2 * (len(turns) - 1), abs=1e-6)
+        assert rewards.term_values["turn_penalty"][i] == 1 - len(turns)
+        for turn in turns[:-1]:
+            length = turn.end - turn.start
+            assert spans[i][turn.start : turn.end] == pytest.approx([0.0] * (length - 1) + [-0.2])
+            assert rewards.credit[i, turn.start : turn.end].tolist() == pytest.approx([-0.2 / length] * length)
+        last = slice(turns[-1].start, turns[-1].end)
+        before = place_rewards(without, ROWS.completion_mask, "spans")[i, last].tolist()
+        assert spans[i][last] == pytest.approx(before, abs=1e-6)
+
+
+def test_ppo_charges_a_turn_and_those_before_it(make_module: Callable[..., Any], tmp_path: Path) -> None:
+    """With gamma and lambda 1 an advantage is what is rewarded from the token on, less its value."""
+    module = make_module(
+        PlaysPPO,
+        rewards=[LastTurn(), TurnPenalty(weight=0.2)],
+        critic=SeparateCritic(),
+        gae_lambda=1.0,
+        whiten=False,
+        max_rollouts=1,
+    )
+    fit(module, tmp_path)
+    experience, output = module.seen
+    worth = experience.advantages + experience.old_values
+    for i, turns in enumerate(experience.completions.turns):
+        for number, turn in enumerate(turns):
+            if turn is not turns[-1]:  # on all of it: this turn's penalty and those to come
+                share = float(output.term_values["last"][i])
+                expected = share - 0.2 * (len(turns) - 1 - number)
+                assert worth[i, turn.start : turn.end].tolist() == pytest.approx([expected] * (turn.end - turn.start))
+
+
+def test_grpo_compares_rewards_with_the_penalty(make_module: Callable[..., Any], tmp_path: Path) -> None:
+    module = make_module(
+        PlaysGRPO, rewards=[LastTurn(), TurnPenalty(weight=0.2)], baseline=GroupMean(normalize="none"), max_rollouts=1
+    )
+    fit(module, tmp_path)
+    experience, output = module.seen
+    turns = torch.tensor([len(of_row) for of_row in experience.completions.turns])
+    rewards = (output.term_values["last"] - 0.2 * (turns - 1)).view(-1, 4)
+    expected = (rewards - rewards.mean(-1, keepdim=True)).flatten()[:, None] * experience.completions.completion_mask
+    assert turns.unique().tolist() == [1, 2, 3]
+    assert torch.allclose(experience.advantages, expected, atol=1e-6)
+
+
+def test_more_values_than_turns_are_refused() -> None:
+    class Generous(RewardTerm):
+        default_name = "generous"
+
+        def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+            return [TermScore(1.0, turn_values=(0.5, 0.5)) for _ in judgements]
+
+    single = rows_of([[1]], [[[2, 4]]])
+    with pytest.raises(ValueError, match="Generous gave row 0 2 turn_values for 1 turns: give each turn one at most"):
+        Composite([Generous()])(single, JUDGEMENTS[:1])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("```python\nx = 1\n```", 0.0),
+        ("Here:\r\n```\r\nx = 1\r\n```", 0.0),
+        ("x = 1", -0.1),
+        ("día", -0.1),
+        ("", -0.1),
+    ],
+)
+def test_format_costs_a_tenth_without_a_fenced_program(text: str, value: float) -> None:
+    assert reward_of(FormatReward(), text).rewards.item() == pytest.approx(value)
+    any_program = reward_of(FormatReward(fence=False), text).rewards.item()
+    assert any_program == pytest.approx(0.0 if text else -0.1)
+
+
+def test_format_refuses_to_want_a_fence_inside_a_program() -> None:
+    begun = Problem("t", "Examples.\n\ndef f():\n", AssertTests("assert f()"), program_prefix="def f():\n")
+    with pytest.raises(ValueError, match="FormatReward wants a fenced block, but the completion continues"):
+        FormatReward().check_problem(begun)
+    FormatReward(fence=False).check_problem(begun)
+    for prompt in ("Write f.", ({"role": "user", "content": "import math\n"},)):  # a prefix of imports alone
+        FormatReward().check_problem(Problem("t", prompt, AssertTests("assert f()"), program_prefix="import math\n"))
+
+
+@pytest.mark.parametrize("term", [FormatReward(weight=1.0), LengthPenalty(alpha=20.0)])
+def test_without_a_program_the_penalty_is_spread_over_all_tokens_and_eos(term: RewardTerm) -> None:
+    judgement = judged("hi é")
+    none = type(judgement)(judgement.problem, None, judgement.outcome)
+    output = Composite([term])(batch(["hi é"]), [none])
+    # format: -1 over four letters and EOS; length: 5 tokens cost 20 * 5 / 100 = 1
+    assert output.credit[0].tolist() == pytest.approx([-0.2] * 5)
+
+
+@pytest.mark.parametrize(
+    ("letters", "value"),
+    # limit 10, buffer 4, EOS is one more token: free up to 6 tokens, then a quarter a token
+    [(5, 0.0), (6, -0.25), (8, -0.75), (9, -1.0), (15, -1.0)],
+)
+def test_overlong_grows_through_the_buffer(letters: int, value: float) -> None:
+    assert reward_of(OverlongPenalty(max_tokens=10, buffer_tokens=4), "x" * letters).rewards.item() == value
+
+
+def test_length_costs_alpha_a_hundred_tokens_and_limits_out_of_range_are_named() -> None:
+    # 249 letters and EOS
+    assert reward_of(LengthPenalty(alpha=0.03), "x" * 249).rewards.item() == pytest.approx(-0.03 * 2.5)
+    with pytest.raises(ValueError, match=r"LengthPenalty\.alpha: expected a number in \[0.0, inf\], got -1"):
+        LengthPenalty(alpha=-1)
+    with pytest.raises(ValueError, match=r"OverlongPenalty\.buffer_tokens: expected a number in \[1, 10\], got 11"):
+        OverlongPenalty(max_tokens=10, buffer_tokens=11)
+
+
+def test_a_rows_length_is_what_its_policy_wrote_in_all_turns() -> None:
+    """Two and three tokens of the policy around a message of ninety."""
+    rows = rows_of([[119]], [[[2, 4], [65] * 90, [6, 8, 10]]])
+    judgements = [judged("xxx")]
+    assert LengthPenalty(alpha=20.0).score(rows, judgements)[0].value == pytest.approx(-1.0)
+    assert OverlongPenalty(6, 4).score(rows, judgements)[0].value == pytest.approx(-0.75)

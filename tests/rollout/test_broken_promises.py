@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -56,6 +57,14 @@ def play(policy: CausalLM, engine: Engine, environment: Environment | None = Non
     return write_rows(policy, engine, Passing(), [problem], sampling, key, environment).finish()
 
 
+def scored(done: list[Generation], logprob: float) -> list[Generation]:
+    return [replace(one, logprobs=(logprob, *one.logprobs[1:])) for one in done]
+
+
+def ended(done: list[Generation], last: int) -> list[Generation]:
+    return [replace(one, ids=(*one.ids[:-1], last)) for one in done]
+
+
 ENGINES: dict[str, tuple[Engine, str]] = {
     "answers a row twice": (Changed(lambda done: done * 2), "answered row 0, which is not being asked for"),
     "answers what nobody asked": (Changed(lambda done: [replace(done[0], row=7)]), "row 7, which is not being asked"),
@@ -72,6 +81,15 @@ ENGINES: dict[str, tuple[Engine, str]] = {
     "leaves EOS out": (
         Changed(lambda done: [replace(done[0], ids=done[0].ids[:-1], logprobs=done[0].logprobs[:-1])]),
         r"the reason eos, but its last id is \d+: keep the id of EOS, one of \[256\]",
+    ),
+    "is not sure": (Changed(lambda done: scored(done, math.nan)), "the log-probability nan"),
+    "samples the impossible": (Changed(lambda done: scored(done, -math.inf)), "the log-probability -inf"),
+    "is too sure": (Changed(lambda done: scored(done, 0.5)), "the log-probability 0.5"),
+    "goes beyond the vocabulary": (Changed(lambda done: ended(done, 10**6)), "the id 1000000: .* from 0 to "),
+    "goes below 0": (Changed(lambda done: ended(done, -1)), "the id -1"),
+    "gives its reason in words": (
+        Changed(lambda done: [replace(done[0], reason="stop")]),  # type: ignore[arg-type]
+        "the reason 'stop': give one of StopReason.EOS",
     ),
     "returns one generation": (Changed(lambda done: done[0]), "expected a list of Generation"),
     "returns nothing": (Changed(lambda done: None), "a list of Generation, often empty, got None"),

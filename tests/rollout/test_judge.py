@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from answer_shapes import ANSWER, SHAPES, USAGE, py
+from support.slow_cases import slow_but
 from support.tiny_models import TINY_QWEN2
 
+from lit_rl.data import Basics, RobotTasks
 from lit_rl.engines.in_process import InProcess
 from lit_rl.execution import (
     AssertTests,
@@ -21,10 +26,21 @@ from lit_rl.execution import (
     StdioTests,
     TokenTarget,
     Verdict,
+    program,
 )
+from lit_rl.execution.program import Wanted, extract_program
 from lit_rl.models import CausalLM
 from lit_rl.models.sampling import StreamKey
-from lit_rl.rollout import InfrastructureError, Judge, Rollout, find_program, require_infrastructure, write_rows
+from lit_rl.modules.sft import demonstration
+from lit_rl.rollout import (
+    InfrastructureError,
+    Judge,
+    Rollout,
+    find_program,
+    reference_answer,
+    require_infrastructure,
+    write_rows,
+)
 from lit_rl.types import Judgement, Problem, Sampling
 
 CHECK = AssertTests("assert f() == 1")
@@ -186,3 +202,138 @@ def test_of_a_robots_program_the_first_python_block_counts() -> None:
     alone = find_program(task, f"{program}```\r\nThat is all.")
     assert alone is not None and alone.start == 0 and not alone.fenced
     assert find_program(task, "```python\n```\n```python\nx = 1\n```") is None
+
+
+CASES = (("", "1\n"),)
+CPP = '#include <cstdio>\n\nint main() {\n    std::puts("1");\n}\n'
+C = '#include <stdio.h>\n\nint main(void) {\n    return puts("1") < 0;\n}\n'
+PYTHON = 'def f(x):\n    """A fence inside:\n    ```\n    f(1)\n    ```\n    """\n    return x + 1\n'
+CHAT: Any = ({"role": "user", "content": "Write it."},)
+BODY = "    return x + 1\n"
+HEAD = "def f(x):\n"
+PROBLEMS = {
+    "C++": Problem("1", CHAT, StdioTests(CASES, "cpp"), reference=CPP),
+    "C": Problem("1", CHAT, StdioTests(CASES, "c"), reference=C),
+    "Python with a fence in its docstring": Problem("1", CHAT, CallTests((((1,), 2),), "f"), reference=PYTHON),
+    "Python behind imports": Problem(
+        "1",
+        CHAT,
+        AssertTests("assert f(1) == 2"),
+        program_prefix="import math\n",
+        reference=f"import math\n{HEAD}{BODY}",
+    ),
+    "a body": Problem("1", HEAD, CallTests((((1,), 2),), "f"), program_prefix=HEAD, reference=HEAD + BODY),
+    "lines inside a fence that the prompt opened": Problem(
+        "1", "```python\n", CallTests((((1,), 2),), "f"), reference=HEAD + BODY, stop_strings=("```",)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_judge_finds_the_reference_in_the_answer_that_sft_imitates(name: str) -> None:
+    problem = PROBLEMS[name]
+    assert problem.reference is not None
+    answer = demonstration(problem)
+    found = find_program(problem, answer)
+    assert found is not None
+    assert found.source.strip("\n") == problem.reference.strip("\n")
+
+
+def test_a_block_has_the_tag_of_its_language() -> None:
+    begins = {name: demonstration(problem).split("\n")[0] for name, problem in PROBLEMS.items()}
+    assert begins == {
+        "C++": "```cpp",
+        "C": "```c",
+        "Python with a fence in its docstring": "```python",
+        "Python behind imports": "```python",
+        "a body": "    return x + 1",
+        "lines inside a fence that the prompt opened": "def f(x):",
+    }
+
+
+def test_what_only_reward_terms_read_is_plain_text() -> None:
+    for check in (ReferenceText("a b\n"), ReferenceText("x = 1\n", "python")):
+        assert demonstration(Problem("1", "Say it.", check, reference=check.text)) == check.text
+
+
+@pytest.mark.parametrize(
+    "task", [Basics(form="completion"), Basics(form="instruct"), RobotTasks()], ids=["completion", "instruct", "robots"]
+)
+def test_tasks_find_their_references(task: Any) -> None:
+    for problem in task.problems("validation")[:20]:
+        without = dataclasses.replace(problem, fields={k: v for k, v in problem.fields.items() if k != "demonstration"})
+        found = find_program(problem, reference_answer(without))
+        assert found is not None and found.source.strip("\n") == str(problem.reference).strip("\n")
+
+
+def test_the_program_that_is_meant_is_taken_and_its_place_is_told():
+    """The place is in bytes of the completion's UTF-8; indentation that a line lost is counted."""
+    wrong = {}
+    for shape in SHAPES:
+        found = extract_program(shape.text, shape.wanted)
+        if (None if found is None else found.source) != shape.expected:
+            wrong[shape.name] = found
+        elif found is not None:
+            written = shape.text.encode()[found.start : found.end].decode().split("\n")
+            removed = found.removed or [0] * len(written)
+            kept = [line[count:] for line, count in zip(written, removed, strict=True)]
+            if "\n".join(kept) != found.source:
+                wrong[shape.name] = found
+    assert wrong == {}
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) >= 60
+
+
+def test_the_strict_rule_takes_the_last_block_whatever_is_in_it():
+    wanted = Wanted(entry_point="add")
+    found = extract_program(f"{py(ANSWER)}\n{py(USAGE)}", wanted, "last_block")
+    assert found is not None and found.source == USAGE
+    assert extract_program(f"{py(ANSWER)}\n```\n\n```\n", wanted, "last_block") is None
+
+
+@pytest.mark.parametrize("text", [f"{ANSWER}```\nThat adds.", "add = 1  # see ```this``` here\n"])
+def test_an_answer_without_a_block_begins_where_the_text_begins(text):
+    found = extract_program(text, Wanted(entry_point="add"))
+    assert found is not None and (found.start, found.fenced) == (0, False)
+
+
+HOSTILE = {
+    "a megabyte of backticks": "`" * 2**20,
+    "backticks in runs": "```a" * 2**18,
+    "fences alone": "```\n" * 2**18,
+    "blocks of the language": "```python\nx = 1\n```\n" * 5000,
+    "blocks that define it": py(ANSWER) * 5000,
+    "broken blocks that define it": "```python\ndef add(:\n```\n" * 5000,
+    "blocks without a tag": "```\nx\n```\n" * 20000,
+    "openers alone": "```python\n" * 20000,
+    "growing marks": "".join("`" * (3 + k % 500) + "\n" for k in range(4000)),
+    "quotes that never end": "```python\n'''\n" * 20000,
+    "thoughts that never end": "x\n<think>\n" * 100000,
+    "thoughts in a line": "x<think></think>" * 60000,
+    "ends of thoughts": "</think>\n" * 100000,
+    "brackets": "```\n" + "(" * 2**20,
+    "deep nesting": "```python\ndef add(): return " + "[" * 100000 + "\n```",
+    "a long line of operators": "```\nx = " + "-" * 2**20 + "1\n```",
+    "calls of main": "```c\n" + "main(" * 200000,
+    "tildes and backticks": "~~~\n```\n" * 60000,
+    "bullets": "- " * 2**19,
+    "blanks": " " * 2**20 + "```",
+    "blank lines in a list": "1. ```python\n" + "   \n" * 2**18,
+    "lone surrogates": "```\n\ud800\ndef add(): pass\n```\n" * 1000,
+    "NUL": "```python\n\0def add(): pass\n```\n" * 1000,
+    "half strings": '```\n"""\n' * 20000,
+    "f-strings": "```\n" + "f'{" * 100000,
+}
+
+
+@pytest.mark.parametrize("language", slow_but(("python",), ["python", "c"]))
+def test_hostile_texts_are_read_in_bounded_work(language, monkeypatch):
+    parsed = []
+    parse = program._parse
+    monkeypatch.setattr(program, "_parse", lambda source: (parsed.append(len(source)), parse(source))[1])
+    too_much = {}
+    for name, text in HOSTILE.items():
+        parsed.clear()
+        extract_program(text, Wanted(language, "add"))
+        if sum(parsed) > program.MOST_CHARACTERS:
+            too_much[name] = sum(parsed)
+    assert too_much == {}

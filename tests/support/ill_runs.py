@@ -16,52 +16,23 @@ from lit_rl.advantages import GroupMean
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
-from lit_rl.execution import AssertTests, TokenTarget
+from lit_rl.execution import AssertTests
 from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.causal_lm import CausalLM
-from lit_rl.rewards.term import RewardTerm, TermScore
+from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Generation, Judgement, Problem, Request, Sampling, StopReason
-from support.small_runs import EvenBytes
+from support.small_runs import EvenBytes, Scored
 
 # -- rewards -------------------------------------------------------------------------------------------------
 
 
-class Constant(RewardTerm):
+class Constant(Scored):
     """The same for all rows."""
 
-    default_name = "constant"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(self.weight * 0.0) for _ in judgements]
-
-
-class OfGroup(RewardTerm):
-    """The same for all rows of a group."""
-
-    default_name = "group"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(float(number)) for number in completions.group_ids.tolist()]
-
-
-class Noise(RewardTerm):
-    """Says nothing about the row."""
-
-    default_name = "noise"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(value) for value in torch.rand(len(judgements)).tolist()]
-
-
-class EvenText(RewardTerm):
-    """Share of the text's bytes that are even."""
-
-    default_name = "even"
-
-    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
-        return [TermScore(1 - odd_share(text)) for text in completions.texts]
+    def __init__(self) -> None:
+        super().__init__(0.0, "constant")
 
 
 class Falling(EvenBytes):
@@ -108,15 +79,6 @@ class Programs(TaskDataModule):
         return [Problem(f"{split}{i}", "p" * (1 + i % 5), check, stop_strings=self.stop_strings) for i in range(12)]
 
 
-class OfOneLength(TaskDataModule):
-    """Prompts of one token."""
-
-    name = "of one length"
-
-    def load_problems(self, split: Split) -> list[Problem]:
-        return [Problem(f"{split}{i}", "abcdefghijkl"[i], TokenTarget()) for i in range(12)]
-
-
 class Judged(ProgramRunner):
     """Runs nothing: says of each program what it is told."""
 
@@ -135,13 +97,6 @@ class Judged(ProgramRunner):
 
     def close(self) -> None:
         pass
-
-
-class PassesOddTexts(Judged):
-    """Passes what has many odd bytes: the more is earned by even ones, the less passes."""
-
-    def judge(self, program: str) -> Verdict:
-        return Verdict.PASSED if odd_share(program) >= 0.4 else Verdict.WRONG_ANSWER
 
 
 # -- engines -------------------------------------------------------------------------------------------------
@@ -325,12 +280,6 @@ class AlwaysDrops(CausalLM):
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
         logprobs, entropy = super().forward(*args, **kwargs)
         return torch.nn.functional.dropout(logprobs, 0.3, training=True), entropy
-
-
-def odd_share(text: str) -> float:
-    """Share of a text's bytes that are odd."""
-    ids = text.encode()
-    return sum(i % 2 for i in ids) / max(1, len(ids))
 
 
 def byte_ids(text: str) -> list[int]:

@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers.logger import Logger
 
 from lit_rl.callbacks import Checkpointing
-from support.small_runs import Words
+from support.small_runs import Words, quiet_trainer
 
 
 class Curves(Logger):
@@ -46,21 +46,8 @@ def run(
 ) -> pl.Trainer:
     """Start a run, or go on with it: three problems a rollout, four rollouts an epoch."""
     data = kwargs.pop("data", None) or Words(batch_size=3)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=kwargs.pop("devices", 1),
-        logger=logger,
-        callbacks=[checkpointing, *others],
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=checkpointing.run.path,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        log_every_n_steps=1,
-        limit_val_batches=kwargs.pop("limit_val_batches", 0),
-        max_epochs=kwargs.pop("max_epochs", -1),
-        **kwargs,
-    )
+    settings = {"enable_checkpointing": True, "log_every_n_steps": 1, "logger": logger} | kwargs
+    trainer = quiet_trainer(checkpointing.run.path, callbacks=[checkpointing, *others], **settings)
     trainer.fit(module, data, ckpt_path=checkpointing.prepare(trainer))
     return trainer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,20 @@ from lit_rl.renamed import arguments_of
 from lit_rl.rewards.term import RewardTerm, TermScore
 from lit_rl.types import Completions, Judgement, Problem, Sampling
 from support.tiny_models import TINY_QWEN2
+
+
+class Scored(RewardTerm):
+    """One value for all rows, or one for each from a function of the rows."""
+
+    def __init__(
+        self, values: float | Callable[[Completions], Iterable[float | None]], name: str | None = "scored"
+    ) -> None:
+        super().__init__(name=name)
+        self.values = values
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        values = self.values(completions) if callable(self.values) else [self.values] * len(completions)
+        return [TermScore(value) for value in values]
 
 
 class EvenBytes(RewardTerm):
@@ -104,6 +118,13 @@ def fit(
     **kwargs: Any,
 ) -> pl.Trainer:
     """Train on the given task, or on :class:`Words`, three problems a rollout; other arguments are the trainer's."""
+    trainer = quiet_trainer(folder, **kwargs)
+    trainer.fit(module, data or Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
+    return trainer
+
+
+def quiet_trainer(folder: str | Path, **kwargs: Any) -> pl.Trainer:
+    """A trainer that logs and saves nothing, and validates only if it is told to."""
     settings: dict[str, Any] = {
         "accelerator": "cpu",
         "devices": 1,
@@ -117,9 +138,7 @@ def fit(
         "limit_val_batches": 0,
         "max_epochs": -1,
     }
-    trainer = pl.Trainer(**settings | kwargs)
-    trainer.fit(module, data or Words(batch_size=3), ckpt_path=ckpt_path, weights_only=False)
-    return trainer
+    return pl.Trainer(**settings | kwargs)
 
 
 class SaveAt(pl.Callback):

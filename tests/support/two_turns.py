@@ -91,8 +91,9 @@ class Plays:
         prompts = [list(problem.prompt.encode()) for problem in problems for _ in range(group)]  # type: ignore[union-attr]
         rows = rows_of(prompts, [drawn(name) for name in names], group)
         rows = replace(rows, problems=tuple(problem for problem in problems for _ in range(group)))
-        outcome = Outcome(Verdict.NO_PROGRAM)
-        return Rollout(rows, tuple(Judgement(problem, None, outcome) for problem in rows.problems))
+        judged = [Judgement(problem, None, Outcome(Verdict.NO_PROGRAM)) for problem in rows.problems]
+        of_turns = tuple((one,) * len(turns) for one, turns in zip(judged, rows.turns, strict=True))
+        return Rollout(rows, tuple(judged), of_turns, max_turns=3)
 
     def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
         experience: Experience = super().make_experience(rollout, rewards)  # type: ignore[misc]

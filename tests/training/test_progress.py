@@ -1,12 +1,21 @@
-"""Counting and timing of what a rollout does, by a clock that the test moves."""
+"""What a run does around its updates: counting and timing, modes of its parts, garbage collections."""
 
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+from support.small_runs import build_module, fit
+from torch import nn
 
 from lit_rl.training.progress import Progress
+from lit_rl.training.ranks import evaluating
 
 
 class Clock:
@@ -57,3 +66,36 @@ def test_a_module_that_holds_it_can_be_copied_and_sent() -> None:
     progress = Progress()
     progress.begin("training")
     assert pickle.loads(pickle.dumps(progress)).purpose == copy.deepcopy(progress).purpose == "training"
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt(), ValueError("in between")])
+def test_every_part_is_back_in_its_mode(error: BaseException | None) -> None:
+    learns, frozen = nn.Sequential(nn.Dropout(), nn.Linear(1, 1)), nn.Dropout()
+    module = nn.ModuleList([learns, frozen]).train()
+    frozen.eval()
+    before = {name: part.training for name, part in module.named_modules()}
+    assert len(set(before.values())) == 2
+    try:
+        with evaluating(module):
+            assert not any(part.training for part in module.modules())
+            if error is not None:
+                raise error
+    except (KeyboardInterrupt, ValueError) as raised:
+        assert raised is error
+    assert {name: part.training for name, part in module.named_modules()} == before
+
+
+class Frozen(pl.Callback):
+    """Counts the objects that garbage collections leave out during a rollout."""
+
+    number = 0
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.number = gc.get_freeze_count()
+
+
+def test_what_is_loaded_is_left_out_of_garbage_collections_during_training(byte_tokenizer: str, tmp_path: Path) -> None:
+    seen = Frozen()
+    fit(build_module(byte_tokenizer, max_rollouts=1), tmp_path, callbacks=[seen])
+    assert seen.number > 100_000
+    assert gc.get_freeze_count() == 0

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lit_rl.cli.data_check.checked import Checked
 from lit_rl.cli.data_check.names import names_apart
-from lit_rl.cli.data_check.tautologies import idle_asserts
-from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.interface import CHECKER_FAILED, Outcome, Verdict
+from lit_rl.execution.judging.asserts.evidence import truth_of
+from lit_rl.types import Problem
 
 _MISSING_MODULE = re.compile(r"No module named '(\w+)")
 _UNKNOWN_NAME = "the tests use "
+_REFLEXIVE = (ast.Eq, ast.Is, ast.LtE, ast.GtE)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def causes_of(checked: Checked) -> list[Cause]:
     if checked.public is not None and not checked.public.passed and not apart:
         under_public = _cause(checked.public, checked)
         found.append(Cause(f"under the public check, {under_public.kind}", under_public.advice, under_public.detail))
-    idle = idle_asserts(checked.problem)
+    idle = _idle_asserts(checked.problem)
     if idle:
         found.append(
             Cause(
@@ -112,6 +116,17 @@ def _cause(outcome: Outcome, checked: Checked) -> Cause:
             f"the reference imports {missing[1]}, which programs may not import",
         )
     match outcome.verdict:
+        case Verdict.WRONG_ANSWER if outcome.exception_type == CHECKER_FAILED:
+            return Cause(
+                "the checker fails on the output of the reference",
+                "correct these checkers, or give them more timeout_seconds: programs fail where their checker does",
+                outcome.exception_message,
+            )
+        case Verdict.INFRASTRUCTURE_FAILURE if outcome.stderr.startswith("the checker "):
+            return Cause(
+                "the checker cannot be run, or does not accept an expected output",
+                "correct these checkers or outputs as the messages say, or leave these rows out",
+            )
         case Verdict.WRONG_ANSWER if checked.passes_by and outcome is checked.outcome:
             return Cause(
                 f"the output is right only with compare: {checked.passes_by}",
@@ -129,3 +144,22 @@ def _cause(outcome: Outcome, checked: Checked) -> Cause:
             )
         case verdict:
             return _BY_VERDICT.get(verdict, Cause(f"the reference ends as {verdict}", "read one of these rows"))
+
+
+def _idle_asserts(problem: Problem) -> list[str]:
+    """The asserts of a problem that call a function and cannot fail, such as a value that is compared with itself."""
+    if not isinstance(problem.check, AssertTests):
+        return []
+    try:
+        nodes = list(ast.walk(ast.parse(problem.check.test)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [ast.unparse(node) for node in nodes if isinstance(node, ast.Assert) and _is_idle(node.test)]
+
+
+def _is_idle(test: ast.expr) -> bool:
+    if not any(isinstance(part, ast.Call) for part in ast.walk(test)):
+        return False  # HumanEval has ``assert True, "This prints if this assert fails"``
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _REFLEXIVE):
+        return ast.dump(test.left) == ast.dump(test.comparators[0])
+    return bool(truth_of(test))

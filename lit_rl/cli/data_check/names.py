@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 
 from lit_rl.execution.checks import AssertTests
+from lit_rl.execution.judging.asserts.prepared_tests import program_names
 from lit_rl.types import Problem
 
 _DEFINITION = re.compile(r"^\s*(?:async\s+def|def|class)\s+(\w+)", re.MULTILINE)
@@ -48,19 +48,11 @@ def text_of(problem: Problem) -> str:
 
 
 def _called_by_asserts(test: str) -> str | None:
-    """The one name that bare asserts call and the tests do not bring along."""
+    """The one name of the program's that bare asserts call."""
     try:
-        tree = list(ast.walk(ast.parse(test)))
+        tree = ast.parse(test)
+        names = program_names(test, tree, None)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    own = {n.name for n in tree if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    own |= {n.id for n in tree if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    own |= {
-        (a.asname or a.name).partition(".")[0]
-        for n in tree
-        if isinstance(n, ast.Import | ast.ImportFrom)
-        for a in n.names
-    }
-    called = {n.func.id for n in tree if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    foreign = sorted(called - own - set(dir(builtins)))
-    return foreign[0] if len(foreign) == 1 else None
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)} & names
+    return called.pop() if len(called) == 1 else None

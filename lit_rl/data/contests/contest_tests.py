@@ -12,13 +12,14 @@ import json
 import pickletools
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.data.shown_examples import shown_examples
-from lit_rl.execution.checks import CallTests, Compare, StdioTests
+from lit_rl.execution.checks import CallTests, Checker, Compare, StdioTests
 
 MAX_HIDDEN_BYTES = 1 << 30
 """Hidden tests that unpack to more are refused: a short text can unpack to anything."""
@@ -26,9 +27,9 @@ MAX_HIDDEN_BYTES = 1 << 30
 FLOAT_TOLERANCE = 1e-6
 """Floats that functions return count as equal within this, absolute or relative, as contests allow."""
 
-_NEEDS_CHECKER = re.compile(
-    r"\binteractive (?:problem|task)|\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE
-)
+_DIALOGUE = re.compile(r"\binteractive (?:problem|task)\b", re.IGNORECASE)
+_NEEDS_CHECKER = re.compile(r"\b(?:print|output|find|return) any\b|\bany of (?:them|those)\b", re.IGNORECASE)
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _FUNCTIONAL = ("functional", "function_call")
 _STRING_CODES = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
 _FRAME_CODES = ("PROTO", "FRAME", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "STOP")
@@ -42,11 +43,13 @@ class ContestTest:
         given: stdin as text; for a function the arguments.
         expected: stdout as text, or a tuple of texts of which any is right; for a function the value.
         function: name of the function to call; ``None`` for a program that reads stdin.
+        grade: the group of tests that it belongs to, if the row has groups.
     """
 
     given: Any
     expected: Any
     function: str | None = None
+    grade: str = ""
 
 
 def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest]:
@@ -60,7 +63,8 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
 
     Functions: arguments stored as text are one JSON value per line; a value stored as text is JSON; a value
     stored in a list of one is its item. Stdin: a list, as input or as output, is a list of lines; a test with
-    ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right.
+    ``accepted_outputs`` in place of ``output`` lists several outputs of which any is right, and one with ``grade``
+    belongs to the group of tests of that name.
 
     Args:
         tests: the stored value, JSON text already read.
@@ -69,25 +73,22 @@ def normalise_tests(tests: Any, function: str | None = None) -> list[ContestTest
     Raises:
         ValueError: another shape, a test without input or output, a function without a name, broken JSON.
     """
-    if isinstance(tests, Mapping) and "inputs" in tests:
-        return _from_columns(tests)
     if isinstance(tests, Mapping):
-        tests = [tests]
+        tests = _rows_of_columns(tests) if "inputs" in tests else [tests]
     if not isinstance(tests, Sequence) or isinstance(tests, str):
         raise UsageError(f"tests need a list or a dictionary, got {type(tests).__name__}")
     return [_from_dictionary(test, function) for test in tests]
 
 
-def _from_columns(tests: Mapping[str, Any]) -> list[ContestTest]:
+def _rows_of_columns(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     inputs, outputs = list(tests["inputs"]), list(tests["outputs"])
     if not inputs or not outputs:
         return []
     count = max(len(inputs), len(outputs))
     inputs += inputs[:1] * (count - len(inputs))
     outputs += outputs[:1] * (count - len(outputs))
-    if name := tests.get("fn_name"):
-        return [_call(given, expected, name) for given, expected in zip(inputs, outputs, strict=True)]
-    return [ContestTest(_text(i), _text(o)) for i, o in zip(inputs, outputs, strict=True)]
+    name = tests.get("fn_name")
+    return [{"input": i, "output": o, "fn_name": name} for i, o in zip(inputs, outputs, strict=True)]
 
 
 def _from_dictionary(test: Any, function: str | None) -> ContestTest:
@@ -99,7 +100,7 @@ def _from_dictionary(test: Any, function: str | None) -> ContestTest:
         if not name:
             raise UsageError("a functional test needs a function name (fn_name or metadata.func_name), got none")
         return _call(test["input"], test["output"], name)
-    return ContestTest(_text(test["input"]), _expected(test))
+    return ContestTest(_text(test["input"]), _expected(test), grade=str(test.get("grade") or ""))
 
 
 def _expected(test: Mapping[str, Any]) -> str | tuple[str, ...]:
@@ -146,8 +147,9 @@ def contest_check(
     in_class: bool,
     compare: Compare = "decimals",
     tolerance: float = FLOAT_TOLERANCE,
+    checker: Checker | None = None,
 ) -> CallTests | StdioTests:
-    """The check of a problem.
+    """The check of a problem; tests of one group come one after the other, with the groups in order of appearance.
 
     Args:
         tests: at least one; all read stdin, or all call the same function.
@@ -155,25 +157,42 @@ def contest_check(
         in_class: whether the function is a method of ``class Solution``.
         compare: how outputs of whole programs are compared; by default as LiveCodeBench does.
         tolerance: of returned floats, and of printed ones where ``compare`` is ``tokens``.
+        checker: judges outputs of whole programs in place of ``compare``.
 
     Raises:
-        ValueError: the tests are of several kinds, or a rule or tolerance makes no sense.
+        ValueError: the tests are of several kinds, a rule or tolerance makes no sense, or a checker is to judge calls.
     """
     functions = {test.function for test in tests}
     if len(functions) != 1:
         raise UsageError(f"the tests of a problem need one kind, got {sorted(map(str, functions))}")
     (function,) = functions
     if function is None:
-        cases = tuple((test.given, test.expected) for test in tests)
-        return StdioTests(cases, timeout_seconds=timeout_seconds, compare=compare, tolerance=tolerance)
+        groups = Counter(test.grade for test in tests)
+        cases = tuple((test.given, test.expected) for grade in groups for test in tests if test.grade == grade)
+        grades = tuple(groups.items()) if any(groups) else ()
+        return StdioTests(
+            cases,
+            timeout_seconds=timeout_seconds,
+            compare=compare,
+            tolerance=tolerance,
+            checker=checker,
+            grades=grades,
+        )
+    if checker is not None:
+        raise UsageError(f"a checker judges what a program prints, but the tests call the function {function}")
     entry_point = f"Solution.{function}" if in_class else function
     calls = tuple((test.given, test.expected) for test in tests)
     # JSON has no tuples, and the official checkers of these sets accept a tuple for the list that they store.
     return CallTests(calls, entry_point, timeout_seconds, tolerance, tuples_are_lists=True)
 
 
+def asks_for_dialogue(statement: str) -> bool:
+    """Return whether a program is to talk with another one, so that no input and output can be listed."""
+    return _DIALOGUE.search(statement) is not None
+
+
 def needs_checker(statement: str) -> bool:
-    """Return whether a statement asks for what one listed output cannot decide: a dialogue, or any of several answers.
+    """Return whether a statement asks for any of several answers, so that one listed output cannot decide.
 
     >>> needs_checker("If there are multiple solutions, print any of them.")
     True
@@ -181,9 +200,48 @@ def needs_checker(statement: str) -> bool:
     return _NEEDS_CHECKER.search(statement) is not None
 
 
-def problem_timeout_seconds(num_tests: int, test_timeout_seconds: float) -> float:
-    """Wall seconds for all tests of a problem: one second of slack per test and five for the whole."""
-    return (test_timeout_seconds + 1) * num_tests + 5
+# Runs a checker with the answer and the output the other way round, and turns what it prints into an exit status.
+_PRINTS_ONE = """\
+import contextlib, io, runpy, sys
+sys.argv[2:] = sys.argv[:1:-1]
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+    runpy.run_path("printing_checker.py", run_name="__main__")
+sys.exit(printed.getvalue().strip() != "1")
+"""
+
+
+class HeaderMissing(UsageError):
+    """A checker includes a file that is not there."""
+
+
+def contest_checker(row: Mapping[str, Any], files: Mapping[str, str]) -> Checker | None:
+    """The checker that a row brings, if it does.
+
+    Args:
+        row: its ``checker`` is a program in testlib's protocol, in C++ or Python. Its ``generated_checker`` is one in
+            Python that gets the input, the right output and the program's, and prints 1 if that is right.
+        files: names and texts of files that checkers may include.
+
+    Raises:
+        HeaderMissing: if it includes another.
+
+    Source:
+        ``checker``: Wang et al. 2025 (CodeContests+), https://arxiv.org/abs/2506.05817; ``generated_checker``:
+        https://huggingface.co/datasets/open-r1/codeforces
+    """
+    if source := row.get("generated_checker"):
+        return Checker(_PRINTS_ONE, "python", (("printing_checker.py", source),))
+    if not (source := row.get("checker")):
+        return None
+    try:
+        ast.parse(source)
+        return Checker(source, "python")
+    except (SyntaxError, ValueError):
+        included = _INCLUDED.findall(source)
+    if missing := sorted({*included} - {*files}):
+        raise HeaderMissing(f"the checker includes {missing[0]}: name that file in checker_files")
+    return Checker(source, "cpp", tuple((name, files[name]) for name in dict.fromkeys(included)))
 
 
 def read_hidden_tests(stored: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -14,12 +15,14 @@ from lit_rl.arguments import UsageError
 from lit_rl.data.contests.contest_tests import (
     FLOAT_TOLERANCE,
     ContestTest,
+    HeaderMissing,
+    asks_for_dialogue,
     contest_check,
+    contest_checker,
     longest_tests,
     needs_checker,
     normalise_tests,
     parameters_of,
-    problem_timeout_seconds,
     read_hidden_tests,
     shown_tests,
 )
@@ -40,8 +43,10 @@ CONFIGURATIONS: Mapping[str, tuple[str, ...]] = {
 }
 """Configurations of the data set and the splits each has."""
 
-QUESTION_FIELDS = ("problem", "question", "prompt", "question_content")
-TEST_FIELDS = ("tests", "input_output", "reward_model", "public_test_cases")
+QUESTION_FIELDS = ("problem", "question", "prompt", "question_content", "description")
+_MORE_OF_DESCRIPTION = {"input_format": "Input", "output_format": "Output"}
+_ALL_TESTS = ("tests", "input_output", "test_cases", "official_tests")
+TEST_FIELDS = (*_ALL_TESTS, "reward_model", "public_test_cases")
 
 CONTEST_IMPORTS = """\
 import bisect, collections, datetime, functools, heapq, itertools, math, operator, random, re, string
@@ -59,28 +64,29 @@ from builtins import *
 """Imports that judges such as LeetCode's put before a program; the last line restores ``pow`` and ``abs``."""
 
 
-CHECKER_FIELDS = ("checker", "generated_checker")
-
-
 class _Left(Enum):
-    """Reason a row does not become a problem."""
+    """Rows that do not become problems."""
 
-    EMPTY = "neither statement nor tests"
-    CHECKER = "a program would have to judge its output"
+    EMPTY = "without statement or tests"
+    DIALOGUE = "whose programs would have to talk with another one, which no listed input and output can judge"
+    HEADER = "whose checkers include a file (testlib.h?) that checker_files does not name"
 
 
 class DeepCoder(TaskDataModule):
-    """DeepCoder-Preview, or rows of LiveCodeBench, APPS or TACO as published, or in the shape of the trainer verl.
+    """DeepCoder-Preview, or rows of LiveCodeBench, APPS, TACO or CodeContests+ as published, or in verl's shape.
 
-    Statement: the field ``problem``, ``question``, ``prompt`` or ``question_content``. Tests: ``tests`` or, in APPS and
-    TACO, ``input_output`` (JSON text, list or dictionary), ``public_test_cases`` with ``private_test_cases`` (read
-    without unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
+    Statement: the field ``problem``, ``question``, ``prompt``, ``question_content`` or ``description``. Tests:
+    ``tests``, in APPS and TACO ``input_output`` (JSON text, list or dictionary), in CodeContests+ ``test_cases``, in
+    open-r1's Codeforces ``official_tests``, ``public_test_cases`` with ``private_test_cases`` (read without
+    unpickling), or ``reward_model.ground_truth``. The prompt has LiveCodeBench's parts, with or without
     starter code; a prompt that comes as chat messages stays as it is. Functions are called on an instance of ``class
     Solution`` where starter code or reference has that class; their programs begin with the usual imports
     (:data:`CONTEST_IMPORTS`). Rows without statement or tests are left out with a warning (a source of nothing but
-    such rows is refused), and so are rows whose field ``checker`` or ``generated_checker`` holds a program that would
-    have to judge the output: no such program is run. Problems on stdin whose statements ask for a dialogue or for any
-    of several answers stay, and are counted when loaded.
+    such rows is refused), and so are programs that would have to talk with another one.
+
+    Where a row's field ``checker`` or ``generated_checker`` holds a program, that judges the output, see
+    :func:`~lit_rl.data.contests.contest_tests.contest_checker`. Without one, problems on stdin whose statements ask
+    for any of several answers stay, and are counted when loaded.
 
     ``public_check`` holds the public tests of a row that marks them, else those tests whose input and output are in
     the statement as an example; a row without either has none.
@@ -92,9 +98,8 @@ class DeepCoder(TaskDataModule):
     another epoch. With fewer problems than one batch takes, problems are repeated to fill it, under task ids of
     their own (``...#2``), so that repeats are sampled from random streams of their own.
 
-    ``fields`` carry ``statement``, ``entry_point`` (or ``None``), ``needs_checker`` (whether the statement asks for
-    a dialogue or any of several answers) and ``problem_timeout_seconds``, which is (6 + 1) n + 5 for n tests of 6
-    seconds.
+    ``fields`` carry ``statement``, ``entry_point`` (or ``None``) and ``needs_checker`` (whether the statement asks for
+    any of several answers and the row brings no checker).
 
     Args:
         dataset: the hub id, or a folder with a folder of files per configuration, named like its split.
@@ -105,6 +110,7 @@ class DeepCoder(TaskDataModule):
         max_tests: tests per problem at most, those with the longest inputs; all if not given.
         compare: how outputs are compared where a row does not say; ``decimals`` as LiveCodeBench does.
         tolerance: of returned floats, and of printed numbers where they are compared by ``tokens``.
+        checker_files: paths of files that checkers include by their names, such as your ``testlib.h``.
         bad_rows: ``error`` stops at the first row that cannot be read, ``skip`` warns and continues.
         name: in metric names when there are several validation tasks.
         **options: of :class:`TaskDataModule`.
@@ -125,6 +131,7 @@ class DeepCoder(TaskDataModule):
         max_tests: int | None = None,
         compare: Compare = "decimals",
         tolerance: float = FLOAT_TOLERANCE,
+        checker_files: Sequence[str] = (),
         bad_rows: BadRows = "error",
         name: str = "deepcoder",
         **options: Unpack[TaskOptions],
@@ -140,6 +147,7 @@ class DeepCoder(TaskDataModule):
         self.max_tests = max_tests
         # A rule that makes no sense is refused now, not at the first row.
         self._stdio = StdioTests((("", ""),), compare=compare, tolerance=tolerance)
+        self.checker_files = tuple(checker_files)
         self.bad_rows: BadRows = bad_rows
         self.name = name
         for split, sources in self.sources.items():
@@ -149,31 +157,41 @@ class DeepCoder(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         """The problems of all sources of a split, one source after the other."""
         problems = []
+        files = {path.name: path.read_text() for path in map(local_path, self.checker_files)}
         for source in self.sources[split]:
             rows = self._rows(source, _stored_split(split))
-            found = list(parse_rows(rows, self._problem, self.bad_rows))
+            found = list(parse_rows(rows, partial(self._problem, files), self.bad_rows))
             label = Path(source).name.split(".")[0]
             kept = [replace(p, task_id=f"{label}/{n}") for n, p in enumerate(found) if isinstance(p, Problem)]
-            self._tell_about_empty(source, split, len(found), sum(p is _Left.EMPTY for p in found))
-            _tell_about_checkers(source, sum(p is _Left.CHECKER for p in found), kept)
+            self._tell_about_rows(f"{split} rows of {source}", Counter(p for p in found if isinstance(p, _Left)), kept)
             problems += kept
         return problems
 
-    def _tell_about_empty(self, source: str, split: Split, num_rows: int, num_empty: int) -> None:
-        """Say how many rows have no statement or no tests.
+    def _tell_about_rows(self, rows: str, left_out: Counter[_Left], kept: Sequence[Problem]) -> None:
+        """Warn of rows that are left out, and of problems that only a checker could judge.
+
+        Args:
+            rows: what they are, for messages.
+            left_out: how many, by reason.
+            kept: the others.
 
         Raises:
-            ValueError: all rows lack one.
+            ValueError: none has a statement and tests.
         """
-        if num_empty == num_rows:
+        num_rows = len(kept) + left_out.total()
+        if left_out[_Left.EMPTY] == num_rows:
             statement, tests = " or ".join(QUESTION_FIELDS), " or ".join(TEST_FIELDS)
             raise UsageError(
-                f"{self.name}: none of the {num_rows} {split} rows of {source} has a statement ({statement}) and "
+                f"{self.name}: none of the {num_rows} {rows} has a statement ({statement}) and "
                 f"tests ({tests}): rename the fields, or take another source"
             )
-        if num_empty:
+        for reason, count in left_out.items():
+            warnings.warn(f"left out {count} of {num_rows} {rows} {reason.value}", stacklevel=3)
+        if asking := sum(problem.fields["needs_checker"] for problem in kept):
             warnings.warn(
-                f"{source}: left out {num_empty} of {num_rows} {split} rows without statement or tests", stacklevel=3
+                f"{asking} of {len(kept)} problems in the {rows} ask for any of several answers; without a checker "
+                "program an answer passes only if it is the one output listed",
+                stacklevel=3,
             )
 
     def train_dataloader(self) -> ProblemLoader:
@@ -190,26 +208,31 @@ class DeepCoder(TaskDataModule):
         else:
             yield from read_rows(self.dataset, subset=source, split=split)
 
-    def _problem(self, row: Row) -> Problem | _Left:
+    def _problem(self, files: Mapping[str, str], row: Row) -> Problem | _Left:
         question, messages = _question(row)
         metadata = _metadata(row)
-        if any(row.values.get(field) or metadata.get(field) for field in CHECKER_FIELDS):
-            return _Left.CHECKER
+        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         stored, public = _tests(row, metadata.get("func_name"))
         tests = longest_tests(stored, self.max_tests)
         if not question or not tests:
             return _Left.EMPTY
+        if tests[0].function is None and (row.values.get("interaction_format") or asks_for_dialogue(question)):
+            return _Left.DIALOGUE
+        try:
+            checker = contest_checker(rules.values, files)
+        except HeaderMissing:
+            return _Left.HEADER
         starter, solution = row.text("starter_code", default=""), _reference(row)
         function = tests[0].function
         public = public or shown_tests(question, stored, parameters_of(starter, function or ""))
         in_class = any("class Solution" in source for source in (starter, solution or ""))
-        rules = Row(row.source, row.number, {**metadata, **{k: v for k, v in row.values.items() if v is not None}})
         check_of = partial(
             contest_check,
             timeout_seconds=self.test_timeout_seconds,
             in_class=in_class,
             compare=cast(Compare, rules.text("compare", default=self._stdio.compare)),
             tolerance=rules.number_of("tolerance", default=self._stdio.tolerance),
+            checker=checker,
         )
         prefix = CONTEST_IMPORTS if function else ""
         return Problem(
@@ -223,8 +246,7 @@ class DeepCoder(TaskDataModule):
             fields={
                 "statement": question,
                 "entry_point": function,
-                "needs_checker": function is None and needs_checker(question),
-                "problem_timeout_seconds": problem_timeout_seconds(len(tests), self.test_timeout_seconds),
+                "needs_checker": function is None and checker is None and needs_checker(question),
             },
         )
 
@@ -245,22 +267,6 @@ def wrap_around(problems: Sequence[Problem], count: int) -> list[Problem]:
     return filled
 
 
-def _tell_about_checkers(source: str, num_left_out: int, kept: Sequence[Problem]) -> None:
-    """Warn of problems that only a checker program could judge."""
-    if num_left_out:
-        warnings.warn(
-            f"{source}: left out {num_left_out} of {num_left_out + len(kept)} problems, which need a checker program "
-            "to judge their output",
-            stacklevel=4,
-        )
-    if asking := sum(problem.fields["needs_checker"] for problem in kept):
-        warnings.warn(
-            f"{source}: {asking} of {len(kept)} problems ask for a dialogue or for any of several answers; without a "
-            "checker program an answer passes only if it is the one output listed",
-            stacklevel=4,
-        )
-
-
 def _stored_split(split: Split) -> str:
     return "train" if split == "train" else "test"
 
@@ -277,7 +283,9 @@ def _question(row: Row) -> tuple[str, tuple[Message, ...]]:
     if name is None:
         return "", ()
     if not isinstance(row.values[name], list):
-        return row.text(name).strip(), ()
+        more = _MORE_OF_DESCRIPTION.items() if name == "description" else ()
+        parts = (f"\n\n{title}\n\n{row.text(field).strip()}" for field, title in more if row.values.get(field))
+        return row.text(name).strip() + "".join(parts), ()
     messages = tuple({"role": str(m["role"]), "content": str(m["content"])} for m in row.values[name])
     return "\n".join(m["content"] for m in messages if m["role"] == "user"), messages
 
@@ -291,7 +299,7 @@ def _metadata(row: Row) -> Mapping[str, Any]:
 
 def _tests(row: Row, function: str | None) -> tuple[list[ContestTest], list[ContestTest]]:
     """All tests of a row, and those of them that the row itself calls public."""
-    for name in ("tests", "input_output"):
+    for name in _ALL_TESTS:
         if row.values.get(name):  # APPS has empty texts where a problem has no tests
             return normalise_tests(row.json(name), function), []
     if "reward_model" in row:

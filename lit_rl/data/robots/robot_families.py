@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from lit_rl.data.robots.roboeval_files import contains_all, contains_all_and_none
 from lit_rl.data.robots.robot_checks import RobotTest
+from lit_rl.data.robots.robot_program import DEFINITION
 
 ROOMS = (
     "greenhouse",
@@ -342,7 +343,7 @@ def _world(
 
 
 def _program(*lines: str) -> str:
-    return "def task_program():\n" + "".join(f"    {line}\n" for line in lines)
+    return DEFINITION + "".join(f"    {line}\n" for line in lines)
 
 
 def _listed(rooms: Sequence[str]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.robots.robot_checks import RobotCheck, RobotWorlds
-from lit_rl.data.robots.trace_checks import holds
-from lit_rl.execution.interface import Outcome, Verdict
-from lit_rl.rewards.places import Places, blame_line, rows
+from lit_rl.data.robots.trace_checks import holds_or_false
+from lit_rl.execution.interface import Outcome
+from lit_rl.rewards.places import Places, blame_line, rows, unjudged
 from lit_rl.rewards.program_tests import merge_grades
 from lit_rl.rewards.term import RewardTerm, Span, TermScore
 from lit_rl.types import Completions, Judgement, Problem
@@ -70,13 +70,10 @@ class SimulatorReward(RewardTerm):
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed."""
         full = self.grades["success"] if self.mode == "graded" else 1.0
-        scores = []
-        for text, judgement in rows(completions, judgements):
-            if judgement.outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-                scores.append(TermScore(None, reason=judgement.outcome.stderr or "the sandbox failed"))
-            else:
-                scores.append(blame_line(text, judgement, self._value(judgement.outcome), full))
-        return scores
+        return [
+            unjudged(judgement) or blame_line(text, judgement, self._value(judgement.outcome), full)
+            for text, judgement in rows(completions, judgements)
+        ]
 
     def _value(self, outcome: Outcome) -> float:
         if self.mode == "graded":
@@ -108,13 +105,11 @@ class ErrandsReward(RewardTerm):
 
     def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
         """Scores of all N completions; none where the sandbox failed or the problem has no errands."""
-        return [_score(text, judgement) for text, judgement in rows(completions, judgements)]
+        return [unjudged(judgement) or _score(text, judgement) for text, judgement in rows(completions, judgements)]
 
 
 def _score(text: str, judgement: Judgement) -> TermScore:
     outcome, errands = judgement.outcome, judgement.problem.fields.get("errands")
-    if outcome.verdict is Verdict.INFRASTRUCTURE_FAILURE:
-        return TermScore(None, reason=outcome.stderr or "the sandbox failed")
     if not errands or not isinstance(judgement.problem.check, RobotWorlds):
         return TermScore(None, reason="the problem has no errands")
     done = [_is_done(number, judgement.problem.check, outcome) for number in range(len(errands))]
@@ -132,14 +127,7 @@ def _is_done(number: int, check: RobotWorlds, outcome: Outcome) -> bool:
     """Return whether the errand's part of the condition holds in every world that was started."""
     # A world's condition is ["and", ...] with a formula for each errand, in their order.
     pairs = list(zip(check.tests, outcome.traces, strict=False))
-    return bool(pairs) and all(_holds(test.check[1 + number], trace) for test, trace in pairs)
-
-
-def _holds(formula: Any, trace: Any) -> bool:
-    try:
-        return holds(formula, trace)
-    except TypeError:  # the program offered options that are not text, and the formula reads options
-        return False
+    return bool(pairs) and all(holds_or_false(test.check[1 + number], trace) for test, trace in pairs)
 
 
 def _lines(source: str, names: Sequence[Sequence[str]]) -> list[tuple[int, int] | None]:

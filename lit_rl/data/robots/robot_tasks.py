@@ -32,6 +32,7 @@ from lit_rl.data.robots.robot_families import (
     search,
     tell,
 )
+from lit_rl.data.robots.robot_program import DEFINITION
 from lit_rl.data.task import Split, TaskDataModule, TaskOptions
 from lit_rl.types import Problem
 
@@ -85,7 +86,6 @@ EXAMPLE_PROGRAM = """def task_program():
         say("The tent is not in the attic")
 """
 
-DEFINITION = "def task_program():\n"
 STOP_STRINGS = ("\n#", "\ndef", "```", "import")
 
 _SYSTEM = (

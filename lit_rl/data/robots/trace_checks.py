@@ -100,7 +100,15 @@ def fraction_of_conjuncts(check: Any, trace: _Trace) -> float:
     parts = conjuncts(check)
     if not parts:
         return 1.0
-    return sum(_holds_or_false(part, trace) for part in parts) / len(parts)
+    return sum(holds_or_false(part, trace) for part in parts) / len(parts)
+
+
+def holds_or_false(check: Any, trace: _Trace) -> bool:
+    """Return whether a formula holds; False if it reads options, and the program offered some that are not text."""
+    try:
+        return holds(check, trace)
+    except TypeError:
+        return False
 
 
 def part_of(term: Any, trace: _Trace) -> _Trace:
@@ -205,13 +213,6 @@ def _validate_arguments(expression: Sequence[Any]) -> None:
                 _compiled(pattern)
         elif role == "place":
             _compiled(argument)
-
-
-def _holds_or_false(check: Any, trace: _Trace) -> bool:
-    try:
-        return holds(check, trace)
-    except TypeError:
-        return False
 
 
 def _head(check: Any) -> tuple[str, Sequence[Any]]:

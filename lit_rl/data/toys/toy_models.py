@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from lit_rl.arguments import UsageError
 from lit_rl.data.toys.toy_tasks import APPROACH
+from lit_rl.functional.logprobs import Compare, TokenLogits
 from lit_rl.functional.masking import ends
 from lit_rl.models.codecs.codec import Codec, Spans
 from lit_rl.models.critic import Critic
@@ -157,12 +158,29 @@ class ToyPolicy(Policy):
             return chosen * mask, None
         return chosen * mask, -(logprobs.exp() * logprobs).sum(-1) * mask
 
+    def token_logits(self, completions: Completions, weights: Any = None) -> TokenLogits:
+        """See :meth:`Policy.token_logits`; ``weights`` as in :meth:`logits`."""
+        with torch.no_grad():
+            logits = self.logits(completions.prompt_ids, completions.completion_ids, weights)
+        flat = logits[completions.completion_mask]
+        return lambda rows: flat[rows]
+
+    def compare(
+        self, completions: Completions, teacher: TokenLogits, compare: Compare, temperature: float, with_entropy: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """See :meth:`Policy.compare`."""
+        mask = completions.completion_mask
+        logits = self.logits(completions.prompt_ids, completions.completion_ids)
+        found = compare(logits[mask], teacher(slice(None)), temperature or 1.0)
+        logprobs, entropy = self(completions, temperature, with_entropy)
+        return logprobs, entropy, found.new_zeros(mask.shape).masked_scatter(mask, found)
+
     def make_reference(self, *, will_refresh: bool = False) -> Reference:
         """A frozen copy of the policy as it is now; see :class:`Policy`."""
         assert self.weights is not None
         if self.frozen_reference is None:
             self.frozen_reference = frozen_copy(self.weights)
-        return FrozenCopy(self.frozen_reference, self.weights, self._logprobs_under)
+        return FrozenCopy(self.frozen_reference, self.weights, self._logprobs_under, self.token_logits)
 
     def _logprobs_under(self, completions: Completions, temperature: float, weights: Any) -> Tensor:
         logprobs: Tensor = self(completions, temperature, weights=weights)[0]

@@ -95,6 +95,8 @@ def judge_for(check: Check) -> RemoteJudge:
 def _stdio(check: StdioTests) -> RemoteJudge:
     if check.language not in _LANGUAGES:
         raise UsageError(f"the server cannot run {check.language}: use the local Sandbox")
+    if check.checker is not None:
+        raise UsageError("a server cannot run a checker beside the program: use the local Sandbox")
     accepted = ((text,) if isinstance(text, str) else text for _, text in check.cases)
     longest = max(len(text.encode("utf-8", "surrogateescape")) for texts in accepted for text in texts)
     if longest > _LONGEST_ANSWER:  # the right answer would come back as a time-out

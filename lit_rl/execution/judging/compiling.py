@@ -78,7 +78,7 @@ class Compiler:
             CompilerFailed: if a known good program does not compile now either; that is not cached.
             FaultyCheck: if the compiler is not installed.
         """
-        key = hashlib.sha256(repr((language, sorted(files.items()))).encode("utf-8", "surrogatepass")).digest()
+        key = hashlib.sha256(repr((language, [*files.items()])).encode("utf-8", "surrogatepass")).digest()
         if key not in self._kept:
             self._kept[key] = self._compile(files, language)
             while sum(len(item.binary) + TAIL_BYTES for item in self._kept.values()) > _CACHE_BYTES:
@@ -118,7 +118,7 @@ class Compiler:
         spec, tools, client = LANGUAGES[language], tools_of(language), self._client(language)
         commands = []
         root = next(iter(files))
-        for parts in spec.builds_tests if len(files) > 1 and spec.builds_tests else spec.builds:
+        for parts in spec.builds if root == spec.file else spec.builds_tests or spec.builds:
             command = tools.command(parts, root=root, stem=root.partition(".")[0])
             at = command.index("{sources}") if "{sources}" in command else len(command)
             commands.append([*command[:at], *(files if at < len(command) else ()), *command[at + 1 :]])
@@ -150,6 +150,7 @@ class Compiler:
                     work_bytes=4 * _LONGEST_PROGRAM,
                     packages=(),
                     imports=(),
+                    reuses_folder=True,
                     readable=(*header_folders(), *tools.readable, *tools.executables),
                     executables=tools.executables,
                     processes=True,

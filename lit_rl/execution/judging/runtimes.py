@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lit_rl.execution.interface import Outcome, Verdict
 from lit_rl.execution.judging.compiling import Files, environment_of, tools_of
-from lit_rl.execution.judging.supervising.child_files import Child, memfd
+from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd
 from lit_rl.execution.judging.supervising.jobs import Compiled, JobReport, ZygoteClient
 from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
 from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
@@ -67,6 +67,33 @@ def not_built(compiled: Compiled) -> Outcome:
     return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
 
 
+def run_job(
+    language: Language,
+    memory_bytes: int,
+    command: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    *,
+    answers: bool = False,
+) -> dict[str, Any]:
+    """The job that runs a built program: its channel is the program, or what its runtime's command runs.
+
+    Args:
+        language: of the program.
+        memory_bytes: that it may have.
+        command: of its runtime; none for an executable.
+        arguments: of the program.
+        answers: give the program a descriptor 3 for answers.
+    """
+    return {
+        "mode": "run",
+        "command": [*command],
+        "arguments": [*arguments],
+        "environment": environment_of(language),
+        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else memory_bytes,
+        "answers": answers,
+    }
+
+
 @contextmanager
 def started(
     client: ZygoteClient,
@@ -106,17 +133,9 @@ def started(
     }
     if only_parse:
         names["mode"] = "parse"
-    channel = memfd(artefact)
-    if not spec.run:
-        # A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
-        os.fchmod(channel, 0o111)
-    job = {
-        "mode": "run",
-        "command": tools_of(language).command(spec.checks if only_parse else spec.run, **names),
-        "environment": environment_of(language),
-        "stack_bytes": THREAD_STACK if spec.reserves else client.settings.memory_bytes,
-        "answers": answers,
-    }
+    command = tools_of(language).command(spec.checks if only_parse else spec.run, **names)
+    job = run_job(language, client.settings.memory_bytes, command, answers=answers)
+    channel = memfd(artefact) if spec.run else executable(artefact)
     with Child(job, stdin, channel, answers_in_job=answers) as child:
         yield runner, child, runner.run([child], seconds, num_cases, compiled=True)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
@@ -21,12 +21,20 @@ from lit_rl.execution.judging.runtimes import (
     verdict_of_end,
 )
 from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
-from lit_rl.execution.judging.supervising.jobs import ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.supervising.jobs import Checking, Ruling, ZygoteClient
+from lit_rl.execution.judging.verdicts import (
+    description_of,
+    ended_early,
+    how_it_ended,
+    outcome_of,
+    verdict_of_error,
+    with_cause,
+)
 from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
 
 Expected = str | tuple[str, ...]
+_POINTS = "points"
 _TOKEN = re.compile(rb"\S+")
 # Possessive, so that a token which is not a number is refused in one pass over it.
 _NUMBER = re.compile(rb"([+-]?)(?:(\d++)(?:\.(\d*+))?|\.(\d++))(?:[eE]([+-]?\d++))?")
@@ -41,6 +49,8 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     """Run each case in a fresh process; the first case that does not pass decides."""
     if not program.strip():
         return Outcome(Verdict.NO_PROGRAM)
+    if check.checker is not None:
+        _checkers(client).rehearse(check)
     if check.language == "python":
         return over_cases(check, partial(_case, client, program, check))
     source = prepared(program, check.language)
@@ -50,22 +60,44 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
     return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check))
 
 
+def _checkers(client: ZygoteClient) -> Checking:
+    if client.checkers is None:
+        raise RuntimeError("this worker has no checkers")
+    return client.checkers
+
+
 def over_cases(check: StdioTests, run_case: Callable[[str, Expected], Outcome]) -> Outcome:
     """One outcome for all cases; ``run_case`` judges one, given its input and expected output."""
     cases: list[Verdict] = []
+    points: list[float] = []
     first_bad: Outcome | None = None
     last = Outcome(Verdict.PASSED)
     cpu = wall = 0.0
     for stdin, expected in check.cases:
         last = run_case(stdin, expected)
         cases.append(last.verdict)
+        points.append(last.scores.get(_POINTS, float(last.passed)))
         cpu, wall = cpu + last.cpu_seconds, wall + last.wall_seconds
         if last.verdict is not Verdict.PASSED and first_bad is None:
             case = last.failed_case
             first_bad = last if case is None else replace(last, failed_case=replace(case, number=len(cases)))
         if last.verdict in (Verdict.SYNTAX_ERROR, Verdict.TIMED_OUT):
             break  # holds for all cases, or each further one would cost the whole limit again
-    return replace(first_bad or last, cases=tuple(cases), cpu_seconds=cpu, wall_seconds=wall)
+    scores = _scores(check, points)
+    return replace(first_bad or last, cases=tuple(cases), scores=scores, cpu_seconds=cpu, wall_seconds=wall)
+
+
+def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
+    """The score of each group of cases, that of its worst case; without groups, the mean of all where points are given.
+
+    Args:
+        check: names the groups.
+        points: of the cases that were started; the others have none.
+    """
+    padded = iter([*points, *[0.0] * (len(check.cases) - len(points))])
+    if check.grades:
+        return {name: min(islice(padded, count)) for name, count in check.grades}
+    return dict.fromkeys(check.stages, sum(padded) / len(check.cases))
 
 
 def _case_of_artefact(
@@ -75,11 +107,12 @@ def _case_of_artefact(
     with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
         _, child, report = run
         ended = verdict_of_end(client, language, artefact, run)
+        ruling = None
         if ended is None:
-            same = same_output(read_whole(child.stdout), expected, check)
-            ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
+            ruling = _ruling(client, check, stdin, expected, child)
+            ended = ruling.verdict
         outcome = outcome_of_end(ended, language, program, child, report, [])
-        return _with_case(outcome, stdin, expected, child)
+        return _ruled(outcome, ruling, check, stdin, expected, child)
 
 
 def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
@@ -91,29 +124,47 @@ def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, exp
             status = report.children[0].status
             error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
+        ruling = None
         if ended is None:
-            same = same_output(read_whole(child.stdout), expected, check)
-            ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
-        return _with_case(outcome_of(ended, [], child, report, error), stdin, expected, child)
+            ruling = _ruling(client, check, stdin, expected, child)
+            ended = ruling.verdict
+        outcome = outcome_of(ended, [], child, report, error)
+        return _ruled(outcome, ruling, check, stdin, expected, child)
 
 
-def _with_case(outcome: Outcome, stdin: str, expected: Expected, child: Child) -> Outcome:
+def _ruling(client: ZygoteClient, check: StdioTests, stdin: str, expected: Expected, child: Child) -> Ruling:
+    """The ruling on what a program printed: its checker's, or that of a comparison."""
+    printed = read_whole(child.stdout)
+    if check.checker is not None:
+        return _checkers(client).judge(check, stdin, printed, expected)
+    return Ruling(float(same_output(printed, expected, check)))
+
+
+def _ruled(
+    outcome: Outcome, ruling: Ruling | None, check: StdioTests, stdin: str, expected: Expected, child: Child
+) -> Outcome:
+    """The outcome of a case with what the ruling adds; ``None`` where the end of the process decided."""
+    if ruling is not None:
+        scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
+        outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
     if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
         return outcome
-    return replace(outcome, failed_case=failed_output(stdin, expected, child.stdout))
+    return replace(outcome, failed_case=_failed_output(check, stdin, expected, child.stdout))
 
 
-def failed_output(stdin: str, expected: Expected, stdout: int) -> FailedCase:
+def _failed_output(check: StdioTests, stdin: str, expected: Expected, stdout: int) -> FailedCase:
     """A case whose output is not the expected one; the only one of its process, and so number 1.
 
     Args:
+        check: says how outputs are judged.
         stdin: what the program read.
         expected: output, or several that are accepted, of which the first is shown.
         stdout: descriptor of what the program printed.
     """
-    accepted = expected if isinstance(expected, str) else expected[0]
+    accepted = shortened(expected if isinstance(expected, str) else expected[0])
+    wanted = accepted if check.checker is None else f"such as {accepted}"
     printed = read_ends(stdout, _MOST_PRINTED).decode("utf-8", "replace")
-    return FailedCase(1, shortened(stdin), shortened(accepted), shortened(printed), "input")
+    return FailedCase(1, shortened(stdin), wanted, shortened(printed), "input")
 
 
 def same_output(printed: bytes, expected: Expected, check: StdioTests) -> bool:

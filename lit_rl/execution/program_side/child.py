@@ -122,7 +122,7 @@ def run_job() -> NoReturn:
     status = 1
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
-        if job["mode"] != "run":
+        if not job.get("answers"):
             _close(JOB)
         status = MODES[job["mode"]](job)
     except BaseException as error:
@@ -220,13 +220,11 @@ def _host(job: dict[str, Any]) -> int:
 def _run(job: dict[str, Any]) -> int:
     """Become the program in the channel's descriptor, or the runtime that finds it there.
 
-    The job's own descriptor, emptied, takes the answers of a driver, and is closed where none are wanted.
+    The job's own descriptor, emptied, takes the answers of a driver where some are wanted.
     """
     if job["answers"]:
         os.ftruncate(JOB, os.lseek(JOB, 0, os.SEEK_SET))
         os.set_inheritable(JOB, True)
-    else:
-        os.close(JOB)
     command = job["command"]
     os.set_inheritable(CHANNEL, True)
     os.dup2(os.open(command[0], os.O_RDONLY) if command else CHANNEL, PROGRAM, inheritable=False)
@@ -236,16 +234,21 @@ def _run(job: dict[str, Any]) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
-    os.execve(PROGRAM, command or ["program"], job["environment"])
+    os.execve(PROGRAM, [*(command or ["program"]), *job["arguments"]], job["environment"])
     return 70
+
+
+def _check(job: dict[str, Any]) -> int:
+    """Run a checker, with its files in the work folder and the names of those that it compares as arguments."""
+    _write(job["files"])
+    sys.argv[1:] = job["arguments"]
+    sys.path.insert(0, os.getcwd())
+    return _stdio(job) if "source" in job else _run(job)
 
 
 def _build(job: dict[str, Any]) -> int:
     """Write files, run commands on them, and put what they left into the channel's descriptor."""
-    for name, content in job["files"].items():
-        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-        with open(name, "wb") as file:
-            file.write(content)
+    _write(job["files"])
     for command in job["commands"]:
         pid = os.fork()
         if pid == 0:
@@ -269,12 +272,20 @@ def _build(job: dict[str, Any]) -> int:
     return 0
 
 
+def _write(files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+        with open(name, "xb") as file:
+            file.write(content)
+
+
 MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "stdio": _stdio,
     "calls": _calls,
     "host": _host,
     "parse": _parse,
     "run": _run,
+    "check": _check,
     "build": _build,
 }
 """Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""

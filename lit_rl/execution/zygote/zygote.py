@@ -88,6 +88,7 @@ class Zygote:
         work_bytes: limit of the work folder, where nothing but looking enforces it.
         own_groups: children may make processes; each gets a process group, killed whole.
         is_first: this is the first process of its namespace; the kernel ends the others with it.
+        reuses_folder: the work folder is emptied and used again, even where it is in memory.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Zygote:
         work_bytes: int | None,
         own_groups: bool,
         is_first: bool,
+        reuses_folder: bool,
     ) -> None:
         self.control = control
         self.work_folder = work_folder
@@ -105,6 +107,7 @@ class Zygote:
         self.work_bytes = work_bytes
         self.own_groups = own_groups
         self.is_first = is_first
+        self.renews_folder = is_first and not reuses_folder
 
     def serve(self) -> None:
         """Run jobs until the supervisor hangs up, or a program has used its work folder in memory."""
@@ -114,8 +117,7 @@ class Zygote:
         poll.register(_ENDED, select.POLLIN)
         poll.register(self.control, select.POLLIN)
         wait = poll.poll
-        own_groups, work_folder = self.own_groups, self.work_folder
-        in_memory = self.is_first and not own_groups  # and a program's, not a compiler's, which reads no such numbers
+        own_groups, work_folder, renews_folder = self.own_groups, self.work_folder, self.renews_folder
         setups = [self._setup_of(item) for item in self.confined.filters]
         tasks, counted = self.confined.tasks, _now()
         stop_bytes, clean = STOP.size, CLEAN
@@ -163,7 +165,7 @@ class Zygote:
                 )
             try:
                 if _stat(work_folder).st_mtime_ns:
-                    if in_memory:
+                    if renews_folder:
                         return self._report_last(report)
                     empty_folder(work_folder, _CLEANING_SECONDS)
                     self._mark_folder()
@@ -360,6 +362,7 @@ def main() -> None:
         None if in_namespaces else settings["work_bytes"],
         bool(settings["processes"]),
         in_namespaces,
+        settings["reuses_folder"],
     )
     sys.argv[:] = [""]
     gc.collect()

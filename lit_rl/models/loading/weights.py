@@ -7,6 +7,7 @@ like any other.
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Iterator, Mapping
@@ -119,6 +120,9 @@ def without_gguf_bar() -> Iterator[None]:
     finally:
         reader.tqdm = before
 
+
+_MISTYPED = 0.9
+"""Likeness from which on an unknown field of a configuration is taken for a mistyped one."""
 
 _GENERIC = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
@@ -256,17 +260,25 @@ def _from_config(spec: ModelSpec, tokenizer: Any) -> Any:
         "pad_token_id": tokenizer.pad_token_id,
         **dict(spec.config or {}),
     }
-    config = AutoConfig.for_model(**_require_type(fields))
     dtype = torch_dtype(spec.dtype)
-    with plain_refusals(config.model_type, spec.attention):
-        return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
+    _require_fields(fields)
+    try:
+        config = AutoConfig.for_model(**fields)
+        with plain_refusals(config.model_type, spec.attention):
+            return AutoModelForCausalLM.from_config(config, attn_implementation=spec.attention, dtype=dtype)
+    except (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError) as error:
+        said = " ".join(str(error).split())
+        raise UsageError(f"{CONFIG_KEY}: {fields['model_type']} cannot be built: {said}; correct its sizes") from error
 
 
-def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a configuration, if they name a type of model.
+def _require_fields(fields: Mapping[str, Any]) -> None:
+    """Check whether the fields of a configuration name a type of model and are spelled as its own.
+
+    transformers keeps any field. One that is nearly a known one is refused; others, such as those of several types at
+    once, are not.
 
     Raises:
-        ValueError: they do not, or transformers has no such type.
+        ArgumentError: the type is missing or unknown, or a field is mistyped.
     """
     from transformers import CONFIG_MAPPING
 
@@ -275,7 +287,10 @@ def _require_type(fields: dict[str, Any]) -> dict[str, Any]:
         near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
         meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
         raise ArgumentError(f"{CONFIG_KEY}.model_type", "a type of model that transformers has", f"{name}{meant}")
-    return fields
+    known = {*inspect.signature(CONFIG_MAPPING[name].__init__).parameters, *CONFIG_MAPPING[name].attribute_map}
+    for field in fields.keys() - known - {"model_type"}:
+        if near := get_close_matches(field, known, n=1, cutoff=_MISTYPED):
+            raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
 
 
 def _from_pretrained(spec: ModelSpec, source: str, key: str = MODEL_KEY) -> Any:

@@ -26,6 +26,8 @@ from lit_rl.types import Completions, Generation, Problem, Request, Sampling
 _NUM_ROWS, _MOST_TOKENS = 4, 16
 _EXPLAINED = 0.5
 """A change explains the gap if it leaves less than this share of it."""
+_RIGHT = 0.1
+"""It is the whole cause if it leaves less than this share, or what rounding explains."""
 _ROUNDING = 0.02
 """Changes are as good as each other if what they leave differs by less than this share of it."""
 
@@ -148,7 +150,8 @@ class _Probe:
                 f"{self.policy.version}; check whether new weights reach it (mark_stale, then the next session)"
             )
         elif best.gap <= _EXPLAINED * before:
-            cause = f"{best.meaning} ({before:.2g} nats without that, {best.gap:.2g} with it)"
+            doubt = "" if best.gap <= max(self.at_most, _RIGHT * before) else "in part, likely "
+            cause = f"{doubt}{best.meaning} ({before:.2g} nats without that, {best.gap:.2g} with it)"
         else:
             known = False
             cause = (

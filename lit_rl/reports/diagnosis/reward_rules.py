@@ -55,7 +55,8 @@ class FlatReward(Rule):
             return all_pass(run, measured)
         if passed > _FEW:
             todo = f"{run.where.fit} --model.rewards lit_rl.rewards.TestsReward"
-            return told(measured, f"{passed:.0%} of the programs pass", ("no term with a weight reads the tests", todo))
+            limits = ("limits that cut what it pays (clip_low, clip_high)", "lit-rl docs rewards")
+            return told(measured, f"{passed:.0%} of the programs pass", ("no term reads the tests", todo), limits)
         if peak is not None and was_earned(run) and peak.reward - reward > _LOST * (peak.reward - peak.floor):
             return (
                 f"{measured}: rollout {peak.rollout} earned {peak.reward:.3g}, and the policy lost that; {_faster(run)}"
@@ -102,7 +103,7 @@ class FlatGroups(ShareRule):
     def look(self, run: RunHistory) -> str:
         """Compare the share with the limit, and tell groups that all pass from those of which none does."""
         flat = run.share(self.metric)
-        if flat <= self.at_most or is_solved(run):
+        if flat <= self.at_most or is_solved(run) or run.mean("teacher/gap") is not None:  # a teacher needs no rewards
             return ""
         passed, failed = run.share("group/all_passed_fraction"), run.share("group/none_passed_fraction")
         if passed > _MOST * flat:
@@ -148,7 +149,10 @@ class RewardCollapse(Rule):
         if level.mean >= run.lowest + self.below * (best.mean - run.lowest):
             return ""
         fell = f"from {best.mean:.3g} ± {best.error:.2g} to {level.mean:.3g} ± {level.error:.2g}"
-        return f"the mean reward of {run.patience} rollouts fell {fell}: the policy unlearns; {_faster(run)}"
+        return (
+            f"the mean reward of {run.patience} rollouts fell {fell}: the policy unlearns, or problems are harder now; "
+            f"{_faster(run)}"
+        )
 
     def suspects(self, run: RunHistory) -> bool:
         """Return whether a reward that was earned is gone now."""

@@ -18,6 +18,8 @@ LOSSES = ("policy/loss", "loss", "sft/loss", "dpo/loss")
 _OF_LOSS, _OF_ADVANTAGES = "update/advantage_agreement", "update/reward_agreement"
 _MEASURED = 3
 """Measurements of an agreement that it takes to judge it."""
+_EXPLAINED = 0.5
+"""Weight decay explains what weights lost if it takes at least this share of it."""
 _MANY = 5.0
 """Weights this many times as large as they began were not trained but blown up."""
 
@@ -158,6 +160,56 @@ class EntropyCollapse(Rule):
             return ""
         reward = run.share("reward/mean")
         return f"; if {reward:.3g} is the largest possible reward, the task is solved and nothing is wrong"
+
+
+class TeacherCollapse(Rule):
+    """The policy loses what a teacher had taught it: the late collapse of self-distillation.
+
+    Args:
+        fall: share of the best pass rate (of the best mean reward where no program runs) that is lost; the fall must
+            also be more than noise explains.
+        entropy: share of the first rollouts' entropy below which the policy repeats itself.
+        length: factor of the first rollouts' length beyond which, up or down, the rows are others.
+    """
+
+    name = "teacher_collapse"
+    explains = ("collapse", "entropy_collapse")
+
+    def __init__(self, fall: float = 0.2, entropy: float = 0.5, length: float = 1.5) -> None:
+        require_share(fall=fall, entropy=entropy)
+        require_above(1, length=length)
+        self.fall, self.entropy, self.length = fall, entropy, length
+
+    def look(self, run: RunHistory) -> str:
+        """Compare pass rate, entropy and length with the best and the first ones, where a teacher corrects rows."""
+        gap = run.mean("teacher/gap")
+        name = next((one for one in ("execution/pass_rate", "reward/mean") if run.values(one)), "")
+        now, best = run.level(name), run.best.get(name)
+        if gap is None or now is None or best is None:
+            return ""
+        if now.mean > (1 - self.fall) * best.mean or not best.exceeds(now):
+            return ""
+        moved = [self._moved(run, "policy/entropy"), self._moved(run, "completion/length")]
+        if not any(moved):
+            return ""
+        return told(
+            f"{name} fell from {best.mean:.2f} to {now.mean:.2f} while {' and '.join(filter(None, moved))}, with the "
+            f"teacher {gap:.2g} nats a token away",
+            "the late collapse of self-distillation: go back to the best checkpoint",
+            ("a teacher that drifts with the policy", f"{run.where.fit} --model.update.refresh_reference_share 0.01"),
+            ("corrections of rows that passed", f"{run.where.fit} --model.distil.rows failed"),
+            ("too much weight beside the rewards", f"{run.where.fit} --model.distil.weight 0.1"),
+        )
+
+    def _moved(self, run: RunHistory, name: str) -> str:
+        """The move of entropy or length in words; empty if it is small."""
+        first, now = run.first.get(name), run.last(name)
+        if first is None or now is None or first.mean <= 0:
+            return ""
+        low = self.entropy if name == "policy/entropy" else 1 / self.length
+        if low <= now / first.mean <= self.length:
+            return ""
+        return f"{name} went from {first.mean:.2g} to {now:.2g}"
 
 
 class ReferenceDrifted(LimitRule):
@@ -337,6 +389,7 @@ class JumpingWeights(Rule):
             f"a rollout moved the weights by {share:.0%} of the size they began with",
             "what they knew is overwritten",
             (f"the learning rate ({run.rate:.2g}) is far too high", run.slower),
+            ("gradients that nothing clips", f"{run.where.fit} --model.update.gradient_clip_norm 1"),
         )
 
     def persists(self, run: RunHistory) -> bool:
@@ -414,12 +467,14 @@ class WeightDecay(Rule):
         decay, norm = float(run.optimizer.get("weight_decay") or 0.0), float(run.weights[-1].norm())
         if not decay or norm >= (1 - self.at_most) * run.first_norm:
             return ""
-        steps = run.module.update.steps
+        lost, taken = 1 - norm / run.first_norm, decay * run.rate * run.module.update.steps
+        if 1 - (1 - min(1.0, taken)) ** run.rollout_step < _EXPLAINED * lost:
+            return ""  # gradients shrank them
         return told(
-            f"the weights lost {1 - norm / run.first_norm:.0%} of the norm they began with",
+            f"the weights lost {lost:.0%} of the norm they began with",
             "what they knew fades",
             (
-                f"weight_decay {decay:g}, which with the learning rate takes {decay * run.rate * steps:.1%} a rollout",
+                f"weight_decay {decay:g}, which with the learning rate takes {taken:.1%} a rollout",
                 f"{run.where.fit} --model.update.optimizer.init_args.weight_decay 0.01",
             ),
         )

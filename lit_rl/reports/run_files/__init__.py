@@ -1,6 +1,7 @@
 """The plain files of a run: numbers and rollouts, appended to, readable after the process was killed."""
 
 from lit_rl.reports.run_files.files import (
+    COMPLETIONS_FILE,
     METRICS_FILE,
     ROLLOUTS_FILE,
     RunWriter,
@@ -29,6 +30,7 @@ from lit_rl.reports.run_files.settings import (
 )
 
 __all__ = [
+    "COMPLETIONS_FILE",
     "CONFIG_FILE",
     "METRICS_FILE",
     "NOT_SET",

@@ -28,6 +28,7 @@ from lit_rl.reports.run_files.records import (
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FILE = "rollouts.jsonl.gz"
+COMPLETIONS_FILE = "completions.jsonl.gz"
 SURROGATES = "backslashreplace"
 """A lone surrogate, which a program's text may contain, becomes its JSON escape and is read back unchanged."""
 
@@ -61,11 +62,13 @@ def recorded_folders(run: str | Path, file: str = METRICS_FILE) -> list[Path]:
 
 
 def newest_recorded(run: str | Path) -> Path:
-    """The folder at or below a folder in which rollouts were recorded last.
+    """The folder at or below a folder in which rollouts were recorded last; a file of completions itself.
 
     Raises:
         FileNotFoundError: there is none.
     """
+    if Path(run).is_file():
+        return Path(run)
     found = recorded_folders(run, ROLLOUTS_FILE)
     if not found and recorded_folders(run):
         raise FileNotFoundError(
@@ -231,13 +234,13 @@ def _add_diagnosis(found: list[Diagnosis], rollout: int, said: Mapping[str, Any]
         found.append(Diagnosis(rollout, said["rule"], said["message"], said["details"]))
 
 
-def read_rollouts(folder: str | Path) -> Iterator[RecordedRollout]:
-    """The recorded rollouts of a run, in order.
+def read_rollouts(source: str | Path) -> Iterator[RecordedRollout]:
+    """The recorded rollouts of a run, or of a file of completions, in order.
 
     Args:
-        folder: that holds ``rollouts.jsonl.gz``.
+        source: folder that holds ``rollouts.jsonl.gz``, or a file like it.
     """
-    for frame in read_frames(Path(folder) / ROLLOUTS_FILE):
+    for frame in read_frames(Path(source) / ROLLOUTS_FILE if Path(source).is_dir() else Path(source)):
         yield rollout_of(frame.items[0], frame.items[1:])
 
 

@@ -98,6 +98,27 @@ class RecordedRow:
         """Verdict on the last turn's program."""
         return str(self.outcome["verdict"])
 
+    def as_sampled(self, sample: int) -> dict[str, Any]:
+        """The row as :func:`lit_rl.rollout.collector.restore_rows` takes it; of one that was recorded whole.
+
+        Args:
+            sample: its number among the rows of its problem.
+        """
+        ids = self.tokens["ids"]
+        chosen = bytearray(len(ids))
+        for turn in self.turns:
+            chosen[turn.start : turn.end] = b"\1" * (turn.end - turn.start)
+        return {
+            "task_id": self.task_id,
+            "sample": sample,
+            "prompt_ids": self.prompt_ids,
+            "ids": ids,
+            "chosen": chosen,
+            "logprobs": [math.nan if value is None else value for value in self.tokens["logprob_sampled"]],
+            "turns": [(turn.start, turn.end, turn.stop_reason) for turn in self.turns],
+            "versions": [0] * len(self.turns),
+        }
+
     @property
     def num_tokens(self) -> int:
         """Tokens that the policy chose."""
@@ -120,6 +141,9 @@ class RecordedRollout:
         endings: number of its programs by how they ended, such as ``exception: NameError``.
         seconds: what its parts took, by name.
         rows: the rows that were kept.
+        made_of: of a file of completions, what they depend on besides the problems.
+        sampled_for: what they were sampled for, such as ``validation/greedy`` or ``predict``; empty in training.
+        loader: number of the validation task.
     """
 
     number: int
@@ -128,6 +152,9 @@ class RecordedRollout:
     endings: Mapping[str, int]
     seconds: Mapping[str, float]
     rows: tuple[RecordedRow, ...] = field(repr=False)
+    made_of: Mapping[str, Any] = field(default_factory=dict)
+    sampled_for: str = ""
+    loader: int = 0
 
     def group(self, number: int) -> list[RecordedRow]:
         """The rows of a group, best first."""

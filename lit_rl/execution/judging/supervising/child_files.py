@@ -9,6 +9,7 @@ from typing import Any
 from lit_rl.execution.wire.printable import printable
 
 TAIL_BYTES = 4096
+_LONGEST_LINE = 500
 # A memfd of the program's may be as long as the output limit; more than this of it is never read.
 _LONGEST_READ = 64 << 20
 
@@ -77,6 +78,11 @@ def read_ends(descriptor: int, num_bytes: int) -> bytes:
     return os.pread(descriptor, num_bytes, 0) + os.pread(descriptor, num_bytes, size - num_bytes)
 
 
+def read_head(descriptor: int) -> str:
+    """The first line of a file, at most 500 bytes of it, as printable text."""
+    return printable(os.pread(descriptor, _LONGEST_LINE, 0).decode("utf-8", "replace").partition("\n")[0])
+
+
 def read_tail(descriptor: int) -> str:
     """The last bytes of a file, as printable text."""
     size = os.fstat(descriptor).st_size
@@ -95,4 +101,14 @@ def memfd(content: bytes | None = None) -> int:
         while view:
             view = view[os.write(descriptor, view) :]
         os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def executable(binary: bytes) -> int:
+    """A file in memory that can be executed and not read.
+
+    A process that executes an unreadable file stays closed to others of this user, as ``confine`` wants it.
+    """
+    descriptor = memfd(binary)
+    os.fchmod(descriptor, 0o111)
     return descriptor

@@ -11,13 +11,15 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from lit_rl.execution.interface import Verdict
+from lit_rl.execution.checks import StdioTests
+from lit_rl.execution.interface import CHECKER_FAILED, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.watching import Watch
 from lit_rl.execution.languages import Language
 from lit_rl.execution.spawning import ZygoteSettings
+from lit_rl.execution.wire.program_messages import Description
 from lit_rl.execution.zygote.zygote import (
     CLEAN,
     FINISHED,
@@ -89,6 +91,47 @@ class Compiled(NamedTuple):
     line: int | None = None
 
 
+class Ruling(NamedTuple):
+    """The ruling of a checker, or of a comparison, on one output.
+
+    Args:
+        points: that it gives; 1 for right and 0 for wrong where it gives none.
+        comment: what it says about the output.
+        fault: how the checker itself failed, if it did.
+    """
+
+    points: float
+    comment: str = ""
+    fault: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Passed, with all points."""
+        return Verdict.PASSED if self.points == 1.0 else Verdict.WRONG_ANSWER
+
+    @property
+    def text(self) -> str:
+        """The comment, for readers."""
+        return f"checker: {self.comment}\n" if self.comment else ""
+
+    @property
+    def error(self) -> Description | None:
+        """The checker's failure, in the form of an exception; ``None`` if it ruled."""
+        if not self.fault:
+            return None
+        return {"types": [CHECKER_FAILED], "message": f"the checker failed: {self.fault}", "line": None}
+
+
+class Checking(Protocol):
+    """Judge of programs' outputs by the checkers of their tests; see ``Checkers``."""
+
+    def rehearse(self, check: StdioTests) -> None:
+        """Raise ``FaultyCheck`` if the checker does not accept each expected output; before a program runs."""
+
+    def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
+        """Return the ruling on what a program printed."""
+
+
 class _Job:
     """The running job: its number, what watches it, when the zygote must have answered."""
 
@@ -116,6 +159,7 @@ class ZygoteClient:
         self.control = control
         self.settings = settings
         self.compile: Callable[[Mapping[str, str], Language], Compiled] | None = None  # set where there is a compiler
+        self.checkers: Checking | None = None  # set where programs of the tests can judge outputs
         self.runner: Callable[[Language], ZygoteClient] = lambda language: self  # for programs in other languages
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read

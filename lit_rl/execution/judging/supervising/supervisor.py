@@ -22,6 +22,7 @@ from lit_rl.execution.checks import Check
 from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be_killed_first, libc
 from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
+from lit_rl.execution.judging.checking import Checkers
 from lit_rl.execution.judging.compiling import Compiler, tools_of
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
@@ -60,8 +61,10 @@ class Supervisor:
         self._clients: dict[Language, ZygoteClient] = {}
         self._client = self._client_of("python")
         self._client.runner = self._runner
-        self._compiler = Compiler(zygote.settings._replace(tier=zygote.tier), connection.fileno(), trainer)
+        settings = zygote.settings._replace(tier=zygote.tier)
+        self._compiler = Compiler(settings, connection.fileno(), trainer)
         self._client.compile = self._compiler.compile
+        self._checkers = self._client.checkers = Checkers(settings, self._compiler, connection.fileno(), trainer)
 
     def serve(self) -> None:
         """Judge tasks until the trainer hangs up."""
@@ -140,12 +143,10 @@ class Supervisor:
         return self._zygotes[language].control
 
     def close(self) -> None:
-        """End the zygotes of programs and of the compiler."""
-        try:
-            self._compiler.close()
-        finally:
-            for zygote in self._zygotes.values():
-                zygote.close()
+        """End the zygotes of programs, of checkers and of the compiler."""
+        with contextlib.ExitStack() as stack:
+            for part in (*self._zygotes.values(), self._checkers, self._compiler):
+                stack.callback(part.close)
 
     def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:

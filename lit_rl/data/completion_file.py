@@ -1,0 +1,95 @@
+"""Completions that a policy wrote and programs that passed, as demonstrations for SFT: expert iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Unpack
+
+from lightning.pytorch.utilities import rank_zero_info
+
+from lit_rl.arguments import UsageError
+from lit_rl.data.local_files import local_path
+from lit_rl.data.task import Split, TaskDataModule, TaskOptions
+from lit_rl.execution.checks import ReferenceText
+from lit_rl.reports.run_files import RecordedRow, read_rollouts
+from lit_rl.types import Problem
+
+Keep = Literal["passed", "all"]
+
+
+class CompletionFile(TaskDataModule):
+    """Completions that ``lit-rl predict`` or ``validate`` wrote, to imitate with :class:`lit_rl.modules.SFT`.
+
+    With ``keep: passed`` this is expert iteration, also known as rejection-sampling fine-tuning: sample, keep what
+    passes, fine-tune, and start anew from the new weights. With ``keep: all`` nothing is judged (SimpleSD). Equal
+    completions of a problem count once.
+
+    A policy with the tokenizer that sampled learns the ids as they were sampled, another the text of the last turn. Of
+    several turns ``passed`` teaches the last, which passed, and reads the others; ``all`` teaches every turn. Nothing
+    is executed: to measure pass@1, give ``validation_tasks``.
+
+    Args:
+        path: what :class:`lit_rl.callbacks.CompletionWriter` wrote.
+        keep: ``passed``: completions whose last program passed; ``all``: every one.
+        name: in metric names when there are several validation tasks.
+        **options: of :class:`TaskDataModule`.
+
+    Source:
+        expert iteration: Anthony et al. 2017, https://arxiv.org/abs/1705.08439
+        on language models' programs: Zelikman et al. 2022, https://arxiv.org/abs/2203.14465
+        keep all: SimpleSD, 2026, https://arxiv.org/abs/2604.01193
+    """
+
+    def __init__(
+        self, path: str, *, keep: Keep = "passed", name: str = "completions", **options: Unpack[TaskOptions]
+    ) -> None:
+        super().__init__(**options)
+        self.path = path
+        self.keep = keep
+        self.name = name
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        """One problem per distinct completion, in the order of the file; all are trained on.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it holds no completion to keep.
+        """
+        if split != "train":
+            return []
+        rows = list(self._rows())
+        kept: dict[tuple[str, ...], RecordedRow] = {}
+        for row in rows:
+            if row.tokens and (self.keep == "all" or row.verdict == "passed"):  # others were cut to fit a file
+                kept.setdefault((row.task_id, *(turn.text for turn in row.turns)), row)
+        if not kept:
+            raise UsageError(
+                f"{self.path}: none of its {len(rows)} completions can be kept ({self.keep}): sample more, or keep: all"
+            )
+        tokens = sum(row.num_tokens for row in rows)
+        rank_zero_info(
+            f"{self.path}: {len(kept)} distinct completions kept ({self.keep}) of {len(rows)}; {tokens} sampled tokens"
+        )
+        return [self._problem(row, number) for number, row in enumerate(kept.values())]
+
+    def _rows(self) -> Iterator[RecordedRow]:
+        path = local_path(self.path)
+        if not path.is_file():
+            raise FileNotFoundError(f"no completions at {path}: lit-rl predict with CompletionWriter writes them")
+        found = False
+        for rollout in read_rollouts(path):
+            found = True
+            yield from rollout.rows
+        if not found:
+            raise UsageError(f"{path} holds no completions: give a file that CompletionWriter wrote")
+
+    def _problem(self, row: RecordedRow, number: int) -> Problem:
+        prompt = row.prompt if isinstance(row.prompt, str) else tuple(dict(message) for message in row.prompt)
+        text = row.turns[-1].text
+        learned_from = row.turns[-1].start if self.keep == "passed" else 0
+        return Problem(
+            f"{row.task_id}/{number}",
+            prompt,
+            ReferenceText(text),
+            fields={"demonstration": text, "row": row, "learned_from": learned_from},
+        )

@@ -1,0 +1,170 @@
+"""Checkers: programs of the tests that judge what a program printed, where many outputs are right.
+
+A checker is the third blind process: it runs confined as programs are, in a zygote of its own, and gets the program's
+output as a file after the program has ended. Before a program runs, the checker must accept each expected output; what
+fails there is the tests' fault. Whatever it does with a program's output after that is a failed case at worst.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+
+from lit_rl.execution.checks import Checker, StdioTests
+from lit_rl.execution.interface import FaultyCheck, Verdict
+from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.runtimes import run_job
+from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
+from lit_rl.execution.judging.supervising.jobs import Ruling, ZygoteClient
+from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
+from lit_rl.execution.languages import LANGUAGES
+from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
+from lit_rl.execution.wire.program_messages import Description
+
+_RIGHT, _WRONG, _FAILED, _POINTS = 0, (1, 2, 4, 8), 3, 7  # wrong: also testlib's extra output, and end of file
+_POINTS_LINE = re.compile(r"points (\d{1,18}(?:\.\d{1,18})?)(?!\S)")
+_MOST_FILES_BYTES = 64 << 20  # of one file that a checker reads: the tests' inputs may be longer than any output
+_MOST_REHEARSED = 4096
+
+
+class Checkers:
+    """Runs checkers, for :class:`ZygoteClient`. One per worker; its zygote starts with the first one.
+
+    Args:
+        settings: those of the worker's own zygote, whose tier and folder are used here, too.
+        compiler: compiles those that need it.
+        trainer: socket to the trainer, to notice that it hung up.
+        trainer_process: descriptor of the trainer's process.
+    """
+
+    def __init__(self, settings: ZygoteSettings, compiler: Compiler, trainer: int, trainer_process: int) -> None:
+        self._settings = settings._replace(
+            output_bytes=max(settings.output_bytes, _MOST_FILES_BYTES),
+            work_bytes=4 * max(settings.output_bytes, _MOST_FILES_BYTES),
+            reuses_folder=True,
+        )
+        self._compiler = compiler
+        self._trainer = (trainer, trainer_process)
+        self._zygote: ZygoteProcess | None = None
+        self._client: ZygoteClient | None = None
+        # Of each expected output that was tried: its points, or why the checker does not accept it.
+        self._rehearsed: dict[bytes, float | str] = {}
+
+    def rehearse(self, check: StdioTests) -> None:
+        """Have the check's checker judge each expected output as if a program had printed it, once per worker.
+
+        A refusal counts if it comes again in the same way; what does not is not remembered.
+
+        Raises:
+            FaultyCheck: if the checker does not compile, fails, or does not accept one.
+        """
+        for number, (stdin, accepted) in enumerate(check.cases, 1):
+            for answer in _texts(accepted):
+                found = self._tried(check, stdin, answer)
+                if isinstance(found, str):
+                    raise FaultyCheck(f"the checker does not accept the expected output of case {number}: {found}")
+
+    def judge(self, check: StdioTests, stdin: str, printed: bytes, accepted: str | tuple[str, ...]) -> Ruling:
+        """The ruling on what a program printed, with the share of the expected output's points as its points.
+
+        Args:
+            check: names the checker, which has been rehearsed.
+            stdin: input of the case.
+            printed: what the program printed.
+            accepted: the expected output, or several; the ruling beside the one that gives most points counts.
+        """
+        best = None
+        for answer in _texts(accepted):
+            full = self._tried(check, stdin, answer)
+            ruling = self._run(check, stdin, printed, answer)
+            share = min(1.0, ruling.points / full) if isinstance(full, float) else 0.0
+            if best is None or share > best.points:
+                best = ruling._replace(points=share)
+        assert best is not None
+        return best
+
+    def close(self) -> None:
+        """End the zygote."""
+        if self._zygote is not None:
+            self._zygote.close()
+
+    def _tried(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+        key = hashlib.sha256(repr((check.checker, stdin, answer)).encode("utf-8", "surrogatepass")).digest()
+        if key not in self._rehearsed:
+            found = self._try(check, stdin, answer)
+            if isinstance(found, str) and found != self._try(check, stdin, answer):
+                return found
+            self._rehearsed[key] = found
+            if len(self._rehearsed) > _MOST_REHEARSED:
+                del self._rehearsed[next(iter(self._rehearsed))]
+        return self._rehearsed[key]
+
+    def _try(self, check: StdioTests, stdin: str, answer: str) -> float | str:
+        ruling = self._run(check, stdin, answer.encode("utf-8", "surrogateescape"), answer)
+        return ruling.fault or ruling.points or f"it says {ruling.comment!r}"
+
+    def _run(self, check: StdioTests, stdin: str, printed: bytes, answer: str) -> Ruling:
+        checker = check.checker
+        assert checker is not None
+        binary = self._binary(checker)
+        texts = (*checker.files, *zip(Checker.ARGUMENTS[::2], (stdin, answer), strict=True))
+        files = {name: text.encode("utf-8", "surrogateescape") for name, text in texts}
+        job = run_job(checker.language, self._settings.memory_bytes, arguments=Checker.ARGUMENTS)
+        job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
+        job |= {"source": checker.source} if binary is None else {}
+        client = self._ready()
+        with Child(job, channel=None if binary is None else executable(binary)) as child:
+            report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
+            ended = how_it_ended(client, child, report)
+            error = description_of(read_whole(child.channel)[:65536]) if binary is None else None
+            return _ruling(ended, report.children[0].status, error, read_head(child.stderr))
+
+    def _binary(self, checker: Checker) -> bytes | None:
+        if checker.language == "python":
+            return None
+        files = {LANGUAGES[checker.language].file: checker.source, **dict(checker.files)}
+        compiled = self._compiler.compile(files, checker.language)
+        if compiled.verdict is not None:
+            raise FaultyCheck(f"the checker does not compile ({compiled.verdict}): {compiled.diagnostics[-1000:]}")
+        return compiled.binary
+
+    def _ready(self) -> ZygoteClient:
+        """The zygote's client, a new one if the last could not remove the files of a checker."""
+        if self._client is None or self._client.is_worn:
+            self.close()
+            self._zygote = zygote = start_zygote(self._settings)
+            self._client = ZygoteClient(zygote.control, zygote.settings, *self._trainer)
+            self._client.group_is_full = zygote.group_is_full
+        return self._client
+
+
+def _texts(accepted: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (accepted,) if isinstance(accepted, str) else accepted
+
+
+def _ruling(ended: Verdict | None, status: int, error: Description | None, said: str) -> Ruling:
+    """The ruling of a checker that has ended.
+
+    Args:
+        ended: the verdict that the end of its process alone decides, if it does.
+        status: as ``waitpid`` gives it.
+        error: exception that ended a checker in Python.
+        said: beginning of its standard error.
+    """
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -1
+    if ended in (Verdict.TIMED_OUT, Verdict.OUT_OF_MEMORY, Verdict.OUTPUT_LIMIT):
+        fault = f"it ended as {ended}"
+    elif code < 0:
+        fault = f"it ended with {ended_early(status)['types'][0]}"
+    elif error is not None and error["types"] and error["types"][0] != "SystemExit":
+        fault = f"it ended with {error['types'][0]}"
+    elif code == _POINTS and (found := _POINTS_LINE.match(said)):
+        return Ruling(float(found[1]), said)
+    elif code == _RIGHT or code in _WRONG:
+        return Ruling(float(code == _RIGHT), said)
+    elif code == _POINTS:
+        fault = "it ended with exit code 7, but its first line is not 'points NUMBER'"
+    else:
+        fault = f"it ended with exit code {code}{', a failure of its own' if code == _FAILED else ''}"
+    return Ruling(0.0, said, fault)

@@ -1,0 +1,233 @@
+"""Distillation: the policy learns a teacher's next-token distributions on tokens that it sampled itself.
+
+    1. sample completions and run their programs                              RolloutModule.collect
+    2. let the teacher read each row, with hindsight if there is any          make_experience, Hindsight.view
+    3. minimise weight * divergence(policy, teacher) - reward_weight * advantage of the rewards, per token
+
+With :class:`~lit_rl.rollout.Hindsight` and the policy itself as teacher this is self-distillation from feedback (SDPO).
+
+Letters: N rows, T completion tokens, n rows of a micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor
+
+from lit_rl.advantages import GroupMean, RowAdvantages
+from lit_rl.arguments import UsageError, require_above, require_at_least, typed_group
+from lit_rl.divergences import Divergence, FullDivergence, ReverseKL, SampledReverseKL
+from lit_rl.execution.interface import ProgramRunner, Verdict
+from lit_rl.functional.masking import aggregate
+from lit_rl.models.policy import Policy
+from lit_rl.models.teacher import Teacher
+from lit_rl.modules.grpo import GRPO
+from lit_rl.modules.objective import Objective
+from lit_rl.modules.settings import Evaluate, Update
+from lit_rl.modules.setup_checks import task_of
+from lit_rl.rewards.composite import Composite
+from lit_rl.rewards.places import TokenPlaces, blame_line
+from lit_rl.rewards.term import RewardOutput, RewardTerm
+from lit_rl.rollout import Collect, Rollout, RunnerFactory
+from lit_rl.rollout.hindsight import Hindsight
+from lit_rl.training.ranks import Means
+from lit_rl.types import Experience, Problem, Sampling
+
+
+@typed_group
+@dataclass(frozen=True)
+class Distil:
+    """Shares of a teacher and of rewards in what is learned.
+
+    Args:
+        divergence: distance from the teacher, a class of :mod:`lit_rl.divergences` or a ``FullDivergence`` of your own.
+        weight: of the divergence in a token's loss; of ``SampledReverseKL`` in its advantage.
+        reward_weight: factor of the advantages that the rewards give; 0 leaves rewards to the logs.
+        rows: rows that the teacher corrects: ``all``, or those that ``failed``.
+        tokens: tokens of those rows: ``all``, or only those of the ``failing_line`` where the run names one.
+    """
+
+    divergence: Divergence = ReverseKL()  # noqa: RUF009  # frozen
+    weight: float = 1.0
+    reward_weight: float = 0.0
+    rows: Literal["all", "failed"] = "all"
+    tokens: Literal["all", "failing_line"] = "all"
+
+    def __post_init__(self) -> None:
+        require_above(0, weight=self.weight)
+        require_at_least(0, reward_weight=self.reward_weight)
+
+    def chosen(self, rollout: Rollout) -> Tensor:
+        """[N, T] bool: tokens that the teacher may correct."""
+        rows = rollout.completions
+        chosen = rows.completion_mask.clone()
+        for row, judgement in enumerate(rollout.judgements):
+            if self.rows == "failed" and judgement.outcome.verdict is Verdict.PASSED:
+                chosen[row] = False
+            elif self.tokens == "failing_line" and judgement.program is not None:
+                turn = rows.turns[row][-1]
+                spans = blame_line(turn.text, judgement, 0.0, 1.0).spans
+                if spans and not judgement.outcome.passed:
+                    mask = rows.on_host.completion_mask[row]
+                    places = TokenPlaces(turn.token_bytes, mask, judgement.program, turn.start)
+                    chosen[row] = False
+                    chosen[row, places.flagged(spans[0].start, spans[0].end).to(chosen.device)] = True
+        return chosen & rows.completion_mask
+
+
+class Distillation(GRPO):
+    """On-policy distillation, alone or beside GRPO; with hindsight the policy teaches itself (SDPO).
+
+    Args:
+        policy: the policy to train.
+        rewards: reward terms; logged, and learned from where ``distil.reward_weight`` is above 0.
+        teacher: whose distributions are learned: ``ModelTeacher`` (another model of the same tokenizer),
+            ``ReferenceTeacher`` (the policy's start, or its moving average) or ``PolicyTeacher`` (its present weights).
+        hindsight: what the teacher reads besides the policy's prompt; ``None`` for nothing.
+        distil: divergence, weights, rows and tokens.
+        sandbox: runs programs; or a function that builds it when a run starts.
+        sampling: how training samples; ``num_samples`` is the group size G.
+        baseline: from rewards to advantages, as in :class:`~lit_rl.modules.GRPO`.
+        objective: the policy's loss on the advantages.
+        collect: how rollouts come about: engine, environment, staleness, dynamic sampling.
+        update: how a rollout is learned from; ``refresh_reference_every`` and ``_share`` move a ``ReferenceTeacher``.
+        evaluate: how the policy is measured.
+        max_rollouts: the run ends after this many rollouts; ``None`` leaves it to the trainer.
+        seed: of every random stream of the run; on the command line ``seed_everything`` unless set, else 0.
+
+    Source:
+        Agarwal et al. 2023 (GKD), https://arxiv.org/abs/2306.13649; Hübotter et al. 2026 (SDPO),
+        https://arxiv.org/abs/2601.20802
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        rewards: list[RewardTerm] | Composite,
+        teacher: Teacher,
+        *,
+        hindsight: Hindsight | None = None,
+        distil: Distil = Distil(),  # frozen
+        sandbox: RunnerFactory | ProgramRunner | None = None,
+        sampling: Sampling = Sampling(num_samples=8),  # noqa: B008
+        baseline: RowAdvantages = GroupMean(),  # noqa: B008  # has no state
+        objective: Objective = Objective(),  # noqa: B008
+        collect: Collect = Collect(),  # noqa: B008
+        update: Update = Update(),  # noqa: B008
+        evaluate: Evaluate = Evaluate(),  # noqa: B008
+        max_rollouts: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            policy,
+            rewards=rewards,
+            sandbox=sandbox,
+            sampling=sampling,
+            baseline=baseline,
+            objective=objective,
+            collect=collect,
+            update=update,
+            evaluate=evaluate,
+            max_rollouts=max_rollouts,
+            seed=seed,
+        )
+        if teacher.is_policy and hindsight is None:
+            raise UsageError(
+                f"{type(teacher).__name__} without hindsight is the policy itself, from which it differs by 0: set "
+                "hindsight, or take ModelTeacher or ReferenceTeacher"
+            )
+        self.teacher, self.hindsight, self.distil = teacher, hindsight, distil
+        self.reads_reference = teacher.reads_reference
+        self.taught: Tensor | None = None  # [N, T] bool, tokens of the present rollout that the teacher corrects
+        self._gap = Means()
+
+    # -- experience ----------------------------------------------------------------------------------------
+
+    def make_experience(self, rollout: Rollout, rewards: RewardOutput) -> Experience:
+        """GRPO's advantages, weighted; which tokens the teacher corrects, and the rows as it reads them."""
+        view, self.taught = rollout.completions, self.distil.chosen(rollout)
+        if self.hindsight is not None:
+            view, shown = self.hindsight.view(rollout, self.policy.codec, self.sampler.runner)
+            self.taught &= shown[:, None]
+        self._gap = Means()
+        experience = super().make_experience(rollout, rewards)
+        experience = replace(
+            experience,
+            advantages=self.distil.reward_weight * experience.advantages,
+            taught=self.taught,
+            teacher_view=view,
+        )
+        if isinstance(self.distil.divergence, SampledReverseKL):
+            return self._with_sampled_gap(experience, self.distil.divergence)
+        return experience
+
+    def _with_sampled_gap(self, experience: Experience, divergence: SampledReverseKL) -> Experience:
+        """Advantages with the teacher's on top, for which one number per token is enough."""
+        assert self.taught is not None and experience.teacher_view is not None
+        rows = (experience.row_mask & self.taught.any(-1)).nonzero()[:, 0].cpu()
+        theirs = self.logprobs.under(self.teacher, experience.teacher_view, rows)
+        ours = experience.old_logprobs
+        ours = self.logprobs.old(experience.completions, rows) if ours is None else ours
+        counted = self.taught & experience.loss_mask
+        self._measure(ours - theirs, counted)
+        found = divergence.advantages(ours, theirs.to(ours.dtype)) * counted
+        return replace(experience, advantages=experience.advantages + self.distil.weight * found)
+
+    def rows_to_train(self, row_mask: Tensor, advantages: Tensor) -> Tensor:
+        """[N] bool: rows with an advantage, and those that the teacher corrects."""
+        assert self.taught is not None
+        return super().rows_to_train(row_mask, advantages) | (row_mask & self.taught.any(-1).to(row_mask.device))
+
+    # -- loss ----------------------------------------------------------------------------------------------
+
+    def policy_loss(self, micro: Experience, denominator: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The objective and the divergence of some rows, reduced to one number, and means per token to log."""
+        divergence = self.distil.divergence
+        if isinstance(divergence, SampledReverseKL):
+            return super().policy_loss(micro, denominator)
+        assert isinstance(divergence, FullDivergence) and micro.teacher_view is not None and micro.taught is not None
+        logprobs, entropy, gap = self.policy.compare(
+            micro.completions,
+            self.teacher.token_logits(micro.teacher_view.trim()),
+            divergence,
+            self.sampling.temperature,
+            self.objective.entropy_coef != 0,
+        )
+        loss, metrics = self.token_loss(micro, logprobs, entropy)
+        self._measure(gap.detach(), micro.taught & micro.loss_mask)
+        loss = loss + self.distil.weight * gap * micro.taught
+        return aggregate(loss, micro.loss_mask, mode=self.update.aggregate, denominator=denominator), metrics
+
+    def _measure(self, gap: Tensor, taught: Tensor) -> None:
+        self._gap.add_sum("teacher/gap", (gap * taught).sum(), taught.sum())
+
+    def algorithm_metrics(self, batch: Sequence[Problem], rollout: Rollout, experience: Experience) -> Means:
+        """Log the distance from the teacher on the tokens that it corrects, and their share."""
+        assert experience.taught is not None
+        means = super().algorithm_metrics(batch, rollout, experience)
+        mask = experience.loss_mask
+        means.add_sum("teacher/taught_fraction", (experience.taught & mask).sum(), mask.sum())
+        means.merge(self._gap)
+        return means
+
+    # -- life of a run -------------------------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        """Check whether there is something for the teacher to read, besides what every rollout needs.
+
+        Raises:
+            ValueError: hindsight has nothing to show.
+        """
+        super().setup(stage)
+        task = task_of(self.trainer)
+        if stage == "fit" and task is not None and self.hindsight is not None:
+            self.hindsight.require_something(task.problems("train"), self.sampling.num_samples)
+
+    def configure_model(self) -> None:
+        """Load policy, reference and, for training, the teacher."""
+        super().configure_model()
+        if self.is_fitting:
+            self.teacher.begin(self.policy, self.reference)

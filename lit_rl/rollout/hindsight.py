@@ -1,0 +1,168 @@
+"""Hindsight: what a teacher reads before a row and the policy did not, from what happened to the row and its group.
+
+Letters: N rows, P prompt tokens, T completion tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lit_rl.arguments import TypedArguments, UsageError
+from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
+from lit_rl.models.codecs.codec import Codec
+from lit_rl.models.padding import pad_left
+from lit_rl.rollout.environment import Attempt
+from lit_rl.rollout.records import Judge, Rollout
+from lit_rl.rollout.repair import feedback_values, require_placeholders
+from lit_rl.types import Completions, Judgement, Message, Problem
+
+FEEDBACK = "{prompt}\n\nAn earlier answer failed:\n{feedback}\n\nGive a correct answer."
+FEEDBACK_BEFORE_A_PROGRAM = "{comment}\n{prompt}"
+SOLUTION = "{prompt}\n\nThis answer is correct:\n\n```{language}\n{program}\n```\n\nGive a correct answer of your own."
+SOLUTION_BEFORE_A_PROGRAM = "{program}\n\n{prompt}"
+Prompt = str | tuple[Message, ...]
+_OF_SOLUTION = ("prompt", "program_prefix", "language", "solution", "program")
+_OF_FEEDBACK = ("prompt", "program_prefix", "attempt", "feedback", "comment", "case")
+
+
+class Hindsight(TypedArguments):
+    """Shows a teacher what the row's program did under the public check, or a solution of the row's own group.
+
+    Neither comes from hidden tests: programs run once more under ``Problem.public_check``, and a solution is what the
+    policy wrote itself. A row that passed reads no feedback, and no row reads its own answer as a solution. A row about
+    which there is nothing to show, or for which the model has too few positions, is not taught.
+
+    Args:
+        shows: ``feedback``, ``solution`` (another row of the group that passed), or ``both``, the solution first.
+        feedback_template: of the prompt that the teacher reads. Placeholders: ``{prompt}`` (of the policy, or what the
+            solution made of it; of a chat the last user message), ``{attempt}`` (the row's last turn) and, as in
+            :class:`~lit_rl.rollout.Repair`, ``{feedback}``, ``{comment}``, ``{case}`` and ``{program_prefix}``.
+            ``None`` for one without the attempt, which fits the prompt's form.
+        solution_template: likewise, with ``{solution}`` (the other row's last turn), ``{program}`` (its whole program),
+            ``{language}``, ``{prompt}`` and ``{program_prefix}``.
+
+    Raises:
+        ValueError: a placeholder that is not known.
+
+    Source:
+        Hübotter et al. 2026 (SDPO), section 3, https://arxiv.org/abs/2601.20802
+    """
+
+    def __init__(
+        self,
+        shows: Literal["feedback", "solution", "both"] = "both",
+        feedback_template: str | None = None,
+        solution_template: str | None = None,
+    ) -> None:
+        self.shows = shows
+        self.feedback_template, self.solution_template = feedback_template, solution_template
+        if feedback_template is not None:
+            require_placeholders("Hindsight.feedback_template", feedback_template, _OF_FEEDBACK)
+        if solution_template is not None:
+            require_placeholders("Hindsight.solution_template", solution_template, _OF_SOLUTION)
+
+    def require_something(self, problems: Sequence[Problem], num_samples: int) -> None:
+        """Check whether there can be something to show.
+
+        Args:
+            problems: to train on.
+            num_samples: rows of a group.
+
+        Raises:
+            ValueError: no problem has a public check that runs programs, and groups have one row.
+        """
+        tells = self.shows != "solution" and any(map(_tells, problems))
+        if not tells and (self.shows == "feedback" or num_samples < 2):
+            raise UsageError(
+                "hindsight has nothing to show: no training problem has a public_check that runs programs; have the "
+                "task make some of its cases public"
+                + ("" if self.shows == "feedback" else ", or set sampling.num_samples to 2 or more for solutions")
+            )
+
+    def view(self, rollout: Rollout, codec: Codec, runner: ProgramRunner | None) -> tuple[Completions, Tensor]:
+        """The rows as the teacher reads them.
+
+        Args:
+            rollout: N judged rows.
+            codec: the policy's.
+            runner: runs programs under their public checks.
+
+        Returns:
+            N rows of the same tokens after other prompts, and [N] bool, those whose prompts tell more.
+        """
+        rows, outcomes = rollout.completions, self._public_outcomes(rollout, runner)
+        lengths = rows.on_host.num_tokens.tolist()
+        own = [ids[kept].tolist() for ids, kept in zip(rows.on_host.prompt_ids, rows.on_host.prompt_mask, strict=True)]
+        prompts, shown = [], []
+        for row, (problem, ids) in enumerate(zip(rows.problems, own, strict=True)):
+            told = self._told(rollout, row, outcomes.get(row))
+            longer = [] if told is None else codec.encode(replace(problem, prompt=told))
+            shown.append(told is not None and len(longer) + lengths[row] <= codec.max_positions)
+            prompts.append(longer if shown[-1] else ids)
+        prompt_ids, prompt_mask = pad_left(prompts, codec.pad_id, rows.prompt_ids.device)
+        view = replace(rows, prompt_ids=prompt_ids, prompt_mask=prompt_mask)
+        return view, torch.tensor(shown, dtype=torch.bool, device=rows.prompt_ids.device)
+
+    def _public_outcomes(self, rollout: Rollout, runner: ProgramRunner | None) -> Mapping[int, Outcome]:
+        """Outcomes of failed rows' programs under their public checks."""
+        judge, running = Judge(runner), dict[int, Future[Outcome]]()
+        for row, judgement in enumerate(rollout.judgements):
+            public = judgement.problem.public_check
+            if self.shows != "solution" and public is not None and _tells(judgement.problem) and _failed(judgement):
+                running[row] = judge.start(judgement.problem, judgement.program, public)
+        return {row: outcome.result() for row, outcome in running.items()}
+
+    def _told(self, rollout: Rollout, row: int, outcome: Outcome | None) -> Prompt | None:
+        """The prompt that tells more; ``None`` if there is nothing to tell."""
+        problem, turn = rollout.completions.problems[row], rollout.completions.turns[row][-1]
+        begun, prompt = problem.continues_program, problem.prompt
+        if (solved := self._solution_of(rollout, row)) is not None:
+            program = rollout.judgements[solved].program
+            template = self.solution_template or (SOLUTION_BEFORE_A_PROGRAM if begun else SOLUTION)
+            prompt = _filled(
+                template,
+                prompt,
+                program_prefix=problem.program_prefix if begun else "",
+                language=problem.check.language,
+                solution=rollout.completions.turns[solved][-1].text,
+                program="" if program is None else program.source.strip("\n"),
+            )
+        if outcome is not None and outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE):
+            attempt = Attempt(turn.text, turn.stop_reason, rollout.judgements[row].program, outcome)
+            values = feedback_values(problem, attempt)
+            template = self.feedback_template or (FEEDBACK_BEFORE_A_PROGRAM if begun else FEEDBACK)
+            prompt = _filled(template, prompt, attempt=turn.text, **values)
+        return None if prompt is problem.prompt else prompt
+
+    def _solution_of(self, rollout: Rollout, row: int) -> int | None:
+        """The next row of the group that passed, counted from this one on."""
+        if self.shows == "feedback":
+            return None
+        group = rollout.completions.groups()[int(rollout.completions.group_ids[row])]
+        at = group.index(row)
+        others = group[at + 1 :] + group[:at]
+        return next((other for other in others if rollout.judgements[other].outcome.passed), None)
+
+
+def _tells(problem: Problem) -> bool:
+    """Return whether a program of this problem can be run under its public check."""
+    return problem.public_check is not None and problem.public_check.runs_program
+
+
+def _failed(judgement: Judgement) -> bool:
+    return judgement.outcome.verdict not in (Verdict.PASSED, Verdict.INFRASTRUCTURE_FAILURE)
+
+
+def _filled(template: str, prompt: Prompt, **values: str) -> Prompt:
+    """A template around a prompt; of a chat around its last message of the user."""
+    if isinstance(prompt, str):
+        return template.format(prompt=prompt, **values)
+    last = max((i for i, message in enumerate(prompt) if message["role"] == "user"), default=len(prompt) - 1)
+    told = {**prompt[last], "content": template.format(prompt=prompt[last]["content"], **values)}
+    return (*prompt[:last], told, *prompt[last + 1 :])

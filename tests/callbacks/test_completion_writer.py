@@ -1,0 +1,194 @@
+"""What validate and predict sample is in a file, which a killed start continues and SFT learns from."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from support.asking import AsksAgain
+from support.small_runs import Brief, EvenBytes, Words, grouped, weights, whole_and_resumed
+from support.tiny_models import TINY_QWEN2
+
+from lit_rl.callbacks import CompletionWriter, ExecutionEvaluation
+from lit_rl.data import CompletionFile
+from lit_rl.modules import SFT
+from lit_rl.reports.run_files import RecordedRow, read_rollouts
+from lit_rl.reports.run_files.files import append_frame, read_frames, to_json
+from lit_rl.types import Sampling
+
+SAMPLED = Sampling(num_samples=3, max_tokens=6)
+
+
+@pytest.fixture
+def make(byte_tokenizer: str) -> Any:
+    """Builds SFT on a tiny policy that ends many turns early, and answers each turn but the second."""
+
+    def build(**options: Any) -> SFT:
+        policy = Brief(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64")
+        given: dict[str, Any] = {"environment": AsksAgain(), "rewards": [EvenBytes()], "predict": SAMPLED}
+        given |= {"validation_sampling": {"greedy": Sampling(temperature=0.0, max_tokens=6), "sampled": SAMPLED}}
+        return SFT(policy, **grouped(SFT, **(given | options)))
+
+    return build
+
+
+def measured(module: SFT, path: Path, **task: Any) -> dict[str, float]:
+    """All metrics of a validation that writes to a file."""
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[ExecutionEvaluation(), CompletionWriter(str(path))],
+    )
+    data = Words(validation_batch_size=5, **task)
+    return dict(trainer.validate(module, data, verbose=False)[0])
+
+
+def predicted(module: SFT, path: Path) -> list[RecordedRow]:
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[CompletionWriter(str(path))],
+    )
+    trainer.predict(module, Words(validation_batch_size=5), return_predictions=False)
+    return rows_in(path)
+
+
+def rows_in(path: Path) -> list[RecordedRow]:
+    return [row for rollout in read_rollouts(path) for row in rollout.rows]
+
+
+def sampled_rows(module: SFT) -> list[int]:
+    """Numbers of the rows that are sampled, batch by batch, from now on."""
+    seen: list[int] = []
+    write = module.sampler._write
+
+    def count(problems: Any, sampling: Sampling, key: Any) -> Any:
+        seen.append(len(problems) * sampling.num_samples)
+        return write(problems, sampling, key)
+
+    module.sampler._write = count  # type: ignore[method-assign]
+    return seen
+
+
+def test_a_killed_validation_goes_on_and_ends_with_the_same_numbers(make: Any, tmp_path: Path) -> None:
+    """12 problems in batches of 5, each sampled greedily (1 row) and three times: six frames, of which 3.5 are left."""
+    whole = tmp_path / "whole.jsonl.gz"
+    expected = measured(make(), whole)
+    ends = [frame.end for frame in read_frames(whole)]
+    assert len(ends) == 6
+    torn = tmp_path / "torn.jsonl.gz"
+    torn.write_bytes(whole.read_bytes()[: (ends[2] + ends[3]) // 2])
+    module = make()
+    seen = sampled_rows(module)
+    with pytest.warns(UserWarning, match="torn"):
+        assert measured(module, torn) == expected
+    assert seen == [15, 2, 6]  # sampled rows of the second batch, and both of the last
+    assert rows_in(torn) == rows_in(whole)
+    counts = [len(rollout.rows) for rollout in read_rollouts(whole)]
+    assert counts == [5, 15, 5, 15, 2, 6]
+    assert {row.reward is not None and len(row.turns) <= 2 for row in rows_in(whole)} == {True}
+
+
+def test_more_problems_are_added_to_those_that_are_written(make: Any, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl.gz"
+    measured(make(), path, max_validation_problems=4)
+    module = make()
+    seen = sampled_rows(module)
+    assert measured(module, path) == measured(make(), tmp_path / "whole.jsonl.gz")
+    assert seen == [5, 15, 5, 15, 2, 6]  # a batch of which one problem is new is sampled whole, and gives the same
+    assert sorted(row.task_id for row in rows_in(path)) == sorted(f"validation{i}" for i in range(12) for _ in range(4))
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 1}, {"environment": AsksAgain("1")}, {"predict": replace(SAMPLED, temperature=0.7)}, "weights"]
+)
+def test_a_file_of_another_prediction_is_moved_away(make: Any, tmp_path: Path, change: Any) -> None:
+    path = tmp_path / "one.jsonl.gz"
+    before = predicted(make(), path)
+    other = make() if change == "weights" else make(**change)
+    if change == "weights":
+        other.policy.load()
+        with torch.no_grad():
+            next(other.policy.parameters()).add_(0.1)
+    assert predicted(other, path) != before
+    assert rows_in(path.with_name("one.jsonl.gz.old")) == before
+
+
+@pytest.mark.parametrize("keep", ["passed", "all"])
+def test_what_passed_is_learned_as_it_was_sampled(make: Any, tmp_path: Path, keep: Any) -> None:
+    """Of two turns ``passed`` teaches the second; a sampled EOS is learned, and a turn that was cut gets none."""
+    path = tmp_path / "rows.jsonl.gz"
+    rows = predicted(make(), path)
+    verdicts = ["passed", "wrong_answer", "passed", "exception"]
+    lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    items = [line for line in lines if "row" in line]
+    for number, item in enumerate(items):
+        item["turns"][-1]["outcome"] = {"verdict": verdicts[number % 4]}
+    path.unlink()
+    append_frame(path, [to_json(lines[0]), *map(to_json, items), to_json(items[0])])  # the first row twice
+    kept = [row for number, row in enumerate(rows) if keep == "all" or verdicts[number % 4] == "passed"]
+    distinct = list({(row.task_id, tuple(turn.text for turn in row.turns)): row for row in kept}.values())
+    problems = CompletionFile(str(path), keep=keep).problems("train")
+    assert [problem.fields["demonstration"] for problem in problems] == [row.turns[-1].text for row in distinct]
+    module = make()
+    module.policy.load()
+    completions, group = module.given(problems)
+    assert group == 1
+    assert {len(row.turns) for row in distinct} == {1, 2}
+    for number, row in enumerate(distinct):
+        length = len(row.tokens["ids"])
+        assert completions.completion_ids[number, :length].tolist() == row.tokens["ids"]
+        assert completions.prompt_ids[number][completions.prompt_mask[number]].tolist() == list(row.prompt_ids)
+        learned = set() if keep == "passed" else {c for turn in row.turns for c in range(turn.start, turn.end)}
+        learned |= set(range(row.turns[-1].start, row.turns[-1].end))
+        assert completions.completion_mask[number].nonzero().flatten().tolist() == sorted(learned)
+        assert int(completions.token_mask[number].sum()) == length
+
+
+def test_a_resumed_fine_tuning_ends_with_the_weights_of_an_undisturbed_one(make: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    predicted(make(), path)
+
+    def build() -> SFT:
+        return make(max_updates=6, optimizer=lambda params: torch.optim.Adam(params, lr=1e-2))
+
+    whole, resumed = whole_and_resumed(build, tmp_path, 4, data=CompletionFile(str(path), keep="all", batch_size=5))
+    assert torch.equal(weights(whole), weights(resumed))
+    fresh = build()
+    fresh.policy.load()
+    assert not torch.equal(weights(whole), weights(fresh))
+
+
+@pytest.mark.filterwarnings("ignore::lit_rl.reports.run_files.TornFile")
+def test_what_cannot_be_learned_is_refused(make: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    predicted(make(), path)
+    none_passed = f"none of its {len(rows_in(path))} completions can be kept"
+    with pytest.raises(ValueError, match=none_passed):
+        CompletionFile(str(path)).problems("train")
+    with pytest.raises(FileNotFoundError, match="lit-rl predict"):
+        CompletionFile(str(tmp_path / "none.jsonl.gz")).problems("train")
+    for name, data in (("empty", b""), ("plain", b'{"task_id": "a"}\n')):
+        other = tmp_path / f"{name}.jsonl.gz"
+        other.write_bytes(data)
+        with pytest.raises(ValueError, match="holds no completions"):
+            CompletionFile(str(other)).problems("train")
+    problems = CompletionFile(str(path), keep="all").problems("train")
+    changed = [replace(problem, prompt=f"{problem.prompt}!") for problem in problems]
+    module = make()
+    module.policy.load()
+    with pytest.raises(ValueError, match="several turns of another tokenizer"):
+        module.given(changed)
+    one_turn = [problem for problem in changed if len(problem.fields["row"].turns) == 1]
+    completions, _ = module.given(one_turn)
+    assert completions.texts == tuple(problem.fields["demonstration"] for problem in one_turn)

@@ -1,0 +1,184 @@
+# ruff: noqa: E501 - one case a line
+"""Ten checkers of contests, with hand-made right and wrong outputs; written for these tests in testlib's protocol."""
+
+from typing import NamedTuple
+
+from lit_rl.execution import Checker
+
+# What testlib gives its checkers, as far as these need it: tokens of a file, read strictly.
+READING = r"""
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+using std::string;
+using std::vector;
+inline void quit(int code, const string& text) { fprintf(stderr, "%s\n", text.c_str()); exit(code); }
+struct Reader {
+    FILE* file; int bad;
+    Reader(const char* name, int bad) : file(fopen(name, "rb")), bad(bad) { if (!file) quit(3, "no file"); }
+    bool blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+    string token() {
+        int c = getc(file); string text;
+        while (blank(c)) c = getc(file);
+        for (; c != EOF && !blank(c); c = getc(file)) { if (text.size() > 99) quit(bad, "a long word"); text += char(c); }
+        if (text.empty()) quit(bad, "end of file");
+        return text;
+    }
+    long integer(long low, long high) {
+        string text = token(); char* end; long value = strtol(text.c_str(), &end, 10);
+        if (text.size() > 18 || text.size() != size_t(end - text.c_str()) || std::to_string(value) != text) quit(bad, "no integer");
+        if (value < low || value > high) quit(1, "out of range");
+        return value;
+    }
+    double real() {
+        string text = token();
+        for (char c : text) if (!((c >= '0' && c <= '9') || c == '.' || c == '-')) quit(bad, "no number");
+        char* end; double value = strtod(text.c_str(), &end);
+        if (text.size() != size_t(end - text.c_str()) || !std::isfinite(value)) quit(bad, "no number");
+        return value;
+    }
+    void end() { for (int c; (c = getc(file)) != EOF;) if (!blank(c)) quit(bad, "more than was asked for"); }
+};
+#define CHECKER int main(int, char** argv) { Reader in(argv[1], 3), out(argv[2], 2), ans(argv[3], 3);
+"""
+
+
+class Judged(NamedTuple):
+    """A checker with one case: its input, the expected output, other right outputs, and wrong ones."""
+
+    checker: Checker
+    given: str
+    expected: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
+def _cpp(body: str) -> Checker:
+    return Checker(f'#include "reading.h"\nCHECKER\n{body} quit(0, "ok"); }}', "cpp", (("reading.h", READING),), 2.0)
+
+
+def _python(body: str) -> Checker:
+    reading = "import sys\n\ndef lines(name):\n    return open(name, 'rb').read(1 << 20).decode('ascii').splitlines()\n"
+    start = "import sys\nfrom reading import lines\ngiven, printed, answer = map(lines, sys.argv[1:])\n"
+    return Checker(start + body, "python", (("reading.py", reading),), 2.0)
+
+
+JUDGED = {
+    # The real roots of a square polynomial, to within 1e-6 absolute or relative.
+    "floats": Judged(
+        _cpp("""for (int i = 0; i < 2; i++) { double a = ans.real(), o = out.real();
+            if (std::fabs(a - o) > 1e-6 * std::max(1.0, std::fabs(a))) quit(1, "too far"); } out.end();"""),
+        "1 -3 2\n", "1.0 2.0\n", ("1 2", "0.9999995 2.0000015\n", "1.0\n2.0"),
+        ("2 1", "1.0 2.0 3.0", "1.0", "nan nan", "1.00001 2", "1e0 2", "0x1 2", "1 2\0", "inf 2", "1,0 2"),
+    ),
+    # Any permutation of 1..n in which no neighbours differ by 1.
+    "permutation": Judged(
+        _cpp("""long n = in.integer(1, 1000), last = -9; vector<bool> seen(n + 1);
+            for (int i = 0; i < n; i++) { long p = out.integer(1, n); if (seen[p]) quit(1, "twice"); seen[p] = true;
+            if (std::labs(p - last) == 1) quit(1, "neighbours"); last = p; } out.end();"""),
+        "5\n", "1 3 5 2 4\n", ("2 4 1 3 5", "5 3 1 4 2\n", "3 1 4 2 5"),
+        ("1 2 3 4 5", "1 3 5 2", "1 3 5 2 2", "1 3 5 2 4 4", "0 3 5 2 4", "1 3 5 2 6", "01 3 5 2 4", "+1 3 5 2 4",
+         "1 3 5 2 4294967300", "18446744073709551617 3 5 2 4"),
+    ),
+    # Any shortest path from 1 to n in a graph.
+    "path": Judged(
+        _cpp("""long n = in.integer(1, 99), m = in.integer(0, 999); vector<vector<bool>> edge(n + 1, vector<bool>(n + 1));
+            while (m--) { long a = in.integer(1, n), b = in.integer(1, n); edge[a][b] = edge[b][a] = true; }
+            long best = ans.integer(1, n), k = out.integer(1, n); if (k != best) quit(1, "not shortest");
+            long at = out.integer(1, n); if (at != 1) quit(1, "start");
+            while (--k) { long to = out.integer(1, n); if (!edge[at][to]) quit(1, "no edge"); at = to; }
+            if (at != n) quit(1, "goal"); out.end();"""),
+        "5 6\n1 2\n2 5\n1 3\n3 5\n1 4\n4 3\n", "3\n1 2 5\n", ("3\n1 3 5\n", "3 1 3 5"),
+        ("4\n1 4 3 5", "3\n1 4 5", "3\n2 1 2", "2\n1 5", "3\n1 2 3", "3\n1 2", "3\n1 2 5 5", "-3\n1 2 5"),
+    ),
+    # Any spanning tree.
+    "tree": Judged(
+        _cpp("""long n = in.integer(1, 99), m = in.integer(0, 999); vector<vector<bool>> edge(n + 1, vector<bool>(n + 1));
+            while (m--) { long a = in.integer(1, n), b = in.integer(1, n); edge[a][b] = edge[b][a] = true; }
+            vector<long> root(n + 1); for (long i = 1; i <= n; i++) root[i] = i;
+            for (long i = 1; i < n; i++) { long a = out.integer(1, n), b = out.integer(1, n);
+            if (!edge[a][b]) quit(1, "no edge"); while (root[a] != a) a = root[a]; while (root[b] != b) b = root[b];
+            if (a == b) quit(1, "a circle"); root[a] = b; } out.end();"""),
+        "4 5\n1 2\n2 3\n3 4\n4 1\n1 3\n", "1 2\n2 3\n3 4\n", ("4 3\n1 3\n2 1", "1 4\n1 3\n1 2\n"),
+        ("1 2\n2 3\n3 1", "1 2\n2 3", "1 2\n2 3\n2 4", "1 2\n1 2\n3 4", "1 2\n2 3\n3 4\n4 1", "1 1\n2 3\n3 4"),
+    ),
+    # Several lines: for each number an answer YES with two primes that sum to it, or NO.
+    "several_lines": Judged(
+        _cpp("""auto prime = [](long p) { for (long d = 2; d * d <= p; d++) if (p % d == 0) return false; return p > 1; };
+            long q = in.integer(1, 99); while (q--) { long n = in.integer(1, 9999); string a = ans.token(), o = out.token();
+            if (a == "YES") ans.token(), ans.token(); if (o != "YES" && o != "NO") quit(2, "YES or NO");
+            if (o != a) quit(1, o); if (o == "NO") continue; long x = out.integer(1, n), y = out.integer(1, n);
+            if (!prime(x) || !prime(y) || x + y != n) quit(1, "no such primes"); } out.end();"""),
+        "3\n10\n11\n16\n", "YES\n3 7\nNO\nYES\n3 13\n", ("YES\n5 5\nNO\nYES\n11 5\n", "YES 7 3 NO YES 5 11"),
+        ("YES\n4 6\nNO\nYES\n3 13", "NO\nNO\nNO", "YES\n3 7\nYES\n3 8\nYES\n3 13", "yes\n3 7\nNO\nYES\n3 13",
+         "YES\n3 7\nNO", "YES\n3 7\nNO\nYES\n3 13\nNO", "YES\n-3 13\nNO\nYES\n3 13"),
+    ),
+    # The sets that sum to a number, as lines in any order, each with its members in any order.
+    "sets": Judged(
+        _python("""as_sets = lambda rows: sorted(sorted(map(int, row.split(','))) for row in rows)
+if any(not part.isdigit() for row in printed for part in row.split(',')):
+    sys.exit(2)
+sys.exit(as_sets(printed) != as_sets(answer))
+"""),
+        "6\n1 2 3 4 5\n", "1,2,3\n1,5\n2,4\n", ("4,2\n5,1\n3,2,1", "1,5\n2,4\n2,1,3\n"),
+        ("1,2,3\n1,5", "1,2,3\n1,5\n2,4\n2,4", "1,2,3\n1,5\n3,3", "1,2,3;1,5;2,4", "", "1,2,3\n1,5\n2,4\n\n", "1, 5\n2,4"),
+    ),
+    # Any order of tasks in which each comes after those that it needs.
+    "order": Judged(
+        _python("""pairs = [row.split() for row in given[1:]]
+place = {name: number for number, name in enumerate(printed)}
+if sorted(printed) != sorted(given[0].split()):
+    sys.exit('not each once')
+sys.exit(any(place[first] > place[second] for first, second in pairs))
+"""),
+        "shop cook eat wash\nshop cook\ncook eat\ncook wash\n", "shop\ncook\neat\nwash\n", ("shop\ncook\nwash\neat\n",),
+        ("cook\nshop\neat\nwash", "shop\ncook\neat", "shop\ncook\neat\nwash\nwash", "shop cook eat wash", "shop\ncook\neat\nWash",
+         "shop\ncook\neat\nwash\x1b[1A", "shop\ncook\neat\nw\xe4sh"),
+    ),
+    # Points: the share of the best value that a knapsack reaches.
+    "knapsack": Judged(
+        _cpp("""long n = in.integer(1, 99), room = in.integer(1, 9999), value = 0; vector<long> weight(n), worth(n);
+            for (long i = 0; i < n; i++) weight[i] = in.integer(1, 999), worth[i] = in.integer(1, 999);
+            vector<bool> taken(n); long k = out.integer(0, n);
+            while (k--) { long i = out.integer(1, n) - 1; if (taken[i]) quit(1, "twice"); taken[i] = true;
+            room -= weight[i], value += worth[i]; } out.end(); if (room < 0) quit(1, "too heavy");
+            quit(7, "points " + std::to_string(value));"""),
+        "3 10\n6 30\n5 20\n5 25\n", "2\n2 3\n", ("2\n3 2\n",),
+        ("1\n1", "0", "2\n1 2", "2\n2 2", "2\n2", "points 45", "4\n1 2 3 3"),
+    ),
+    # Any palindrome of the given letters.
+    "palindrome": Judged(
+        _python("""word = ''.join(printed)
+sys.exit(len(printed) != 1 or word != word[::-1] or sorted(word) != sorted(given[0]))
+"""),
+        "aabbccd\n", "abcdcba\n", ("cbadabc", "bacdcab\n"),
+        ("abccbad", "abcdcb", "abcd", "abba", "abcdcba\nabcdcba", "abc\0cba", "abcdcba "),
+    ),
+    # Any colouring with two colours, or IMPOSSIBLE.
+    "colours": Judged(
+        _cpp("""long n = in.integer(1, 99), m = in.integer(0, 999); string colours = out.token();
+            if (ans.token() == "IMPOSSIBLE") { if (colours != "IMPOSSIBLE") quit(1, "impossible"); out.end(); quit(0, "ok"); }
+            if (long(colours.size()) != n) quit(2, "length");
+            for (char c : colours) if (c != 'R' && c != 'B') quit(2, "colour");
+            while (m--) if (colours[in.integer(1, n) - 1] == colours[in.integer(1, n) - 1]) quit(1, "same"); out.end();"""),
+        "4 3\n1 2\n2 3\n3 4\n", "RBRB\n", ("BRBR", "\n BRBR \n"),
+        ("RRRR", "RBR", "RBRBR", "IMPOSSIBLE", "rbrb", "RB RB", "RBRB RBRB", "RBR\x1b"),
+    ),
+}  # fmt: skip
+
+ANYTHING = {
+    "nothing": (b"", 1),
+    "blanks": (b" \n\t", 1 << 20),
+    "a long number": (b"7", 15 << 20),
+    "a long line": (b"x y ", 3 << 20),
+    "many lines": (b"1\n", 7 << 20),
+    "zero bytes": (b"\0", 1 << 20),
+    "escape codes": (b"\x1b[2J\x1b]0;points 1\x07\x1b[1A", 1000),
+    "no UTF-8": (bytes(range(128, 256)), 1000),
+    "points": (b"points 1000000000\n", 3),
+    "formats": (b"%s%n%p%99999999d", 50),
+    "letters of all kinds": ("\u202e\u2028\ufeff".encode(), 500),
+}
+"""What a hostile program may print: bytes and how often they come."""

@@ -1,0 +1,231 @@
+"""Checkers: programs of the tests that judge what a program printed."""
+
+import dataclasses
+import shutil
+
+import pytest
+from contest_checkers import ANYTHING, JUDGED
+from support.named_jobs import judge_named
+
+from lit_rl.execution import Checker, Sandbox, StdioTests, Verdict
+from lit_rl.execution.languages import how_to_install, toolchain
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(num_workers=1, memory_bytes=128 << 20) as sandbox:
+        yield sandbox
+
+
+def printing(text: str | bytes, times: int = 1) -> str:
+    content = text.encode("utf-8") if isinstance(text, str) else text
+    return f"import sys\nsys.stdout.buffer.write({content!r} * {times})\n"
+
+
+def judged(sandbox, checker, outputs, expected="1\n", given="", **settings):
+    """Outcomes of programs that print each output, by output."""
+    check = StdioTests(((given, expected),), timeout_seconds=2.0, checker=checker, **settings)
+    return judge_named(sandbox, {output: (printing(output), check) for output in outputs})
+
+
+# Those in C++ take a second each to compile.
+FEW = ("permutation", "sets", "order", "palindrome")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in JUDGED])
+def test_a_checker_passes_right_outputs_and_no_others(sandbox, name):
+    checker, given, expected, right, wrong = JUDGED[name]
+    ends = judged(sandbox, checker, (expected, *right, *wrong), expected, given)
+    assert {output: end.passed for output, end in ends.items()} == {
+        **dict.fromkeys((expected, *right), True),
+        **dict.fromkeys(wrong, False),
+    }
+    assert {str(ends[output].verdict) for output in wrong} == {"wrong_answer"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", JUDGED)
+def test_no_hostile_output_passes_or_is_masked(sandbox, name):
+    checker, given, expected, _, _ = JUDGED[name]
+    check = StdioTests(((given, expected),), timeout_seconds=2.0, checker=checker)
+    hostile = {what: printing(*output) for what, output in ANYTHING.items()}
+    hostile |= {f"the right one and then {what}": printing(expected) + one for what, one in hostile.items()}
+    hostile |= {"gigabytes": f"import sys\nwhile True: sys.stdout.write({expected!r} * 1000)"}
+    ends = judge_named(sandbox, {what: (program, check) for what, program in hostile.items()})
+    accepted = {what for what, end in ends.items() if end.passed}
+    # Blanks at the end of a right output are right where words are compared, and nothing at its end is nothing.
+    assert accepted - {"the right one and then blanks"} == {"the right one and then nothing"}
+    assert {what for what, end in ends.items() if end.verdict is Verdict.INFRASTRUCTURE_FAILURE} == set()
+    assert ends["gigabytes"].verdict is Verdict.OUTPUT_LIMIT
+    assert all("\x1b" not in end.stderr + end.stdout for end in ends.values())
+
+
+# How checkers fail on an output that says so, by what their failure is called.
+FAILING = r"""
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+int main(int, char** argv) {
+    char word[100] = ""; FILE* out = fopen(argv[2], "r"); fscanf(out, "%99s", word);
+    if (!strcmp(word, "abort")) abort();
+    if (!strcmp(word, "crash")) raise(SIGSEGV);
+    if (!strcmp(word, "kill")) { kill(getpid(), SIGKILL); kill(getppid(), SIGKILL); kill(-1, SIGKILL); return 3; }
+    if (!strcmp(word, "loop")) for (;;);
+    if (!strcmp(word, "sleep")) sleep(1000);
+    if (!strcmp(word, "fork")) { for (int i = 0; i < 99; i++) if (fork() >= 0) return 0; return 3; }
+    if (!strcmp(word, "memory")) for (;;) memset(malloc(1 << 20), 1, 1 << 20);
+    if (!strcmp(word, "print")) for (static char text[1 << 20];;) fwrite(text, 1, sizeof text, stderr);
+    if (!strcmp(word, "files")) { FILE* file = fopen("file", "w"); while (fputs("a long text", file) >= 0); return 3; }
+    if (!strcmp(word, "three")) return 3;
+    if (!strcmp(word, "other")) return 77;
+    if (!strcmp(word, "points")) { fputs("points nan\n", stderr); return 7; }
+    if (!strcmp(word, "many")) { fputs("points 1e9\n", stderr); return 7; }
+    if (!strcmp(word, "less")) { fputs("points -1\n", stderr); return 7; }
+    return strcmp(word, "1") != 0;
+}"""
+FAILURES = {
+    "abort": "SIGABRT", "crash": "SIGSEGV", "kill": "exit code 3", "loop": "timed_out", "sleep": "timed_out",
+    "fork": "exit code 3", "memory": "out_of_memory", "print": "output_limit", "three": "exit code 3",
+    "other": "exit code 77", "points": "points NUMBER", "many": "points NUMBER", "less": "points NUMBER",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", [0, None])
+def test_a_checker_that_fails_on_an_output_fails_the_case_and_nothing_else(tier):
+    checker = Checker(FAILING, timeout_seconds=0.5)
+    with Sandbox(num_workers=1, memory_bytes=64 << 20, tier=tier) as sandbox:
+        ends = judged(sandbox, checker, (*FAILURES, "files", "1", "2"))
+        assert (ends["1"].verdict, ends["2"].verdict) == ("passed", "wrong_answer")
+        assert {str(ends[word].verdict) for word in (*FAILURES, "files")} == {"wrong_answer"}
+        said = {word: (ends[word].exception_type, ends[word].exception_message) for word in FAILURES}
+        assert {word for word, how in FAILURES.items() if how not in said[word][1]} == set(), said
+        assert {kind for kind, _ in said.values()} == {"CheckerFailed"}
+        assert judged(sandbox, checker, ("1",))["1"].passed
+
+
+def test_a_checker_in_python_fails_as_one_in_c_does(sandbox):
+    source = """import os, sys
+word = open(sys.argv[2]).read()
+if word == 'fork': os.fork()
+if word == 'leave': os._exit(3)
+if word == 'memory': held = bytearray(1 << 30)
+sys.exit(int(word) != 1)
+"""
+    ends = judged(sandbox, Checker(source, "python", timeout_seconds=0.5), ("1", "2", "fork", "leave", "memory", "x"))
+    assert [str(end.verdict) for end in ends.values()] == ["passed", *["wrong_answer"] * 5]
+    failed = {word: end.exception_message.rpartition(" ended ")[2] for word, end in ends.items() if end.exception_type}
+    assert failed == {
+        "fork": "with PermissionError",
+        "leave": "with exit code 3, a failure of its own",
+        "memory": "with MemoryError",
+        "x": "with ValueError",
+    }
+
+
+BROKEN = {
+    "import sys; sys.exit(1)": "does not accept the expected output of case 1: it says ''",
+    "import sys; sys.exit('1 2 differ')": "it says '1 2 differ'",
+    "import sys; sys.exit(3)": "exit code 3",
+    "import no_such_module": "it ended with ModuleNotFoundError",
+    "def": "it ended with SyntaxError",
+    "while True: pass": "it ended as timed_out",
+    "import sys; print('points 0', file=sys.stderr); sys.exit(7)": "it says 'points 0'",
+    # Right beside the answer of the first case only.
+    "import sys; sys.exit(open(sys.argv[2]).read() != '1')": "does not accept the expected output of case 2",
+}
+
+
+def test_a_broken_checker_refuses_the_check_before_a_program_runs(sandbox):
+    jobs = {
+        source: ("raise RuntimeError", StdioTests((("", "1"), ("", "2")), checker=Checker(source, "python", (), 0.3)))
+        for source in BROKEN
+    }
+    jobs |= {"int main({": ("raise RuntimeError", StdioTests((("", "1"),), checker=Checker("int main({")))}
+    ends = judge_named(sandbox, jobs)
+    assert {source: str(end.verdict) for source, end in ends.items()} == dict.fromkeys(jobs, "infrastructure_failure")
+    said = {source: how for source, how in BROKEN.items() if how not in ends[source].stderr}
+    assert said == {}, [end.stderr for end in ends.values()]
+    assert "the checker does not compile (syntax_error): program.cpp:1:" in ends["int main({"].stderr
+    assert all(end.stderr.startswith("the checker ") and end.cpu_seconds == 0 for end in ends.values())
+
+
+GIVING = """import sys
+given, printed, answer = (open(name).read().split() for name in sys.argv[1:])
+if printed == ['right']:
+    sys.exit(0)
+print('points', printed[0], file=sys.stderr)
+sys.exit(7 if printed[1] == answer[1] else 1)
+"""
+
+
+def test_points_are_shares_of_the_expected_outputs_points_and_groups_have_that_of_their_worst_case(sandbox):
+    cases = tuple((given, f"{best} x") for given, best in (("a", 4), ("b", 8), ("c", 5)))
+    check = StdioTests(cases, checker=Checker(GIVING, "python"), grades=(("easy", 2), ("hard", 1)))
+    program = "print({'a': '3 x', 'b': '2 x', 'c': '%s'}[input()])"
+    (some,) = sandbox.judge_many([(program % "6 x", check)])
+    assert (some.scores, some.cases[2]) == ({"easy": 2 / 8, "hard": 1.0}, Verdict.PASSED)
+    assert (some.verdict, some.exception_type) == (Verdict.WRONG_ANSWER, None)
+    assert "checker: points 3" in some.stderr
+    (alike,) = sandbox.judge_many([(program % "5 y", dataclasses.replace(check, grades=()))])
+    assert alike.scores == {"points": pytest.approx((3 / 4 + 2 / 8 + 0) / 3)}
+    stuck = "if input() == 'b':\n    while True: pass\nprint('9 x')"
+    (stuck,) = sandbox.judge_many([(stuck, dataclasses.replace(check, timeout_seconds=0.3))])
+    assert (stuck.scores, len(stuck.cases)) == ({"easy": 0.0, "hard": 0.0}, 2)
+
+
+OF_LANGUAGES = {
+    "cpp": "#include <iostream>\nint main() { std::string word; std::cin >> word; std::cout << word << %s; }",
+    "javascript": "console.log(require('fs').readFileSync(0, 'utf8').trim() + %s)",
+}
+
+
+@pytest.mark.parametrize("language", OF_LANGUAGES)
+def test_programs_in_other_languages_are_judged_by_checkers(sandbox, language):
+    if toolchain(language) is None:
+        pytest.skip(how_to_install(language))
+    check = StdioTests((("8", "8 x"), ("4", "4 x")), language, 5.0, checker=Checker(GIVING, "python"))
+    program = OF_LANGUAGES[language]
+    full, without, failing = sandbox.judge_many([(program % end, check) for end in ('" x"', '" y"', '""')])
+    assert (full.verdict, full.scores) == (Verdict.PASSED, {"points": 1.0})
+    assert (without.verdict, without.scores) == (Verdict.WRONG_ANSWER, {"points": 0.0})
+    assert (without.failed_case.number, without.failed_case.line()) == (1, "8: such as 8 x, not 8 y")
+    assert (without.exception_type, "checker: points 8" in without.stderr) == (None, True)
+    assert (failing.verdict, failing.exception_type) == (Verdict.WRONG_ANSWER, "CheckerFailed")
+    assert "it ended with IndexError" in failing.exception_message
+
+
+def test_groups_need_no_checker(sandbox):
+    check = StdioTests((("1", "1"), ("2", "2"), ("3", "3")), grades=(("one", 1), ("two", 2)))
+    (end,) = sandbox.judge_many([("print(min(2, int(input())))", check)])
+    assert (end.scores, check.stages) == ({"one": 1.0, "two": 0.0}, ("one", "two"))
+
+
+def test_an_output_passes_that_the_checker_accepts_beside_any_of_several_answers(sandbox):
+    same = Checker("import sys\n_, o, a = (open(n).read() for n in sys.argv[1:])\nsys.exit(o != a)", "python")
+    ends = judged(sandbox, same, ("1", "2", "3"), ("1", "2"))
+    assert [end.passed for end in ends.values()] == [True, True, False]
+    assert ends["3"].failed_case.line() == ": such as 1, not 3"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Checker(" "), r"Checker.source: expected the text of a program"),
+        (lambda: Checker("x", "rust"), r"language: expected one of"),
+        (lambda: Checker("x", files=(("../x.h", ""),)), r"Checker.files: expected \(name, text\) pairs"),
+        (lambda: Checker("x", files=(("answer.txt", ""),)), r"none named input.txt, output.txt, answer.txt"),
+        (lambda: Checker("x", files=(("program.cpp", ""),)), r"none named .*program.cpp"),
+        (lambda: Checker("x", timeout_seconds=0), r"timeout_seconds"),
+        (lambda: StdioTests((("", ""),), checker="x"), r"StdioTests.checker: expected a Checker, got 'x'"),
+        (lambda: StdioTests((("", ""),), grades=(("a", 2),)), r"StdioTests.grades: .*1 together"),
+        (lambda: StdioTests((("", ""),) * 2, grades=(("a", 1), ("a", 1))), r"StdioTests.grades: .*different names"),
+    ],
+)
+def test_a_checker_that_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

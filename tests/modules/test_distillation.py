@@ -1,0 +1,331 @@
+"""Distillation: gradients in every split, what the teacher reads, which tokens it corrects, and exact resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rollout.scripted import Scripted
+from support.completions import batch, judged
+from support.privileged import Longer
+from support.small_runs import fit, weights, whole_and_resumed
+from support.tiny_models import TINY_QWEN2
+from support.two_turns import LastTurn, Plays
+from torch import Tensor
+
+from lit_rl.arguments import UsageError
+from lit_rl.data.toys.toy_tasks import Sorting
+from lit_rl.divergences import JSD, ForwardKL, ReverseKL, SampledReverseKL
+from lit_rl.execution import AssertTests, Sandbox
+from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.models import CausalLM, LoRA, ModelTeacher, PolicyTeacher, ReferenceTeacher, SortingPolicy
+from lit_rl.models.sampling import StreamKey
+from lit_rl.modules import Distil, Distillation, RolloutModule
+from lit_rl.rollout import Hindsight, Rollout
+from lit_rl.rollout.collector import write_rows
+from lit_rl.types import Completions, Experience, Problem, Sampling
+
+Make = Callable[..., RolloutModule]
+
+
+class Gradients(Plays, Distillation):  # type: ignore[misc]
+    """Notes the rows and the gradient of each update on hand-made rows."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.found: list[tuple[list[int], Tensor]] = []
+
+    def update_once(self, experience: Experience, rows: Tensor, *args: Any) -> bool:
+        self._rows = rows.tolist()
+        return super().update_once(experience, rows, *args)
+
+    def optimizer_step(self) -> dict[str, float]:
+        learning = [p for p in self.policy.parameters() if p.requires_grad]
+        self.found.append((self._rows, torch.cat([p.grad.flatten() for p in learning if p.grad is not None]).clone()))
+        return super().optimizer_step()
+
+
+def another(tokenizer: str, seed: int = 5) -> CausalLM:
+    return CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64", init_seed=seed)
+
+
+def dense_logits(model: Any, rows: Completions, row: int) -> Tensor:
+    """[tokens, V] logits of a row's own tokens, from the row alone, without padding."""
+    prompt = rows.prompt_ids[row][rows.prompt_mask[row]]
+    said = rows.completion_ids[row][rows.token_mask[row]]
+    logits = model(input_ids=torch.cat([prompt, said])[None]).logits[0, len(prompt) - 1 : -1]
+    return logits[rows.completion_mask[row][rows.token_mask[row]]]
+
+
+def dense_gradient(module: Any, rows: list[int], experience: Experience) -> Tensor:
+    """Gradient of weight * divergence - advantage * log-probability, a mean over tokens, written out."""
+    completions, view, taught = experience.completions, experience.teacher_view, experience.taught
+    assert view is not None and taught is not None
+    teacher = module.teacher.model.model if isinstance(module.teacher, ModelTeacher) else module.policy.model
+    total, count, temperature = torch.zeros((), dtype=torch.float64), 0, module.sampling.temperature
+    for row in rows:
+        mask = completions.completion_mask[row]
+        ours = dense_logits(module.policy.model, completions, row)
+        theirs = dense_logits(teacher, view, row).detach()
+        gap = module.distil.divergence(ours, theirs, temperature)
+        logprobs = (ours / temperature).log_softmax(-1).gather(1, completions.completion_ids[row][mask][:, None])[:, 0]
+        advantages = experience.advantages[row][mask]
+        total = total + (module.distil.weight * gap * taught[row][mask]).sum() - (advantages * logprobs).sum()
+        count += int(mask.sum())
+    learning = [p for p in module.policy.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(total / count, learning, allow_unused=True)
+    return torch.cat([g.flatten() for g in gradients if g is not None])
+
+
+SPLITS: dict[str, dict[str, Any]] = {
+    "whole": {},
+    "one row": {"microbatch_size": 1},
+    "minibatches": {"microbatch_size": 2, "minibatches": 3},
+    "by tokens": {"microbatch_tokens": 40},
+}
+
+
+@pytest.mark.parametrize(
+    ("layout", "split"),
+    [
+        ("shared", "whole"),
+        ("shared", "minibatches"),
+        ("alone", "one row"),
+        ("packed", "by tokens"),
+        ("chunks", "minibatches"),
+    ],
+)
+@pytest.mark.parametrize("divergence", [ReverseKL(), ForwardKL(top_k=7), JSD(beta=0.3, temperature=2.0)], ids=repr)
+def test_gradients_in_every_split_are_those_of_dense_logits(
+    make_module: Make, byte_tokenizer: str, tmp_path: Path, divergence: Any, layout: str, split: str
+) -> None:
+    """Item 77: rows of one to three turns, with rewards beside the teacher, which reads more and skips some rows."""
+    module: Any = make_module(
+        Gradients,
+        rewards=[LastTurn()],
+        teacher=PolicyTeacher() if split == "one row" else ModelTeacher(another(byte_tokenizer)),
+        hindsight=Longer(),
+        distil=Distil(divergence, weight=0.7, reward_weight=0.4),
+        sampling=Sampling(num_samples=3, max_tokens=6, temperature=0.8),
+        optimizer=lambda params: torch.optim.SGD(params, lr=0.0),
+        max_rollouts=1,
+        **SPLITS[split],
+    )
+    module.policy.share_prompts = layout == "shared"
+    module.policy.pack_tokens = 50 if layout == "packed" else None
+    module.policy.chunk_tokens = 4 if layout == "chunks" else None
+    fit(module, tmp_path)
+    experience = module.seen[0]
+    assert len(module.found) == SPLITS[split].get("minibatches", 1)
+    for rows, gradient in module.found:
+        expected = dense_gradient(module, rows, experience)
+        assert (gradient - expected).abs().max() < 1e-10 < 1e-3 < expected.abs().max()
+
+
+def hand_made() -> Rollout:
+    """A row that failed in its second line, one that gave a wrong answer, and one that passed."""
+    texts = ["a=1\nb=c", "a=2", "a=3"]
+    failed = Outcome(Verdict.EXCEPTION, line=2, exception_type="NameError")
+    outcomes = [failed, Outcome(Verdict.WRONG_ANSWER), Outcome(Verdict.PASSED)]
+    return Rollout(batch(texts), tuple(judged(text, outcome) for text, outcome in zip(texts, outcomes, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("distil", "expected"),
+    [
+        (Distil(), ["########", "####", "####"]),
+        (Distil(rows="failed"), ["########", "####", "...."]),
+        (Distil(tokens="failing_line"), ["....###.", "####", "####"]),
+        (Distil(rows="failed", tokens="failing_line"), ["....###.", "####", "...."]),
+    ],
+    ids=["all", "failed", "line", "both"],
+)
+def test_the_teacher_corrects_the_chosen_rows_and_tokens(distil: Distil, expected: list[str]) -> None:
+    """A token a letter, then EOS; a row without a failing line is corrected whole."""
+    found = ["".join("#" if one else "." for one in row) for row in distil.chosen(hand_made()).tolist()]
+    assert found == [row.ljust(8, ".") for row in expected]
+
+
+def test_sampled_gaps_are_added_to_weighted_advantages(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
+    """A quarter of GRPO's advantage plus twice the clipped gap to the teacher, on rows that were shown."""
+    options: dict[str, Any] = {
+        "rewards": [LastTurn()],
+        "teacher": ModelTeacher(another(byte_tokenizer)),
+        "hindsight": Longer(),
+        "optimizer": lambda params: torch.optim.SGD(params, lr=0.0),
+        "max_rollouts": 1,
+    }
+    module: Any = make_module(Gradients, distil=Distil(SampledReverseKL(clip=0.01), 2.0, 0.25), **options)
+    fit(module, tmp_path)
+    rows, view = module.seen[0].completions, module.seen[0].teacher_view
+    with torch.no_grad():
+        gap = module.teacher.model.logprobs(view) - module.policy.logprobs(rows)
+    shown = Longer.shown(rows)[:, None] & rows.completion_mask
+    assert (gap.abs() > 0.01).any() and (gap.abs()[shown] < 0.01).any()
+    table = module.seen[1].rewards.view(-1, 4).double()
+    grpo = (table - table.mean(1, keepdim=True)) / (table.std(1, keepdim=True) + 1e-6)
+    expected = 0.25 * grpo.view(-1, 1) * rows.completion_mask + 2.0 * gap.clamp(-0.01, 0.01) * shown
+    assert (module.seen[0].advantages - expected).abs().max() < 1e-6
+
+
+CANARY = "CANARY7319"
+PASSES, FAILS, SLIPS = "    return x + 1\n", "    return x - 1\n", "    return x + (x < 5)\n"
+
+
+def shown_prompts(hindsight: Hindsight, policy: CausalLM, sandbox: Sandbox, said: list[str], chat: bool) -> list[str]:
+    """What the teacher reads before each row of one group, as text; empty for a row that is shown nothing."""
+    prefix = "def f(x):\n"
+    problem = Problem(
+        "p/0",
+        ({"role": "user", "content": "Write f."},) if chat else prefix,
+        AssertTests(f"assert f(9) == 10, '{CANARY}'"),
+        program_prefix=prefix,
+        public_check=AssertTests("assert f(1) == 2"),
+    )
+    sampling = Sampling(num_samples=len(said), max_tokens=60)
+    pending = write_rows(
+        policy, Scripted([[text] for text in said]), sandbox, [problem], sampling, StreamKey(0, "t", 0)
+    )
+    rollout = pending.finish()
+    view, shown = hindsight.view(rollout, policy.codec, sandbox)
+    assert torch.equal(view.completion_ids, rollout.completions.completion_ids)
+    prompts = zip(view.prompt_ids, view.prompt_mask, shown.tolist(), strict=True)
+    return [policy.tokenizer.decode(ids[kept]) if one else "" for ids, kept, one in prompts]
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_the_teacher_reads_public_feedback_and_solutions_and_nothing_of_the_hidden_tests(
+    byte_tokenizer: str, sandbox: Sandbox, chat: bool
+) -> None:
+    """Item 79: one group of a row that passed, one that failed both checks, one that failed the hidden one alone."""
+    policy = CausalLM(
+        config=TINY_QWEN2 | {"max_position_embeddings": 512},
+        tokenizer=byte_tokenizer,
+        chat_template="{% for m in messages %}<{{ m.content }}>{% endfor %}",
+    )
+    policy.load()
+    said = [PASSES, FAILS, SLIPS, PASSES + "# second\n"]
+    both = shown_prompts(Hindsight(), policy, sandbox, said, chat)
+    assert CANARY not in "".join(both)
+    # A row that passed reads the other solution; one that failed reads the next one, and what its own program did.
+    assert "# second" in both[0] and "# second" not in both[3]
+    assert "Actual: 0" in both[1] and "# second" in both[1]
+    assert "f(1)" in both[1] and "f(9)" not in both[1]
+    assert "wrong answer" not in both[2]  # its program passes the public check, so only the solution is shown
+    feedback = shown_prompts(Hindsight("feedback"), policy, sandbox, said, chat)
+    assert [bool(text) for text in feedback] == [False, True, False, False]
+    if not chat:
+        own = Hindsight("feedback", feedback_template="{prompt}{attempt}# {case}\n{program_prefix}")
+        assert shown_prompts(own, policy, sandbox, said, chat)[1] == f"def f(x):\n{FAILS}# f(1): 2, not 0\ndef f(x):\n"
+
+
+def adam(params: Any) -> torch.optim.Optimizer:
+    return torch.optim.Adam(params, lr=1e-2)
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=str)
+def test_a_run_with_a_moving_average_as_teacher_resumes_to_the_bit(
+    make_module: Make, tmp_path: Path, lora: LoRA | None
+) -> None:
+    """Item 80: bit for bit, the teacher's weights or adapter included."""
+
+    def make() -> Any:
+        module: Any = make_module(
+            Distillation,
+            teacher=ReferenceTeacher(),
+            hindsight=Longer(),
+            distil=Distil(JSD(), reward_weight=0.5),
+            refresh_reference_every=1,
+            refresh_reference_share=0.3,
+            max_rollouts=5,
+            optimizer=adam,
+        )
+        module.policy.lora = lora
+        return module
+
+    whole, resumed = whole_and_resumed(make, tmp_path, 3)
+    assert torch.equal(weights(whole), weights(resumed))
+    start = make()
+    start.policy.load()
+    assert not torch.equal(weights(start), weights(whole))
+
+
+@pytest.mark.parametrize("lora", [None, LoRA(rank=2)], ids=str)
+def test_the_average_moves_by_its_share(make_module: Make, tmp_path: Path, lora: LoRA | None) -> None:
+    """After one rollout at 0.25: a quarter of the way from the start to the policy."""
+    module: Any = make_module(
+        Distillation,
+        teacher=ReferenceTeacher(),
+        distil=Distil(reward_weight=1.0),
+        refresh_reference_every=1,
+        refresh_reference_share=0.25,
+        max_rollouts=1,
+        optimizer=adam,
+    )
+    module.policy.lora = lora
+    start: Any = make_module()
+    start.policy.lora = lora
+    start.policy.load()
+    fit(module, tmp_path)
+    now = dict(module.policy.named_parameters())
+    names = {name: _of_reference(name) for name in now if "frozen_reference" not in name and ".reference." not in name}
+    moved = 0
+    for name, first in start.policy.named_parameters():
+        if names[name] in now:
+            expected = 0.75 * first + 0.25 * now[name]
+            assert (now[names[name]] - expected).abs().max() < 1e-12
+            moved += int((now[name] - first).abs().max() > 1e-3)
+    assert moved
+
+
+def _of_reference(name: str) -> str:
+    adapter = ".policy." in name
+    return name.replace(".policy.", ".reference.") if adapter else name.replace("model.", "frozen_reference.", 1)
+
+
+def test_the_base_without_adapters_is_the_reference_that_teaches(byte_tokenizer: str) -> None:
+    policy = CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer, dtype="float64", lora=LoRA(rank=2))
+    policy.load()
+    teacher = ReferenceTeacher()
+    teacher.begin(policy, policy.make_reference())
+    rows = batch(["ab", "c"])
+    before = teacher.token_logits(rows)(slice(1, 5))
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if "lora_" in name:
+                parameter.add_(0.3)
+    assert torch.equal(teacher.token_logits(rows)(slice(1, 5)), before)
+    assert (policy.token_logits(rows)(slice(1, 5)) - before).abs().max() > 1e-3
+
+
+def test_a_toy_policy_is_taught_until_it_is_its_teacher() -> None:
+    """The same comparison on a policy that is no language model."""
+    policy, teacher = SortingPolicy(init_seed=0), SortingPolicy(init_seed=1)
+    policy.load()
+    teacher.load()
+    problems = Sorting().problems("train")[:4]
+    rows = policy.codec.as_completions(problems, ["0 1 2"] * len(problems))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=0.05)
+    for _ in range(400):
+        optimizer.zero_grad()
+        gaps = policy.compare(rows, teacher.token_logits(rows), ForwardKL(), 1.0, False)[2]
+        gaps.sum().backward()
+        optimizer.step()
+    assert gaps.max() < 1e-3
+
+
+def test_what_cannot_teach_is_refused_in_one_line(make_module: Make, byte_tokenizer: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="without hindsight"):
+        make_module(Distillation, teacher=PolicyTeacher())
+    with pytest.raises(UsageError, match=r"unknown placeholder \{check\}"):
+        Hindsight(feedback_template="{prompt}{check}")
+    with pytest.raises(UsageError, match="set that to 1 for a moving average"):
+        make_module(refresh_reference_share=0.1)
+    other = CausalLM(config=TINY_QWEN2, tokenizer="package:lit_rl.data/basics/tokenizer")
+    with pytest.raises(UsageError, match=r"teacher\.model: expected the policy's tokenizer"):
+        fit(make_module(Distillation, teacher=ModelTeacher(other)), tmp_path)
+    with pytest.raises(UsageError, match="nothing to show"):
+        fit(make_module(Distillation, teacher=PolicyTeacher(), hindsight=Hindsight("feedback")), tmp_path)
