@@ -16,8 +16,8 @@ from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.types import Problem, Program, StopReason
 
 _LONGEST_LINE = 200
-_TITLES = {name: spec.title for name, spec in LANGUAGES.items()}
-_COMMENTS = {name: f"{spec.comment} " for name, spec in LANGUAGES.items()}
+_TITLES: dict[str, str] = {name: spec.title for name, spec in LANGUAGES.items()}
+_COMMENTS: dict[str, str] = {name: f"{spec.comment} " for name, spec in LANGUAGES.items()}
 # Line ends as Python counts lines; ``str.splitlines`` splits at more.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 # Addresses differ from run to run, and feedback must not.

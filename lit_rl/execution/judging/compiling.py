@@ -7,6 +7,7 @@ included. What it made is kept in the supervisor's memory, where no program can 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import OrderedDict
@@ -88,8 +89,9 @@ class Compiler:
 
     def close(self) -> None:
         """End the zygotes."""
-        for zygote in self._zygotes.values():
-            zygote.close()
+        with contextlib.ExitStack() as stack:
+            for zygote in self._zygotes.values():
+                stack.callback(zygote.close)
 
     def _compile(self, files: Files, language: Language) -> Compiled:
         """Compile a source; rule out a broken compiler before an error counts.

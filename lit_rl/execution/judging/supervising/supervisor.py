@@ -145,8 +145,10 @@ class Supervisor:
     def close(self) -> None:
         """End the zygotes of programs, of checkers and of the compiler."""
         with contextlib.ExitStack() as stack:
-            for part in (*self._zygotes.values(), self._checkers, self._compiler):
-                stack.callback(part.close)
+            for zygote in self._zygotes.values():
+                stack.callback(zygote.close)
+            stack.callback(self._checkers.close)
+            stack.callback(self._compiler.close)
 
     def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:
