@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - programs
 
 import pytest
+from support.slow_cases import slow_but
 
 from lit_rl.execution import Sandbox, UnitTests
 from lit_rl.execution.languages import how_to_install, toolchain
@@ -130,9 +131,8 @@ ATTACKS = {
 # fmt: on
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tier", [0, 1])
-@pytest.mark.parametrize("language", TESTS)
+@pytest.mark.parametrize("tier", slow_but((0,), (0, 1)))
+@pytest.mark.parametrize("language", slow_but(("cpp", "javascript"), TESTS))
 def test_a_right_program_passes_and_no_attack_does(language, tier):
     if toolchain(language) is None:
         pytest.skip(how_to_install(language))
