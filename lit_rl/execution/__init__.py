@@ -2,7 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from lit_rl.execution.checks import AssertTests, CallTests, Check, Checker, ReferenceText, StdioTests, TokenTarget
+from lit_rl.execution.checks import (
+    AssertTests,
+    CallTests,
+    Check,
+    Checker,
+    ReferenceText,
+    StdioTests,
+    TokenTarget,
+    UnitTests,
+)
 from lit_rl.execution.fusion.client import SandboxFusionClient
 from lit_rl.execution.interface import FailedCase, Outcome, ProgramRunner, Verdict
 from lit_rl.execution.program import ExtractedProgram, extract_program
@@ -33,6 +42,7 @@ __all__ = [
     "SandboxFusionClient",
     "StdioTests",
     "TokenTarget",
+    "UnitTests",
     "Verdict",
     "extract_program",
 ]

@@ -20,7 +20,8 @@ from lit_rl.arguments import (
     require_switch,
     shown,
 )
-from lit_rl.execution.interface import Check, Language, require_carried, wall_limit
+from lit_rl.execution.interface import Check, require_carried, wall_limit
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.program import ExtractedProgram, Extraction, Wanted
 
 Compare = Literal["lines", "decimals", "tokens"]
@@ -44,6 +45,7 @@ __all__ = [
     "ReferenceText",
     "StdioTests",
     "TokenTarget",
+    "UnitTests",
 ]
 
 
@@ -156,14 +158,15 @@ class Checker:
     ARGUMENTS: ClassVar[tuple[str, ...]] = ("input.txt", "output.txt", "answer.txt")
 
     def __post_init__(self) -> None:
-        require_one_of(self, "language", get_args(Language))
+        require_one_of(self, "language", ("python", "c", "cpp"))
         require_seconds(self, "timeout_seconds")
         if not (_is_text(self.source) and self.source.strip()):
             raise ArgumentError("Checker.source", "the text of a program", str(shown(self.source)))
         names = [file[0] for file in self.files if isinstance(file, tuple) and all(map(_is_text, file))]
-        if len(names) < len(self.files) or not all(map(_FILE_NAME.fullmatch, names)) or {*names} & {*self.ARGUMENTS}:
+        taken = (*self.ARGUMENTS, LANGUAGES[self.language].file)
+        if len(names) < len(self.files) or not all(map(_FILE_NAME.fullmatch, names)) or {*names} & {*taken}:
             raise ArgumentError(
-                "Checker.files", f"(name, text) pairs, none named {', '.join(self.ARGUMENTS)}", str(shown(self.files))
+                "Checker.files", f"(name, text) pairs, none named {', '.join(taken)}", str(shown(self.files))
             )
 
 
@@ -223,8 +226,8 @@ class StdioTests(Check):
 
     @property
     def defines(self) -> str | None:
-        """The main function, where the language has one."""
-        return None if self.language == "python" else "main"
+        """The main function, where the language wants one."""
+        return LANGUAGES[self.language].main
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -239,6 +242,50 @@ class StdioTests(Check):
         checked = sum(1 if isinstance(expected, str) else len(expected) for _, expected in self.cases)
         checking = 0.0 if self.checker is None else 3 * checked * wall_limit(self.checker.timeout_seconds)
         return super().wall_budget_seconds + checking + compiling * MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
+
+
+UNIT_TESTS: tuple[Language, ...] = ("cpp", "javascript", "java", "go", "rust")
+"""Languages with a driver for tests."""
+
+
+@dataclass(frozen=True)
+class UnitTests(Check):
+    """Tests that are compiled with the program and share its process, as HumanEval-X, MultiPL-E and MBXP have them.
+
+    The promise is weaker than that of other checks, because the program and its tests can reach each other:
+    ``docs/sandbox.md`` says what passes. A pass is a secret that is sent after the last test, so a program that ends
+    early has failed, however it ends.
+
+    Args:
+        test: source of the tests: a ``main`` in C++, ``Main.main`` in Java, statements in JavaScript, functions
+            ``Test...`` in Go and functions marked ``#[test]`` in Rust.
+        language: what both are written in.
+        setup: source before the program, such as includes, imports, or Go's package clause.
+        entry_point: the function under test, to find the program in a completion.
+        timeout_seconds: CPU seconds for the program and its tests together.
+    """
+
+    test: str
+    language: Language = "cpp"
+    setup: str = ""
+    entry_point: str | None = None
+    timeout_seconds: float = 10.0
+
+    judged_by: ClassVar[str] = "lit_rl.execution.judging.units:judge_units"
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "language", UNIT_TESTS)
+        require_seconds(self, "timeout_seconds")
+
+    @property
+    def num_tests(self) -> int:
+        """One: tests that share a process pass together."""
+        return 1
+
+    @property
+    def wall_budget_seconds(self) -> float:
+        """One limit for all tests, and one per run of the compiler, which is retried when it fails."""
+        return wall_limit(self.timeout_seconds) + MOST_COMPILATIONS * wall_limit(COMPILE_SECONDS)
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,26 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lit_rl.execution.languages import LANGUAGES
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PYTHON_TAGS = _words("python python2 python3 py py2 py3 ipython cython sage")
-C_TAGS = _words("c h cpp c++ cc cxx hpp hxx h++ cuda cu opencl")
+TAGS_OF = {name: _words(spec.tags) for name, spec in LANGUAGES.items()}
+TAGS_OF["c"] = TAGS_OF["cpp"] = TAGS_OF["c"] | TAGS_OF["cpp"]  # people mark either with either
 PROSE_TAGS = _words(
     "text txt plain plaintext output out input stdin stdout console terminal shell sh bash zsh fish cmd bat "
     "powershell ps1 shellsession session pycon traceback error log json yaml yml toml ini csv xml html diff patch "
     "sql math latex tex mermaid dot dockerfile makefile make requirements none"
 )
 OTHER_TAGS = _words(
-    "java javascript js jsx typescript ts tsx go golang rust rs ruby rb php perl r scala kotlin swift csharp c# cs "
-    "fortran f77 f90 f95 julia matlab octave haskell hs lua dart pascal ocaml elixir erlang clojure lisp scheme"
+    "r scala kotlin swift csharp c# cs fortran f77 f90 f95 julia matlab octave haskell hs dart pascal ocaml elixir "
+    "erlang clojure lisp scheme"
 )
 CONTAINER_TAGS = _words("markdown md mdx rst")
-KNOWN_TAGS = PYTHON_TAGS | C_TAGS | PROSE_TAGS | OTHER_TAGS | CONTAINER_TAGS
+KNOWN_TAGS = PROSE_TAGS.union(OTHER_TAGS, CONTAINER_TAGS, *TAGS_OF.values())
 
 MOST_FENCES = 4096  # in a text with more, only the last ones are read
 _BLANK = re.compile("[ \t\r\n\ufeff]*+")

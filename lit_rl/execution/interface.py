@@ -122,8 +122,6 @@ class Outcome:
         return self.verdict is Verdict.PASSED
 
 
-Language = Literal["python", "c", "cpp"]
-
 WALL_FACTOR = 3.0
 WALL_SLACK_SECONDS = 1.0
 

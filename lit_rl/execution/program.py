@@ -10,23 +10,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lit_rl.execution.fences import (
-    C_TAGS,
     CONTAINER_TAGS,
     KNOWN_TAGS,
     PROSE_TAGS,
-    PYTHON_TAGS,
+    TAGS_OF,
     Fence,
     answer_start,
     find_fences,
 )
+from lit_rl.execution.languages import LANGUAGES
 
 Extraction = Literal["answer", "last_block"]
-_PARSED = ("python", "c", "cpp")  # languages in which a block without a tag can be recognised
 _MOST_ENDS = 8  # fences that are tried as the end of one block
 _MOST_AHEAD = 256  # fences that are looked at to find one that ends a block
 _SOMETHING = re.compile(r"[^\s\ufeff]")
 MOST_CHARACTERS = 1 << 20  # parsed of one completion; blocks beyond that count as unparsed
-_C_LIKE = re.compile(r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//", re.MULTILINE)
+_LOOKS = {name: re.compile(spec.looks, re.MULTILINE) for name, spec in LANGUAGES.items()}
 _VALUES = (
     *(ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.JoinedStr, ast.Starred),
     *(ast.Tuple, ast.List, ast.Dict, ast.Set, ast.UnaryOp, ast.BinOp, ast.BoolOp, ast.Compare),
@@ -38,8 +37,8 @@ class Wanted:
     """Program that a problem asks for.
 
     Args:
-        language: what its programs are written in; for any but ``python``, ``c`` and ``cpp`` a block counts unless
-            its tag says that it is output, data or a command.
+        language: what its programs are written in; in one that is not in ``LANGUAGES`` a block counts unless its
+            tag says that it is output, data or a command.
         entry_point: the function or class under test, ``Class.method``, or ``main``; ``None`` if there is none.
         prefix: in completion form, the source that the completion continues.
         in_thought: whether the prompt opened a thought that the completion has to end before it answers.
@@ -162,7 +161,7 @@ def _blocks(text: str, fences: Sequence[Fence], start: int, wanted: Wanted, read
             known = True
         if known:
             found.append(block)
-        if known or fence.tag or wanted.language not in _PARSED:
+        if known or fence.tag or wanted.language not in TAGS_OF:
             index = last + 1 if last < len(fences) and fences[last].closes else last
     return found
 
@@ -204,8 +203,8 @@ def _choose(blocks: Sequence[_Block], wanted: Wanted, reader: SourceReader) -> _
         return blocks[-1]
     for block in reversed(blocks):
         source = _lined_up(block)[0]
-        if wanted.language in ("c", "cpp"):
-            if defines_c(source, name):
+        if wanted.language != "python" and wanted.language in TAGS_OF:
+            if defines_function(source, name):
                 return block
         elif reader.defines(source, name) or _goes_on(block, wanted, reader):
             return block
@@ -261,20 +260,19 @@ def _without(source: str, indent: int) -> tuple[str, tuple[int, ...]]:
 
 def _tagged(tag: str, language: str) -> bool | None:
     """Return whether a tag names the language; ``None`` if the tag is no language, such as a file's name."""
-    if language not in _PARSED:
+    if language not in TAGS_OF:
         return False if tag in PROSE_TAGS else None
-    own = PYTHON_TAGS if language == "python" else C_TAGS
-    return tag in own if tag in KNOWN_TAGS else None
+    return tag in TAGS_OF[language] if tag in KNOWN_TAGS else None
 
 
 def _is_program(block: _Block, wanted: Wanted, reader: SourceReader) -> bool:
     """Return whether a block without a tag is in the wanted language."""
-    if wanted.language not in _PARSED:
+    if wanted.language not in TAGS_OF:
         return block.fenced
     if not reader.allows(block.end - block.start):
         return False
     if wanted.language != "python":
-        return _C_LIKE.search(block.source) is not None
+        return _LOOKS[wanted.language].search(block.source) is not None
     return reader.is_python(_lined_up(block)[0]) or _goes_on(block, wanted, reader)
 
 
@@ -323,11 +321,13 @@ def seems_to_define(source: str, name: str) -> bool:
     return re.search(line, source, re.MULTILINE) is not None
 
 
-def defines_c(source: str, name: str) -> bool:
-    """Return whether a C or C++ source seems to define a function of that name."""
+def defines_function(source: str, name: str) -> bool:
+    """Return whether a source seems to define a function, or a class, by a word for it or as C does."""
+    first, last = re.escape(name.split(".")[0]), re.escape(name.split(".")[-1])
     # Every repetition has a limit: the text is untrusted.
-    function = rf"\b{re.escape(name)}[ \t\r\n]{{0,20}}\([^;{{}}()]{{0,200}}\)[^;{{}}()]{{0,100}}\{{"
-    return re.search(function, source) is not None
+    function = rf"\b{last}[ \t\r\n]{{0,20}}\([^;{{}}()]{{0,200}}\)[^;{{}}()]{{0,100}}\{{"
+    word = rf"\b(?:def|fn|func|function|sub|class|const|let|var|local|my)[ \t]{{1,9}}[&*$]?{first}\b"
+    return re.search(f"{function}|{word}", source) is not None
 
 
 def _parse(source: str) -> ast.Module | None:

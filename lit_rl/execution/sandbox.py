@@ -14,10 +14,11 @@ from concurrent.futures import Future
 from typing import Any, Self
 
 from lit_rl.arguments import ArgumentError
-from lit_rl.execution.checks import Check, Language, StdioTests
+from lit_rl.execution.checks import Check, StdioTests
 from lit_rl.execution.confinement.limits import need_descriptors, remedy
 from lit_rl.execution.interface import Outcome, ProgramRunner, Verdict
 from lit_rl.execution.judging.supervising.supervisor import KILLED
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import TIERS, ZygoteSettings, find_packages
 from lit_rl.execution.worker import SandboxError, Waiting, Worker
 from lit_rl.execution.zygote.work_folder import empty_folder
@@ -35,9 +36,6 @@ _MOST_STRIKES = 5
 _PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 _MOST_STARTS = 5
 _GOOD_SECONDS = 10.0
-_GOOD_C = '#include <stdio.h>\nint main(void) { printf("good\\n"); }\n'
-# It takes half of the memory that a program may have: what a program is promised, the machine must have.
-_GOOD_PYTHON = "held = bytearray({num_bytes})\nheld[::4096] = bytes(len(held[::4096]))\nprint('good')\n"
 
 
 class Sandbox(ProgramRunner):
@@ -406,8 +404,8 @@ class Sandbox(ProgramRunner):
 
 def _known_good(check: Check, memory_bytes: int) -> tuple[str, Check]:
     """A program that every working machine runs, in the language of a check, and what it prints."""
-    language: Language = check.language if isinstance(check, StdioTests) else "python"
-    program = _GOOD_PYTHON.format(num_bytes=memory_bytes // 2) if language == "python" else _GOOD_C
+    language: Language = next((name for name in LANGUAGES if name == check.language), "python")
+    program = LANGUAGES[language].good.replace("{num_bytes}", str(memory_bytes // 2))
     return program, StdioTests((("", "good\n"),), language, _GOOD_SECONDS)
 
 

@@ -98,7 +98,9 @@ class ZygoteSettings(NamedTuple):
         packages: folders and files that programs may read besides the standard library.
         imports: names of modules in them, loaded before programs run.
         readable: further paths to show.
-        executables: what may be executed; not empty means that processes may be made, as a compiler does.
+        executables: files and folders that may be executed: by a compiler, or once, to become a program's runtime.
+        processes: allow new processes and execution, for compilers.
+        reserves: count memory that is used and not address space, for compilers and runtimes.
         reuses_folder: run all in one work folder. The numbers of files in memory count up from one program to the
             next, which tells it how many the last one made: for compilers and checkers, which no policy writes.
         temporary_folder: where the work folder is made.
@@ -114,6 +116,8 @@ class ZygoteSettings(NamedTuple):
     imports: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     executables: tuple[str, ...] = ()
+    processes: bool = False
+    reserves: bool = False
     reuses_folder: bool = False
     temporary_folder: str = "/tmp"
     landlock_version: int | None = None

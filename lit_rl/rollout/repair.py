@@ -10,12 +10,14 @@ from lit_rl.arguments import ArgumentError, UsageError
 from lit_rl.execution.checks import AssertTests, Check
 from lit_rl.execution.interface import FailedCase, FaultyCheck, Outcome, Verdict
 from lit_rl.execution.judging.asserts.prepared_tests import prepare_tests
+from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import shortened
 from lit_rl.rollout.environment import Attempt, Environment
 from lit_rl.types import Problem, Program, StopReason
 
 _LONGEST_LINE = 200
-_LANGUAGE_NAMES = {"python": "Python", "c": "C", "cpp": "C++"}
+_TITLES: dict[str, str] = {name: spec.title for name, spec in LANGUAGES.items()}
+_COMMENTS: dict[str, str] = {name: f"{spec.comment} " for name, spec in LANGUAGES.items()}
 # Line ends as Python counts lines; ``str.splitlines`` splits at more.
 _END_OF_LINE = re.compile(r"\r\n|\r|\n")
 # Addresses differ from run to run, and feedback must not.
@@ -112,7 +114,7 @@ def _named(outcome: Outcome) -> str:
 
 
 def _syntax(program: Program | None, outcome: Outcome, language: str) -> str:
-    name = _LANGUAGE_NAMES.get(language, language)
+    name = _TITLES.get(language, language)
     if language == "python":
         error = _PLACE_OF_SYNTAX.sub("", _named(outcome))
         return f"Your program is not valid {name}: {error}{_where(program, outcome.line)}"
@@ -149,7 +151,6 @@ def _labelled(label: str, text: str) -> str:
 IN_A_CHAT = "{feedback}\n\nWrite the whole program again, corrected."
 AFTER_A_PROGRAM = "\n\n{comment}\n\n{program_prefix}"
 _PLACEHOLDERS = ("feedback", "comment", "case", "program_prefix", "turn", "max_turns")
-_COMMENTS = {"c": "// ", "cpp": "// "}
 
 
 class Repair(Environment):

@@ -8,6 +8,7 @@ from contest_checkers import ANYTHING, JUDGED
 from support.named_jobs import judge_named
 
 from lit_rl.execution import Checker, Sandbox, StdioTests, Verdict
+from lit_rl.execution.languages import how_to_install, toolchain
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
 
@@ -149,7 +150,7 @@ def test_a_broken_checker_refuses_the_check_before_a_program_runs(sandbox):
     assert {source: str(end.verdict) for source, end in ends.items()} == dict.fromkeys(jobs, "infrastructure_failure")
     said = {source: how for source, how in BROKEN.items() if how not in ends[source].stderr}
     assert said == {}, [end.stderr for end in ends.values()]
-    assert "the checker does not compile (syntax_error): <stdin>:1:" in ends["int main({"].stderr
+    assert "the checker does not compile (syntax_error): program.cpp:1:" in ends["int main({"].stderr
     assert all(end.stderr.startswith("the checker ") and end.cpu_seconds == 0 for end in ends.values())
 
 
@@ -177,6 +178,27 @@ def test_points_are_shares_of_the_expected_outputs_points_and_groups_have_that_o
     assert (stuck.scores, len(stuck.cases)) == ({"easy": 0.0, "hard": 0.0}, 2)
 
 
+OF_LANGUAGES = {
+    "cpp": "#include <iostream>\nint main() { std::string word; std::cin >> word; std::cout << word << %s; }",
+    "javascript": "console.log(require('fs').readFileSync(0, 'utf8').trim() + %s)",
+}
+
+
+@pytest.mark.parametrize("language", OF_LANGUAGES)
+def test_programs_in_other_languages_are_judged_by_checkers(sandbox, language):
+    if toolchain(language) is None:
+        pytest.skip(how_to_install(language))
+    check = StdioTests((("8", "8 x"), ("4", "4 x")), language, 5.0, checker=Checker(GIVING, "python"))
+    program = OF_LANGUAGES[language]
+    full, without, failing = sandbox.judge_many([(program % end, check) for end in ('" x"', '" y"', '""')])
+    assert (full.verdict, full.scores) == (Verdict.PASSED, {"points": 1.0})
+    assert (without.verdict, without.scores) == (Verdict.WRONG_ANSWER, {"points": 0.0})
+    assert (without.failed_case.number, without.failed_case.line()) == (1, "8: such as 8 x, not 8 y")
+    assert (without.exception_type, "checker: points 8" in without.stderr) == (None, True)
+    assert (failing.verdict, failing.exception_type) == (Verdict.WRONG_ANSWER, "CheckerFailed")
+    assert "it ended with IndexError" in failing.exception_message
+
+
 def test_groups_need_no_checker(sandbox):
     check = StdioTests((("1", "1"), ("2", "2"), ("3", "3")), grades=(("one", 1), ("two", 2)))
     (end,) = sandbox.judge_many([("print(min(2, int(input())))", check)])
@@ -194,9 +216,10 @@ def test_an_output_passes_that_the_checker_accepts_beside_any_of_several_answers
     ("make", "message"),
     [
         (lambda: Checker(" "), r"Checker.source: expected the text of a program"),
-        (lambda: Checker("x", "rust9"), r"language: expected one of"),
+        (lambda: Checker("x", "rust"), r"language: expected one of"),
         (lambda: Checker("x", files=(("../x.h", ""),)), r"Checker.files: expected \(name, text\) pairs"),
         (lambda: Checker("x", files=(("answer.txt", ""),)), r"none named input.txt, output.txt, answer.txt"),
+        (lambda: Checker("x", files=(("program.cpp", ""),)), r"none named .*program.cpp"),
         (lambda: Checker("x", timeout_seconds=0), r"timeout_seconds"),
         (lambda: StdioTests((("", ""),), checker="x"), r"StdioTests.checker: expected a Checker, got 'x'"),
         (lambda: StdioTests((("", ""),), grades=(("a", 2),)), r"StdioTests.grades: .*1 together"),

@@ -1,5 +1,6 @@
 """Programs in C and C++."""
 
+import dataclasses
 import glob
 import itertools
 import os
@@ -17,6 +18,7 @@ from lit_rl.execution import Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution.interface import FaultyCheck
 from lit_rl.execution.judging import compiling
 from lit_rl.execution.judging.compiling import Compiler, CompilerFailed
+from lit_rl.execution.languages import LANGUAGES, toolchain
 from lit_rl.execution.spawning import ZygoteSettings
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler: install g++")
@@ -160,33 +162,41 @@ def compiler():
     os.close(writer)
 
 
+def compiled(compiler, source, language):
+    return compiler.compile({LANGUAGES[language].file: source}, language)
+
+
+def with_flags(patched, language, *flags):
+    """Builds of a language, with further arguments to its compiler."""
+    spec = LANGUAGES[language]
+    patched.setitem(LANGUAGES, language, dataclasses.replace(spec, builds=((*spec.builds[0], *flags),)))
+
+
 def test_a_missing_library_is_our_fault_and_is_not_kept(compiler, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "_COMMON", (*compiling._COMMON, "-lno_such_library"))
+        with_flags(patched, "cpp", "-lno_such_library")
         with pytest.raises(CompilerFailed, match=r"g\+\+ fails on a known good program .*library") as told:
-            compiler.compile(SUM_CPP, "cpp")
+            compiled(compiler, SUM_CPP, "cpp")
     assert "\n" not in str(told.value)
-    assert compiler.compile(SUM_CPP, "cpp").verdict is None
+    assert compiled(compiler, SUM_CPP, "cpp").verdict is None
 
 
 @pytest.mark.parametrize("path", [(), ("-I/usr/include/linux",)])
 def test_missing_standard_headers_are_our_fault_until_they_are_there(compiler, monkeypatch, path):
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "_COMMON", ("-nostdinc", *path, *compiling._COMMON))
+        with_flags(patched, "c", "-nostdinc", *path)
         with pytest.raises(CompilerFailed, match=r"stdio\.h"):
-            compiler.compile(SUM, "c")
-    assert compiler.compile(SUM, "c").verdict is None
-    assert compiler.compile("#include <windows.h>\nint main(){}", "c").verdict is Verdict.SYNTAX_ERROR
+            compiled(compiler, SUM, "c")
+    assert compiled(compiler, SUM, "c").verdict is None
+    assert compiled(compiler, "#include <windows.h>\nint main(){}", "c").verdict is Verdict.SYNTAX_ERROR
 
 
 def test_a_missing_toolchain_is_our_fault(compiler, monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
-        patched.setattr(compiling, "_PATH", str(tmp_path))
-        compiling.toolchain.cache_clear()
+        patched.setattr(compiling, "toolchain", lambda language: toolchain(language, str(tmp_path)))
         with pytest.raises(FaultyCheck, match="install gcc"):
-            compiler.compile(SUM, "c")
-    compiling.toolchain.cache_clear()
-    assert compiler.compile(SUM, "c").verdict is None
+            compiled(compiler, SUM, "c")
+    assert compiled(compiler, SUM, "c").verdict is None
 
 
 def compilers_below(pid):
@@ -207,8 +217,8 @@ def compilers_below(pid):
 @pytest.mark.parametrize("times", [1, 1000])
 def test_a_compiler_that_is_killed_from_outside_is_our_fault(compiler, times):
     """Killed once, the source is compiled again; killed always, nothing is said about the source."""
-    compiler.compile("int main(){}", "cpp")  # starts the zygote
-    zygote, done, killed = compiler._zygote._process.pid, threading.Event(), []
+    compiled(compiler, "int main(){}", "cpp")  # starts the zygote
+    zygote, done, killed = compiler._zygotes["cpp"]._process.pid, threading.Event(), []
 
     def kill():
         while not done.wait(0.002) and len(killed) < times:
@@ -222,12 +232,12 @@ def test_a_compiler_that_is_killed_from_outside_is_our_fault(compiler, times):
     program = "#include <bits/stdc++.h>\n" + SUM_CPP
     try:
         if times == 1:
-            assert compiler.compile(program, "cpp").verdict is None
+            assert compiled(compiler, program, "cpp").verdict is None
         else:
             with pytest.raises(CompilerFailed, match="Killed signal"):
-                compiler.compile(program, "cpp")
+                compiled(compiler, program, "cpp")
     finally:
         done.set()
         killer.join()
     assert killed
-    assert compiler.compile(program, "cpp").verdict is None
+    assert compiled(compiler, program, "cpp").verdict is None

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from suites import state
 from lit_rl.execution import AssertTests, Sandbox, SandboxError, StdioTests, Verdict
 from lit_rl.execution import sandbox as sandbox_module
 from lit_rl.execution.confinement.box import BoxLimits, run_boxed
+from lit_rl.execution.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -82,7 +84,7 @@ def test_a_program_whose_worker_is_lost_again_and_again_beside_a_known_good_one_
 
 def test_a_machine_that_runs_no_known_good_program_stops_the_run_and_judges_nobody(monkeypatch):
     monkeypatch.setattr(sandbox_module, "_PAUSES", (0.01, 0.02))
-    monkeypatch.setattr(sandbox_module, "_GOOD_PYTHON", "raise OSError{num_bytes}")
+    monkeypatch.setitem(LANGUAGES, "python", replace(LANGUAGES["python"], good="raise OSError{num_bytes}"))
     with Sandbox(num_workers=1) as sandbox:
         future = sandbox.submit(*BUSY)
         assert started(future)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from lit_rl.execution.confinement.kernel import PR_SET_NO_NEW_PRIVS, has_no_memo
 from lit_rl.execution.confinement.seccomp import zygote_filter
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.jobs import ZygoteClient
+from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteSettings, start_zygote
 from lit_rl.execution.zygote.zygote import _has_ended
 
@@ -91,7 +93,7 @@ def test_a_program_that_is_killed_once_is_run_again(tier):
 
 def test_a_machine_that_kills_every_program_stops_the_run(monkeypatch):
     monkeypatch.setattr(sandbox_module, "_PAUSES", (0.01, 0.02))
-    monkeypatch.setattr(sandbox_module, "_GOOD_PYTHON", WAIT + "print('good') or {num_bytes}")
+    monkeypatch.setitem(LANGUAGES, "python", replace(LANGUAGES["python"], good=WAIT + "print('good') or {num_bytes}"))
     with Sandbox(num_workers=1, tier=0) as sandbox:
         killer = Killer(sandbox, 100)
         killer.start()

@@ -12,6 +12,7 @@ from lit_rl.cli.data_check.causes import Cause, causes_of
 from lit_rl.cli.data_check.checked import HEADROOM, Checked, calibrated_limit
 from lit_rl.data.rows import RowError
 from lit_rl.execution.interface import Outcome
+from lit_rl.execution.languages import LANGUAGES, how_to_install, toolchain, version
 
 _MOST_DETAILS = 3
 _SLOWEST = 5
@@ -93,7 +94,7 @@ class Findings:
         Args:
             num_examples: problems that are named of each group, at most.
         """
-        lines = [self._verdict(), *self._counts()]
+        lines = [self._verdict(), *self._counts(), *self._languages()]
         lines += self._unread_rows(num_examples)
         for group in self.groups:
             lines += [group.title, *_examples(group.problems, num_examples)]
@@ -156,6 +157,13 @@ class Findings:
         if not self._runs_programs:
             why = "is judged by running a program"
         return f"nothing wrong found, but nothing ran: no problem of this task {why}"
+
+    def _languages(self) -> Iterator[str]:
+        """The languages of the programs other than Python, and what is missing for them."""
+        needed = {one.problem.check.language for one in self.checked if one.problem.check.runs_program}
+        for language in LANGUAGES:
+            if language in needed - {"python"}:
+                yield f"needs {version(language)}" if toolchain(language) else how_to_install(language)
 
     def _counts(self) -> Iterator[str]:
         for name, split in self.splits.items():

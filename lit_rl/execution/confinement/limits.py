@@ -25,16 +25,18 @@ _MOST_COUNTED = 1 << 16
 _FILES = (errno.EMFILE, errno.ENFILE)
 
 
-def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool) -> tuple[tuple[int, int], ...]:
+def of_programs(memory_bytes: int, output_bytes: int, own_tasks: bool, reserves: bool) -> tuple[tuple[int, int], ...]:
     """Limits that every program of a worker inherits from its zygote, for :func:`lower`.
 
     Args:
         memory_bytes: of one program.
         output_bytes: longest file.
         own_tasks: whether the kernel counts this worker's tasks apart: it has a user, or user namespace, of its own.
+        reserves: count private memory that can be written to, and not address space, of which runtimes reserve more
+            than they use.
     """
     limits = [
-        (resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
+        (resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS, memory_bytes + ADDRESS_SLACK),
         (resource.RLIMIT_FSIZE, output_bytes),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         # Queued signals are counted per user, too.

@@ -149,7 +149,7 @@ def isolate(settings: dict[str, Any], exec_descriptor: int) -> Confined:
     confine(_profile(settings, folder, user, readable, own_tasks))
     if not _HAS_FILTERS:
         return Confined((None, None), tasks)
-    processes = bool(settings["executables"])
+    processes = bool(settings["processes"])
     if processes:
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     own = seccomp.program_filter(processes=processes), seccomp.program_filter(exec_descriptor)
@@ -166,9 +166,11 @@ def _profile(settings: dict[str, Any], folder: str, user: int, readable: tuple[s
         folder=folder,
         user=user,
         rules=(*rules, (folder, landlock.WORK)),
-        limits=limits.of_programs(int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks),
+        limits=limits.of_programs(
+            int(settings["memory_bytes"]), int(settings["output_bytes"]), own_tasks, bool(settings["reserves"])
+        ),
         # Only a compiler may start processes. Above tier 0 all files but the program's own are mounted read-only.
-        system_calls=lambda _, truncation: seccomp.zygote_filter(bool(executables), truncation or tier != 0),
+        system_calls=lambda _, truncation: seccomp.zygote_filter(bool(settings["processes"]), truncation or tier != 0),
         alone=tier >= 1,
         file_rules="none" if tier < 0 else "needed" if tier == 0 else "wanted",
         reads_library_as_root=True,

@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from typing import Any
 
 from lit_rl.execution.checks import Checker, StdioTests
 from lit_rl.execution.interface import FaultyCheck, Verdict
 from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.runtimes import run_job
 from lit_rl.execution.judging.supervising.child_files import Child, executable, read_head, read_whole
 from lit_rl.execution.judging.supervising.jobs import Ruling, ZygoteClient
 from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended
+from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.spawning import ZygoteProcess, ZygoteSettings, start_zygote
 from lit_rl.execution.wire.program_messages import Description
 
@@ -109,12 +110,9 @@ class Checkers:
         binary = self._binary(checker)
         texts = (*checker.files, *zip(Checker.ARGUMENTS[::2], (stdin, answer), strict=True))
         files = {name: text.encode("utf-8", "surrogateescape") for name, text in texts}
-        job: dict[str, Any] = {
-            "mode": "check",
-            "files": {**files, Checker.ARGUMENTS[1]: printed},
-            "arguments": Checker.ARGUMENTS,
-        }
-        job |= {"source": checker.source} if binary is None else {"stack_bytes": self._settings.memory_bytes}
+        job = run_job(checker.language, self._settings.memory_bytes, arguments=Checker.ARGUMENTS)
+        job |= {"mode": "check", "files": {**files, Checker.ARGUMENTS[1]: printed}}
+        job |= {"source": checker.source} if binary is None else {}
         client = self._ready()
         with Child(job, channel=None if binary is None else executable(binary)) as child:
             report = client.run([child], checker.timeout_seconds, compiled=binary is not None)
@@ -125,7 +123,8 @@ class Checkers:
     def _binary(self, checker: Checker) -> bytes | None:
         if checker.language == "python":
             return None
-        compiled = self._compiler.compile(checker.source, checker.language, checker.files)
+        files = {LANGUAGES[checker.language].file: checker.source, **dict(checker.files)}
+        compiled = self._compiler.compile(files, checker.language)
         if compiled.verdict is not None:
             raise FaultyCheck(f"the checker does not compile ({compiled.verdict}): {compiled.diagnostics[-1000:]}")
         return compiled.binary

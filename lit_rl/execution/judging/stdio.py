@@ -8,13 +8,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, zip_longest
-from typing import Any
 
 from lit_rl.execution.checks import StdioTests
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
-from lit_rl.execution.judging.supervising.child_files import Child, executable, read_ends, read_whole
-from lit_rl.execution.judging.supervising.jobs import Checking, ZygoteClient
-from lit_rl.execution.judging.verdicts import description_of, ended_early, how_it_ended, outcome_of, verdict_of_error
+from lit_rl.execution.judging.runtimes import (
+    build,
+    main_class,
+    not_built,
+    outcome_of_end,
+    prepared,
+    started,
+    verdict_of_end,
+)
+from lit_rl.execution.judging.supervising.child_files import Child, read_ends, read_whole
+from lit_rl.execution.judging.supervising.jobs import Checking, Ruling, ZygoteClient
+from lit_rl.execution.judging.verdicts import (
+    description_of,
+    ended_early,
+    how_it_ended,
+    outcome_of,
+    verdict_of_error,
+    with_cause,
+)
+from lit_rl.execution.languages import LANGUAGES
 from lit_rl.execution.wire.value_text import LONGEST_SHOWN, shortened
 
 Expected = str | tuple[str, ...]
@@ -35,15 +51,13 @@ def judge_stdio(client: ZygoteClient, program: str, check: StdioTests) -> Outcom
         return Outcome(Verdict.NO_PROGRAM)
     if check.checker is not None:
         _checkers(client).rehearse(check)
-    binary = None
-    if check.language != "python":
-        if client.compile is None:
-            raise RuntimeError("this worker has no compiler")
-        compiled = client.compile(program, check.language)
-        if compiled.verdict is not None:
-            return Outcome(compiled.verdict, (), stderr=compiled.diagnostics, line=compiled.line)
-        binary = compiled.binary
-    return over_cases(check, partial(_case, client, program, binary, check))
+    if check.language == "python":
+        return over_cases(check, partial(_case, client, program, check))
+    source = prepared(program, check.language)
+    built = build(client, {LANGUAGES[check.language].file: source}, check.language)
+    if built.verdict is not None:
+        return not_built(built)
+    return over_cases(check, partial(_case_of_artefact, client, source, built.binary, check))
 
 
 def _checkers(client: ZygoteClient) -> Checking:
@@ -86,36 +100,56 @@ def _scores(check: StdioTests, points: Sequence[float]) -> dict[str, float]:
     return dict.fromkeys(check.stages, sum(padded) / len(check.cases))
 
 
-def _case(
-    client: ZygoteClient, program: str, binary: bytes | None, check: StdioTests, stdin: str, expected: Expected
+def _case_of_artefact(
+    client: ZygoteClient, program: str, artefact: bytes, check: StdioTests, stdin: str, expected: Expected
 ) -> Outcome:
-    job: dict[str, Any] = {"mode": "stdio", "source": program}
-    channel = None
-    if binary is not None:
-        job = {"mode": "compiled", "stack_bytes": client.settings.memory_bytes}
-        channel = executable(binary)
-    with Child(job, stdin.encode("utf-8", "surrogateescape"), channel) as child:
-        report = client.run([child], check.timeout_seconds, compiled=binary is not None)
+    language, given = check.language, stdin.encode("utf-8", "surrogateescape")
+    with started(client, language, artefact, check.timeout_seconds, given, main=main_class(program)) as run:
+        _, child, report = run
+        ended = verdict_of_end(client, language, artefact, run)
+        ruling = None
+        if ended is None:
+            ruling = _ruling(client, check, stdin, expected, child)
+            ended = ruling.verdict
+        outcome = outcome_of_end(ended, language, program, child, report, [])
+        return _ruled(outcome, ruling, check, stdin, expected, child)
+
+
+def _case(client: ZygoteClient, program: str, check: StdioTests, stdin: str, expected: Expected) -> Outcome:
+    with Child({"mode": "stdio", "source": program}, stdin.encode("utf-8", "surrogateescape")) as child:
+        report = client.run([child], check.timeout_seconds)
         ended = how_it_ended(client, child, report)
         error = None
         if ended is Verdict.EXCEPTION:
             status = report.children[0].status
-            told = None if binary is not None else description_of(read_whole(child.channel)[:65536])
-            error = told or ended_early(status)
+            error = description_of(read_whole(child.channel)[:65536]) or ended_early(status)
             ended = verdict_of_error(client, program, error, status)
-        scores, said = {}, ""
-        if ended is None and check.checker is not None:
-            ruling = _checkers(client).judge(check, stdin, read_whole(child.stdout), expected)
-            ended = Verdict.PASSED if ruling.points == 1.0 else Verdict.WRONG_ANSWER
-            scores, said, error = {_POINTS: ruling.points}, ruling.text, ruling.error
-        elif ended is None:
-            same = same_output(read_whole(child.stdout), expected, check)
-            ended = Verdict.PASSED if same else Verdict.WRONG_ANSWER
+        ruling = None
+        if ended is None:
+            ruling = _ruling(client, check, stdin, expected, child)
+            ended = ruling.verdict
         outcome = outcome_of(ended, [], child, report, error)
-        outcome = replace(outcome, scores=scores, stderr=outcome.stderr + said)
-        if ended in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
-            return outcome
-        return replace(outcome, failed_case=_failed_output(check, stdin, expected, child.stdout))
+        return _ruled(outcome, ruling, check, stdin, expected, child)
+
+
+def _ruling(client: ZygoteClient, check: StdioTests, stdin: str, expected: Expected, child: Child) -> Ruling:
+    """The ruling on what a program printed: its checker's, or that of a comparison."""
+    printed = read_whole(child.stdout)
+    if check.checker is not None:
+        return _checkers(client).judge(check, stdin, printed, expected)
+    return Ruling(float(same_output(printed, expected, check)))
+
+
+def _ruled(
+    outcome: Outcome, ruling: Ruling | None, check: StdioTests, stdin: str, expected: Expected, child: Child
+) -> Outcome:
+    """The outcome of a case with what the ruling adds; ``None`` where the end of the process decided."""
+    if ruling is not None:
+        scores, stderr = {_POINTS: ruling.points}, outcome.stderr + ruling.text
+        outcome = with_cause(replace(outcome, scores=scores, stderr=stderr), ruling.error)
+    if outcome.verdict in (Verdict.PASSED, Verdict.SYNTAX_ERROR):
+        return outcome
+    return replace(outcome, failed_case=_failed_output(check, stdin, expected, child.stdout))
 
 
 def _failed_output(check: StdioTests, stdin: str, expected: Expected, stdout: int) -> FailedCase:

@@ -105,7 +105,7 @@ JOB, CHANNEL = 3, 4  # descriptors, after 0, 1 and 2
 NOT_PYTHON, OUT_OF_MEMORY = 71, 72
 """Exit statuses of a source that does not compile, and of a program that a ``MemoryError`` ended."""
 
-PROGRAM = 40  # a compiled program's; above what the program itself can open, see ``_compiled``
+PROGRAM = 40  # what a process executes; above what the program itself can open, see ``_run``
 
 Namespace = dict[str, Any]
 
@@ -122,7 +122,8 @@ def run_job() -> NoReturn:
     status = 1
     try:
         job = _loads(_pread(JOB, _lseek(JOB, 0, _SEEK_END), 0))
-        _close(JOB)
+        if not job.get("answers"):
+            _close(JOB)
         status = MODES[job["mode"]](job)
     except BaseException as error:
         leave_traceback(error)
@@ -216,16 +217,24 @@ def _host(job: dict[str, Any]) -> int:
     return 0
 
 
-def _compiled(job: dict[str, Any]) -> int:
-    """Become the compiled program in the channel's descriptor."""
-    os.dup2(CHANNEL, PROGRAM, inheritable=False)
-    os.close(CHANNEL)
+def _run(job: dict[str, Any]) -> int:
+    """Become the program in the channel's descriptor, or the runtime that finds it there.
+
+    The job's own descriptor, emptied, takes the answers of a driver where some are wanted.
+    """
+    if job["answers"]:
+        os.ftruncate(JOB, os.lseek(JOB, 0, os.SEEK_SET))
+        os.set_inheritable(JOB, True)
+    command = job["command"]
+    os.set_inheritable(CHANNEL, True)
+    os.dup2(os.open(command[0], os.O_RDONLY) if command else CHANNEL, PROGRAM, inheritable=False)
+    os.closerange(CHANNEL + bool(command), PROGRAM)
     # The filter lets descriptor 40 be executed: after that it is closed, and no other can get the number.
     resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
     _, hard = resource.getrlimit(resource.RLIMIT_STACK)
     stack = job["stack_bytes"] if hard == resource.RLIM_INFINITY else min(job["stack_bytes"], hard)
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
-    os.execve(PROGRAM, ["program", *job.get("arguments", ())], {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+    os.execve(PROGRAM, [*(command or ["program"]), *job["arguments"]], job["environment"])
     return 70
 
 
@@ -234,28 +243,40 @@ def _check(job: dict[str, Any]) -> int:
     _write(job["files"])
     sys.argv[1:] = job["arguments"]
     sys.path.insert(0, os.getcwd())
-    return _stdio(job) if "source" in job else _compiled(job)
+    return _stdio(job) if "source" in job else _run(job)
+
+
+def _build(job: dict[str, Any]) -> int:
+    """Write files, run commands on them, and put what they left into the channel's descriptor."""
+    _write(job["files"])
+    for command in job["commands"]:
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(2, 1)  # some print their diagnostics there
+            os.execve(command[0], command, {**job["environment"], "HOME": os.getcwd(), "TMPDIR": os.getcwd()})
+        _, status = os.waitpid(pid, 0)
+        if status:
+            return 1
+    if os.path.isdir(job["artefact"]):
+        from zipfile import ZipFile  # rarely needed
+
+        with open(CHANNEL, "wb", closefd=False) as file, ZipFile(file, "w") as jar:
+            for folder, _, names in os.walk(job["artefact"]):
+                for name in names:
+                    path = os.path.join(folder, name)
+                    jar.write(path, os.path.relpath(path, job["artefact"]))
+        return 0
+    with open(job["artefact"], "rb") as program:
+        while chunk := program.read(1 << 20):
+            os.write(CHANNEL, chunk)
+    return 0
 
 
 def _write(files: dict[str, bytes]) -> None:
     for name, content in files.items():
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
         with open(name, "xb") as file:
             file.write(content)
-
-
-def _compile(job: dict[str, Any]) -> int:
-    """Run a compiler on standard input; what it wrote goes into the channel's descriptor."""
-    _write(job["files"])
-    pid = os.fork()
-    if pid == 0:
-        os.execve(job["command"][0], job["command"], {"PATH": "/usr/bin:/bin", "TMPDIR": os.getcwd()})
-    _, status = os.waitpid(pid, 0)
-    if status:
-        return 1
-    with open("program", "rb") as file:
-        while chunk := file.read(1 << 20):
-            os.write(CHANNEL, chunk)
-    return 0
 
 
 MODES: dict[str, Callable[[dict[str, Any]], int]] = {
@@ -263,9 +284,9 @@ MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "calls": _calls,
     "host": _host,
     "parse": _parse,
-    "compiled": _compiled,
+    "run": _run,
     "check": _check,
-    "compile": _compile,
+    "build": _build,
 }
 """Functions that a job may ask for: each gets the job and returns an exit status. The zygote adds its own."""
 

@@ -360,7 +360,7 @@ def main() -> None:
         os.getcwd(),
         confined,
         None if in_namespaces else settings["work_bytes"],
-        bool(settings["executables"]),
+        bool(settings["processes"]),
         in_namespaces,
         settings["reuses_folder"],
     )

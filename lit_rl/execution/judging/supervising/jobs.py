@@ -10,13 +10,14 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from lit_rl.execution.checks import StdioTests
-from lit_rl.execution.interface import CHECKER_FAILED, Language, Verdict
+from lit_rl.execution.interface import CHECKER_FAILED, Verdict
 from lit_rl.execution.judging.supervising.child_files import Child
 from lit_rl.execution.judging.supervising.watching import Watch
+from lit_rl.execution.languages import Language
 from lit_rl.execution.spawning import ZygoteSettings
 from lit_rl.execution.wire.program_messages import Description
 from lit_rl.execution.zygote.zygote import (
@@ -91,7 +92,7 @@ class Compiled(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """A checker's ruling on one output.
+    """The ruling of a checker, or of a comparison, on one output.
 
     Args:
         points: that it gives; 1 for right and 0 for wrong where it gives none.
@@ -102,6 +103,11 @@ class Ruling(NamedTuple):
     points: float
     comment: str = ""
     fault: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Passed, with all points."""
+        return Verdict.PASSED if self.points == 1.0 else Verdict.WRONG_ANSWER
 
     @property
     def text(self) -> str:
@@ -152,8 +158,9 @@ class ZygoteClient:
     def __init__(self, control: socket.socket, settings: ZygoteSettings, trainer: int, trainer_process: int) -> None:
         self.control = control
         self.settings = settings
-        self.compile: Callable[[str, Language], Compiled] | None = None  # set where there is a compiler
+        self.compile: Callable[[Mapping[str, str], Language], Compiled] | None = None  # set where there is a compiler
         self.checkers: Checking | None = None  # set where programs of the tests can judge outputs
+        self.runner: Callable[[Language], ZygoteClient] = lambda language: self  # for programs in other languages
         self.on_wait: Callable[[], None] = lambda: None  # called regularly while a program runs
         self.on_report: Callable[[], None] = lambda: None  # called before what programs wrote is read
         self.group_is_full: Callable[[], bool] = lambda: False  # whether the group's own limit was hit lately
@@ -176,7 +183,7 @@ class ZygoteClient:
             compiled: the children execute a compiled program.
         """
         self._make_ready()
-        self._job = _Job(Watch(case_seconds, num_cases, children[0].channel), case_seconds * num_cases)
+        self._job = _Job(Watch(case_seconds, num_cases, children[0].answers), case_seconds * num_cases)
         first_look = max(1, int(1000 * min(LOOK_SECONDS, case_seconds)))
         header = REQUEST.pack(self._job.number, len(children), compiled, first_look, self._job.cpu_seconds)
         rights = array.array("i", [fd for item in children for fd in item.descriptors])

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from lit_rl.execution.checks import Check
@@ -22,9 +23,10 @@ from lit_rl.execution.confinement.kernel import PR_SET_DUMPABLE, PR_SET_NAME, be
 from lit_rl.execution.confinement.limits import remedy
 from lit_rl.execution.interface import FaultyCheck, Outcome, Verdict, receive_message, send_message, unpack
 from lit_rl.execution.judging.checking import Checkers
-from lit_rl.execution.judging.compiling import Compiler
+from lit_rl.execution.judging.compiling import Compiler, tools_of
 from lit_rl.execution.judging.supervising.jobs import KilledFromOutside, ZygoteClient, ZygoteLost
 from lit_rl.execution.judging.supervising.own_limits import OwnLimits, ReadsTooLong, end_with
+from lit_rl.execution.languages import LANGUAGES, Language
 from lit_rl.execution.spawning import IsolationError, ZygoteProcess, ZygoteSettings, start_zygote
 
 # A program to judge: its number, its source, and its check, packed so that one that cannot be read here fails no other.
@@ -54,13 +56,11 @@ class Supervisor:
         self._trainer = trainer
         self._done: list[Answer] = []
         self._sent_at = time.monotonic()
-        self._zygote = zygote
         self._limits = OwnLimits(zygote.settings.output_bytes)
-        self._client = ZygoteClient(zygote.control, zygote.settings, connection.fileno(), trainer)
-        self._client.on_wait = self._send_done
-        self._client.on_report = self._limits.on_content
-        self._client.renew = self._renew
-        self._client.group_is_full = lambda: self._zygote.group_is_full()
+        self._zygotes: dict[Language, ZygoteProcess] = {"python": zygote}
+        self._clients: dict[Language, ZygoteClient] = {}
+        self._client = self._client_of("python")
+        self._client.runner = self._runner
         settings = zygote.settings._replace(tier=zygote.tier)
         self._compiler = Compiler(settings, connection.fileno(), trainer)
         self._client.compile = self._compiler.compile
@@ -97,22 +97,58 @@ class Supervisor:
                 send_message(self._connection, self._done)
             self._done, self._sent_at = [], now
 
-    def _renew(self) -> socket.socket:
+    def _client_of(self, language: Language) -> ZygoteClient:
+        zygote = self._zygotes[language]
+        client = ZygoteClient(zygote.control, zygote.settings, self._connection.fileno(), self._trainer)
+        client.on_wait = self._send_done
+        client.on_report = self._limits.on_content
+        client.renew = partial(self._renew, language)
+        client.group_is_full = lambda: self._zygotes[language].group_is_full()
+        self._clients[language] = client
+        return client
+
+    def _runner(self, language: Language) -> ZygoteClient:
+        """The client for programs in a language: Python's own, where they need no more than one executable."""
+        spec = LANGUAGES[language]
+        if not spec.run and not spec.reserves:
+            return self._client
+        if language not in self._clients:
+            tools = tools_of(language) if spec.run else None
+            zygote = self._zygotes["python"]
+            settings = zygote.settings._replace(
+                tier=zygote.tier,
+                packages=(),
+                imports=(),
+                readable=(*tools.readable, *tools.executables) if tools else (),
+                executables=tools.executables if tools else (),
+                reserves=True,
+            )
+            self._limits.lift_memory()
+            try:
+                self._zygotes[language] = start_zygote(settings)
+            except (OSError, IsolationError) as error:
+                raise ZygoteLost(str(error)) from None
+            self._client_of(language)
+        return self._clients[language]
+
+    def _renew(self, language: Language) -> socket.socket:
         """Replace a zygote that could not clean up after a program."""
         self._limits.lift_memory()
-        worn = self._zygote
+        worn = self._zygotes[language]
         try:
-            self._zygote = start_zygote(worn.settings._replace(tier=worn.tier))
+            self._zygotes[language] = start_zygote(worn.settings._replace(tier=worn.tier))
         except (OSError, IsolationError) as error:
             raise ZygoteLost(str(error)) from None
         worn.close()  # only now: the last folder in the sandbox's own takes that one with it
-        return self._zygote.control
+        return self._zygotes[language].control
 
     def close(self) -> None:
         """End the zygotes of programs, of checkers and of the compiler."""
         with contextlib.ExitStack() as stack:
-            for part in (self._zygote, self._checkers, self._compiler):
-                stack.callback(part.close)
+            for zygote in self._zygotes.values():
+                stack.callback(zygote.close)
+            stack.callback(self._checkers.close)
+            stack.callback(self._compiler.close)
 
     def _judge(self, program: str, packed: bytes) -> Outcome | str:
         try:
@@ -133,7 +169,8 @@ class Supervisor:
             # It must neither look like a fault of the program at once, nor be one that a program may choose.
             reason = f"its judge raised {traceback.format_exc()[-2000:]}"
         self._limits.end_judgement()
-        self._client.abandon()
+        for client in self._clients.values():
+            client.abandon()
         return reason
 
     def _judge_check(self, program: str, packed: bytes) -> Outcome:

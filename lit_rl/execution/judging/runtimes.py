@@ -1,0 +1,177 @@
+"""Programs in languages other than Python: prepared, built, started, and how their errors are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lit_rl.execution.interface import Outcome, Verdict
+from lit_rl.execution.judging.compiling import Files, environment_of, tools_of
+from lit_rl.execution.judging.supervising.child_files import Child, executable, memfd
+from lit_rl.execution.judging.supervising.jobs import Compiled, JobReport, ZygoteClient
+from lit_rl.execution.judging.verdicts import ended_early, how_it_ended, outcome_of
+from lit_rl.execution.languages import ARTEFACT, LANGUAGES, THREAD_STACK, Language
+from lit_rl.execution.wire.printable import printable, printable_name
+from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
+
+DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
+_PARSE_SECONDS = 10.0
+_PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
+_JAVA_PACKAGE = re.compile(r"^\s*package\s[^;\n]*;", re.M)
+_JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
+_GO_PACKAGE = re.compile(r"^\s*package\s+\w+", re.M)
+
+
+def prepared(program: str, language: Language) -> str:
+    """A program as its compiler wants it, with the same lines: what only its file's name or its package decide."""
+    if language == "java":  # a public class has to be in a file of its own name
+        blank = lambda found: " " * len(found[0])  # noqa: E731
+        return _PUBLIC.sub(blank, _JAVA_PACKAGE.sub(blank, program, count=1))
+    if language == "go":
+        return program if _GO_PACKAGE.search(program) else "package main; " + program
+    if language == "php":
+        return program if "<?php" in program else "<?php " + program
+    return program
+
+
+def main_class(program: str) -> str:
+    """The class of a Java program that holds ``main``: the last that begins before it; ``Main`` if there is none."""
+    name = "Main"
+    for found in _JAVA_MAIN.finditer(program):
+        if not found[1]:
+            break
+        name = found[1]
+    return name
+
+
+def build(client: ZygoteClient, files: Files, language: Language) -> Compiled:
+    """Build what a runtime runs: the compiled program, or its source where the runtime takes that.
+
+    Raises:
+        FaultyCheck: if the language is not installed here.
+    """
+    tools_of(language)
+    if LANGUAGES[language].builds:
+        if client.compile is None:
+            raise RuntimeError("this worker has no compiler")
+        return client.compile(files, language)
+    return Compiled(next(iter(files.values())).encode("utf-8", "surrogatepass"))
+
+
+def not_built(compiled: Compiled) -> Outcome:
+    """The outcome of a source that does not compile."""
+    return Outcome(compiled.verdict or Verdict.SYNTAX_ERROR, (), stderr=compiled.diagnostics, line=compiled.line)
+
+
+def run_job(
+    language: Language,
+    memory_bytes: int,
+    command: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    *,
+    answers: bool = False,
+) -> dict[str, Any]:
+    """The job that runs a built program: its channel is the program, or what its runtime's command runs.
+
+    Args:
+        language: of the program.
+        memory_bytes: that it may have.
+        command: of its runtime; none for an executable.
+        arguments: of the program.
+        answers: give the program a descriptor 3 for answers.
+    """
+    return {
+        "mode": "run",
+        "command": [*command],
+        "arguments": [*arguments],
+        "environment": environment_of(language),
+        "stack_bytes": THREAD_STACK if LANGUAGES[language].reserves else memory_bytes,
+        "answers": answers,
+    }
+
+
+@contextmanager
+def started(
+    client: ZygoteClient,
+    language: Language,
+    artefact: bytes,
+    seconds: float,
+    stdin: bytes | int | None,
+    num_cases: int = 1,
+    *,
+    answers: bool = False,
+    only_parse: bool = False,
+    **names: str,
+) -> Iterator[tuple[ZygoteClient, Child, JobReport]]:
+    """Run a built program to its end.
+
+    Args:
+        client: the worker's.
+        language: of the program.
+        artefact: as ``build`` made it.
+        seconds: of the CPU, for each case.
+        stdin: bytes of standard input, or a descriptor of it, which is closed; ``None`` for the null device.
+        num_cases: as of ``ZygoteClient.start``.
+        answers: give the program a descriptor 3 for answers, which ``Child.answers`` is.
+        only_parse: run none of it.
+        names: values of further names in the language's command.
+
+    Yields:
+        The client that ran it, its descriptors, and the report.
+    """
+    spec, runner = LANGUAGES[language], client.runner(language)
+    names = {
+        "memory": str(client.settings.memory_bytes >> 20),
+        "file": spec.file,
+        "driver": (DRIVERS / "run.js").read_text(),
+        "mode": "stdio",
+        **names,
+    }
+    if only_parse:
+        names["mode"] = "parse"
+    command = tools_of(language).command(spec.checks if only_parse else spec.run, **names)
+    job = run_job(language, client.settings.memory_bytes, command, answers=answers)
+    channel = memfd(artefact) if spec.run else executable(artefact)
+    with Child(job, stdin, channel, answers_in_job=answers) as child:
+        yield runner, child, runner.run([child], seconds, num_cases, compiled=True)
+
+
+def verdict_of_end(
+    client: ZygoteClient, language: Language, artefact: bytes, ended: tuple[ZygoteClient, Child, JobReport]
+) -> Verdict | None:
+    """The verdict that follows from the end of a program alone; ``None`` if it ended normally.
+
+    Where a runtime compiles as it starts, a source is at fault if a process that only parses it fails, too.
+    """
+    runner, child, report = ended
+    verdict = how_it_ended(runner, child, report)
+    if verdict is Verdict.EXCEPTION and LANGUAGES[language].checks:
+        with started(client, language, artefact, _PARSE_SECONDS, None, only_parse=True) as (_, _, parsed):
+            return Verdict.SYNTAX_ERROR if parsed.children[0].status else verdict
+    return verdict
+
+
+def outcome_of_end(
+    verdict: Verdict, language: Language, program: str, child: Child, report: JobReport, cases: list[Verdict]
+) -> Outcome:
+    """An outcome with the program's output, its error as its runtime told it, and the line that this names."""
+    spec = LANGUAGES[language]
+    outcome = outcome_of(verdict, cases, child, report, None)
+    stderr = re.sub(rf"{ARTEFACT}|/dev/fd/4|/memfd:lit_rl \(deleted\)", spec.file, outcome.stderr)
+    outcome = replace(outcome, stderr=stderr)
+    if verdict in (Verdict.PASSED, Verdict.WRONG_ANSWER):
+        return outcome
+    name = ended_early(report.children[0].status)["types"][0] if report.children[0].status else None
+    error = re.search(spec.error, stderr, re.MULTILINE)
+    if error and error["type"]:
+        name = printable_name(error["type"])
+    return replace(
+        outcome,
+        line=spec.line(stderr, program.count("\n") + 1),
+        exception_type=name,
+        exception_message=printable((error["message"] or "")[:LONGEST_MESSAGE]) if error else "",
+    )

@@ -1,0 +1,425 @@
+"""Languages that programs are written in, one row each: how they are found, built, started and read.
+
+A row is data. Adding a language is adding a row here and its name to ``Language``; a driver in
+``program_side/drivers`` is only needed for checks that call functions.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, get_args
+
+Language = Literal[
+    "python", "c", "cpp", "javascript", "typescript", "java", "go", "rust", "ruby", "php", "perl", "lua", "bash"
+]  # fmt: skip
+
+THREAD_STACK = 16 << 20
+"""Bytes of the stack of each thread of a runtime, which are counted as used where memory is counted by use."""
+
+ARTEFACT = "/proc/self/fd/4"
+"""Name under which a runtime reads the program, which has no name in the file system."""
+
+_PATH = "/usr/local/bin:/usr/bin:/bin:~/.cargo/bin"
+_C_FLAGS = ("-O2", "-static", "-pipe", "-fno-diagnostics-color", "-fmax-errors=5", "-w")
+_C_LIKE = r"^[ \t]*#[ \t]*include\b|[;{}][ \t]*\r?$|^[ \t]*//"
+_GCC_PARTS = ("as", "ld", "collect2")
+_JAVA = ("-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xshare:auto", "-XX:ActiveProcessorCount=2")
+_NODE = (
+    *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
+    *("-e", "{driver}", "{file}", "{mode}"),
+)
+_NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
+_NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
+_TSC = """
+const ts = require("{home}/lib/typescript.js"), fs = require("fs");
+const options = {module: "commonjs", target: "es2020", inlineSourceMap: true};
+for (const name of process.argv.slice(1)) {
+  const {outputText, diagnostics} = ts.transpileModule(fs.readFileSync(name, "utf8"),
+    {compilerOptions: options, fileName: name, reportDiagnostics: true});
+  for (const one of diagnostics) {
+    const line = one.file ? one.file.getLineAndCharacterOfPosition(one.start).line + 1 : 0;
+    console.error(`${name}:${line}: ${ts.flattenDiagnosticMessageText(one.messageText, "\\n")}`);
+    process.exitCode = 1;
+  }
+  fs.writeFileSync(name, outputText);
+}"""
+
+
+@dataclass(frozen=True)
+class LanguageSpec:
+    """A row of the table. Commands name ``{program}``, ``{home}``, ``{memory}`` (MiB), ``{artefact}``.
+
+    Args:
+        title: its name in prose.
+        command: the program that must be installed, and where its version is asked for.
+        package: Debian's package that has it.
+        file: name of a program's source file, and of the program in messages.
+        tags: what a fenced block in it is marked with.
+        looks: pattern of a line that only its programs have, to recognise a block without a tag.
+        good: a program that every working installation runs, and which prints ``good``.
+        comment: what begins a comment that ends with the line.
+        main: name of the function that a whole program must define.
+        builds: commands that turn the source file into ``artefact``; none where the source itself is run.
+        builds_tests: the same where a driver and tests are built with the program, if that takes others.
+        artefact: file that they leave; a folder becomes a jar.
+        run: command that runs the artefact; empty where it is an executable.
+        checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
+        error: pattern of an error message, with the groups ``type`` and ``message``.
+        needs: languages whose tools its own tools start.
+        parts: programs that the command names when it is asked with ``-print-prog-name=``.
+        executables: further programs that a build starts; patterns.
+        folders: further files and folders that its tools read; patterns.
+        home: command that prints ``{home}``; by default that is the folder two levels above the command.
+        environment: variables of build and run.
+        reserves: the runtime reserves more address space than it uses, so memory is counted as it is written to.
+        version: argument by which the command prints its version.
+    """
+
+    title: str
+    command: str
+    package: str
+    file: str
+    tags: str
+    looks: str
+    good: str
+    comment: str = "//"
+    main: str | None = None
+    builds: tuple[tuple[str, ...], ...] = ()
+    builds_tests: tuple[tuple[str, ...], ...] = ()
+    artefact: str = "program"
+    run: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    error: str = r"(?P<type>)(?P<message>)\Z(?!)"
+    needs: tuple[Language, ...] = ()
+    parts: tuple[str, ...] = ()
+    executables: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    reserves: bool = True
+    version: str = "--version"
+
+    @cached_property
+    def place(self) -> re.Pattern[str]:
+        """The place that a diagnostic or a traceback names; its first group is the line."""
+        return re.compile(rf"\b{re.escape(self.file)}(?::|:? line | on line |\()(\d{{1,9}})")
+
+    def line(self, text: str, num_lines: int) -> int | None:
+        """The first line of the program that a text names; ``None`` for lines that it has not."""
+        found = [place for place in self.place.finditer(text) if 0 < int(place[1]) <= num_lines]
+        with_column = (place for place in found if re.match(r":\d", text[place.end() :][:2]))  # mapped, by node
+        best = next(with_column, found[0] if found else None)
+        return int(best[1]) if best else None
+
+
+def _go(package: str, *files: str) -> tuple[str, ...]:
+    """The command that compiles one package of Go."""
+    return (
+        *("{home}/pkg/tool/{go}/compile", "-o", f"{package}.a", "-p", package, "-complete"),
+        *("-I", ".", "-I", "{home}/pkg/{go}", *files),
+    )
+
+
+_GO_LINK = ("{home}/pkg/tool/{go}/link", "-s", "-w", "-o", "program", "-L", ".", "-L", "{home}/pkg/{go}", "main.a")
+_CPP = ("-x", "c++", "-std=gnu++17", *_C_FLAGS)
+LANGUAGES: dict[Language, LanguageSpec] = {
+    "python": LanguageSpec(
+        title="Python",
+        command="python3",
+        package="python3",
+        file="program.py",
+        tags="python python2 python3 py py2 py3 ipython cython sage",
+        looks=r"^(?:def|class|import|from)\b",
+        # It takes half of the memory that a program may have: what a program is promised, the machine must have.
+        good="held = bytearray({num_bytes})\nheld[::4096] = bytes(len(held[::4096]))\nprint('good')\n",
+        comment="#",
+    ),
+    "c": LanguageSpec(
+        title="C",
+        command="gcc",
+        package="gcc libc6-dev",
+        file="program.c",
+        tags="c h",
+        looks=_C_LIKE,
+        good='#include <math.h>\n#include <stdio.h>\nint main(int n, char **v) { puts(sqrt(n) > 0 ? "good" : ""); }\n',
+        main="main",
+        builds=(("{program}", "-x", "c", "-std=gnu17", *_C_FLAGS, "program.c", "-o", "program", "-lm"),),
+        parts=("cc1", *_GCC_PARTS),
+        reserves=False,
+    ),
+    "cpp": LanguageSpec(
+        title="C++",
+        command="g++",
+        package="g++",
+        file="program.cpp",
+        tags="cpp c++ cc cxx hpp hxx h++ cuda cu opencl",
+        looks=_C_LIKE,
+        good='#include <algorithm>\n#include <iostream>\nint main() { if (std::max(0, 1)) std::cout << "good"; }\n',
+        main="main",
+        builds=(("{program}", *_CPP, "{root}", "-o", "program", "-lm"),),
+        builds_tests=(("{program}", *_CPP, "-Wl,--wrap=main", "{sources}", "-o", "program", "-lm"),),
+        parts=("cc1plus", *_GCC_PARTS),
+        reserves=False,
+    ),
+    "javascript": LanguageSpec(
+        title="JavaScript",
+        command="node",
+        package="nodejs",
+        file="program.js",
+        tags="javascript js jsx node nodejs mjs cjs",
+        looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
+        good='console.log("good");\n',
+        run=_NODE,
+        checks=_NODE,
+        error=_NODE_ERROR,
+        environment=_NODE_ENVIRONMENT,
+    ),
+    "typescript": LanguageSpec(
+        title="TypeScript",
+        command="node",
+        package="nodejs node-typescript",
+        file="program.ts",
+        tags="typescript ts tsx",
+        looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async|interface|type|enum)\b|\bconsole\.log\(",
+        good='const word: string = "good";\nconsole.log(word);\n',
+        builds=(("{program}", "-e", _TSC, "program.ts"),),
+        artefact="program.ts",
+        run=_NODE,
+        error=_NODE_ERROR,
+        needs=("javascript",),
+        folders=("{home}",),
+        home=(
+            "/bin/sh",
+            "-c",
+            "ls -d /usr/local/lib/node_modules/typescript /usr/share/nodejs/typescript 2>/dev/null | head -n 1",
+        ),
+        environment=_NODE_ENVIRONMENT,
+    ),
+    "java": LanguageSpec(
+        title="Java",
+        command="javac",
+        package="default-jdk-headless",
+        file="Main.java",
+        tags="java",
+        looks=r"^[ \t]*(?:public|private|protected|static|final|import|class|interface|enum)\b.*[;{]",
+        good='class Main { public static void main(String[] words) { System.out.println("good"); } }\n',
+        main="main",
+        builds=(
+            (
+                *("{program}", *(f"-J{flag}" for flag in (*_JAVA, "-XX:TieredStopAtLevel=1", "-Xmx400m"))),
+                *("-proc:none", "-nowarn", "-Xmaxerrs", "5", "-encoding", "UTF-8", "-d", "program", "{sources}"),
+            ),
+        ),
+        run=(
+            *("{home}/bin/java", *_JAVA, "-Xmx{memory}m", "-Xss16m", "-XX:-CreateCoredumpOnCrash"),
+            *("-XX:ErrorFile=/dev/null", "-ea", "-Dfile.encoding=UTF-8", "-cp", ARTEFACT, "{main}"),
+        ),
+        error=r'^(?:Exception in thread "[^"\n]*" |Caused by: )?(?P<type>[a-z][\w.]*\.[A-Z]\w*)(?:: (?P<message>.*))?$',
+        executables=("{home}/bin/java", "{home}/lib/jspawnhelper"),
+        folders=("{home}", "/etc/java-*-openjdk"),
+        version="-version",
+    ),
+    "go": LanguageSpec(
+        title="Go",
+        command="go",
+        package="golang-go",
+        file="program.go",
+        tags="go golang",
+        looks=r"^(?:package|func|import|type)\b",
+        good='package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("good") }\n',
+        main="main",
+        builds=(_go("main", "{sources}"), _GO_LINK),
+        builds_tests=(
+            _go("github.com/stretchr/testify/assert", "assert.go"),
+            _go("{stem}", "{root}"),
+            _go("main", "main.go", "guard.go", "program.go"),
+            _GO_LINK,
+        ),
+        error=r"^panic: (?P<type>)(?P<message>.*)$|^(?P<fatal>fatal error: .*)$",
+        executables=("{home}/pkg/tool",),
+        folders=("{home}/pkg", "/usr/share/go-*/pkg"),
+        environment=(("GOMAXPROCS", "2"),),
+        version="version",
+    ),
+    "rust": LanguageSpec(
+        title="Rust",
+        command="rustc",
+        package="rustc",
+        file="program.rs",
+        tags="rust rs",
+        looks=r"^[ \t]*(?:pub|fn|use|struct|impl|enum|trait|mod)\b.*[;{]",
+        good='fn main() { println!("good"); }\n',
+        main="main",
+        builds=(
+            (
+                *("{home}/bin/rustc", "--edition=2021", "-Copt-level=2", "-Ctarget-feature=+crt-static"),
+                *("-Cstrip=symbols", "-Clinker={gcc}", "-Awarnings", "--color=never", "-o", "program", "{root}"),
+            ),
+        ),
+        error=r"^thread '.*' (?:\(\d+\) )?(?P<type>panicked) at .*?(?::\n|, )(?P<message>.*)$",
+        needs=("c",),
+        executables=("{home}/bin/rustc",),
+        folders=("{home}/lib/rustlib", "{home}/lib/*.so*"),
+        home=("{program}", "--print", "sysroot"),
+        reserves=False,
+    ),
+    "ruby": LanguageSpec(
+        title="Ruby",
+        command="ruby",
+        package="ruby",
+        file="program.rb",
+        tags="ruby rb",
+        looks=r"^[ \t]*(?:def|class|module|require|puts|end)\b",
+        good='puts "good"\n',
+        comment="#",
+        run=("{program}", "--disable-gems", "-W0", ARTEFACT),
+        checks=("{program}", "-c", ARTEFACT),
+        error=r"(?:in `.*'|:\d+): (?P<message>.*) \((?P<type>[\w:]+)\)$",
+        folders=("/usr/lib/ruby", "/usr/share/rubygems-integration", "/var/lib/gems"),
+    ),
+    "php": LanguageSpec(
+        title="PHP",
+        command="php",
+        package="php-cli",
+        file="program.php",
+        tags="php",
+        looks=r"<\?php|^\s*\$\w+\s*=",
+        good='<?php\necho "good\\n";\n',
+        run=("{program}", "-n", "-d", "display_errors=stderr", "-d", "memory_limit=-1", ARTEFACT),
+        checks=("{program}", "-n", "-l", ARTEFACT),
+        error=r"^(?:PHP )?Fatal error:\s+Uncaught (?P<type>[\w\\]+)(?:: (?P<message>.*?))? in ",
+    ),
+    "perl": LanguageSpec(
+        title="Perl",
+        command="perl",
+        package="perl",
+        file="program.pl",
+        tags="perl pl",
+        looks=r"^\s*(?:use|my|sub|print)\b.*[;{]",
+        good='print "good\\n";\n',
+        comment="#",
+        run=("{program}", ARTEFACT),
+        checks=("{program}", "-c", ARTEFACT),
+        error=r"(?P<type>)(?P<message>.*) at \S*program\.pl line \d+",
+        folders=("/usr/share/perl", "/usr/share/perl5", "/etc/perl"),
+    ),
+    "lua": LanguageSpec(
+        title="Lua",
+        command="lua5.4",
+        package="lua5.4",
+        file="program.lua",
+        tags="lua",
+        looks=r"^[ \t]*(?:local|function|end|print)\b",
+        good='print("good")\n',
+        comment="--",
+        run=("{program}", ARTEFACT),
+        checks=("{program}", "-e", f'os.exit(loadfile("{ARTEFACT}") ~= nil)'),
+        error=r"program\.lua:\d+: (?P<type>)(?P<message>.*)$",
+        version="-v",
+    ),
+    "bash": LanguageSpec(
+        title="Bash",
+        command="bash",
+        package="bash",
+        file="program.sh",
+        tags="bash sh shell zsh",
+        looks=r"^#!.*sh\b|^\s*(?:echo|read|for|while|if)\b",
+        good="echo good\n",
+        comment="#",
+        run=("{program}", "--norc", "--noprofile", ARTEFACT),
+        checks=("{program}", "-n", ARTEFACT),
+        error=r"program\.sh: line \d+: (?P<type>)(?P<message>.*)$",
+    ),
+}
+assert set(LANGUAGES) == set(get_args(Language))
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """An installed language.
+
+    Args:
+        names: values of the names in its commands.
+        executables: files and folders that its build or its runtime executes, with all links on the way.
+        readable: files and folders that these read.
+    """
+
+    names: dict[str, str]
+    executables: tuple[str, ...]
+    readable: tuple[str, ...]
+
+    def command(self, parts: tuple[str, ...], **more: str) -> list[str]:
+        """A command of the row with its names filled in. Braces of other kinds stay."""
+        names = {**self.names, **more}
+        return [re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], found[0]), part) for part in parts]
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def toolchain(language: Language, path: str = _PATH) -> Toolchain | None:
+    """Find a language on this machine; ``None`` if it, or one that it needs, is not installed."""
+    spec = LANGUAGES[language]
+    path = os.pathsep.join(map(os.path.expanduser, path.split(os.pathsep)))
+    command = shutil.which(spec.command, path=path)
+    needed = [toolchain(other, path) for other in spec.needs]
+    if command is None or None in needed:
+        return None
+    program = os.path.realpath(command)
+    names = {"command": os.path.abspath(command), "program": program, "gcc": shutil.which("gcc", path=path) or "gcc"}
+    if spec.home:
+        asked = [names["command"] if part == "{program}" else part for part in spec.home]
+        home = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        if not home:
+            return None
+    else:
+        home = os.path.dirname(os.path.dirname(program))
+    names["home"] = home
+    names["go"] = next(map(os.path.basename, sorted(glob.glob(f"{home}/pkg/linux_*"))), "linux_amd64")
+    parts = [_part(command, part, path) for part in spec.parts]
+    tools = [command, *parts, *glob.glob("/lib*/ld-linux*"), *glob.glob("/lib/*/ld-linux*")]
+    found = Toolchain(names, (), ())
+    tools += [path for pattern in found.command(spec.executables) for path in glob.glob(pattern)]
+    folders = [path for pattern in found.command(spec.folders) for path in glob.glob(pattern)]
+    executables = tuple(dict.fromkeys(link for tool in tools if tool for link in _links(tool)))
+    return Toolchain(
+        names,
+        (*executables, *(one for other in needed if other for one in other.executables)),
+        (*folders, *(one for other in needed if other for one in other.readable)),
+    )
+
+
+def how_to_install(language: Language) -> str:
+    """One line for a language that is not installed here."""
+    spec = LANGUAGES[language]
+    return f"no program in {spec.title} can be judged here: install {spec.package} (Debian), which has {spec.command}"
+
+
+def version(language: Language) -> str:
+    """The first line by which an installed language names its version."""
+    found = toolchain(language)
+    if found is None:
+        return "not installed"
+    command = [found.names["command"], LANGUAGES[language].version]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    return (said.stdout + said.stderr).strip().partition("\n")[0]
+
+
+def _part(command: str, part: str, path: str) -> str | None:
+    """A program that a compiler driver starts."""
+    asked = [command, f"-print-prog-name={part}"]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    return answer if os.path.isabs(answer) else shutil.which(answer, path=path)
+
+
+def _links(path: str) -> list[str]:
+    """A path and what it links to, link by link."""
+    chain = [path]
+    while os.path.islink(chain[-1]) and len(chain) < 20:
+        folder = os.path.realpath(os.path.dirname(chain[-1]))
+        chain.append(os.path.normpath(os.path.join(folder, os.readlink(chain[-1]))))
+    return [*chain, os.path.realpath(path)]
