@@ -15,8 +15,8 @@ CREDIT: list[Mutant] = [
     Mutant(
         "output and shell blocks count as programs",
         "lit_rl/execution/program.py",
-        "    return tag in own if tag in KNOWN_TAGS else None",
-        "    return tag in own or None",
+        "    return tag in TAGS_OF[language] if tag in KNOWN_TAGS else None",
+        "    return tag in TAGS_OF[language] or None",
         "tests/rollout/test_judge.py",
     ),
     Mutant(
