@@ -93,6 +93,7 @@ def test_a_class_without_a_constructor_has_that_of_its_base() -> None:
     assert inspect.signature(Bare) == inspect.signature(MBPPPlus)
 
 
+@pytest.mark.slow
 def test_a_type_checker_finds_a_mistyped_argument(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

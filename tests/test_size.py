@@ -23,14 +23,14 @@ def lines_of(files: list[Path]) -> int:
 
 def test_the_library_grows_by_nothing_that_is_not_wanted() -> None:
     statements = sum(isinstance(node, ast.stmt) for file in FILES for node in ast.walk(ast.parse(file.read_text())))
-    assert len(FILES) <= 275
-    assert lines_of(FILES) <= 51_619
-    assert statements <= 28_949
-    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 45_898
+    assert len(FILES) <= 284
+    assert lines_of(FILES) <= 55_147
+    assert statements <= 30_672
+    assert lines_of(list((ROOT / "tests").rglob("*.py"))) <= 46_865
 
 
 def test_few_files_stand_at_the_top() -> None:
-    assert len(list((ROOT / "lit_rl").glob("*.py"))) <= 11
+    assert len(list((ROOT / "lit_rl").glob("*.py"))) <= 12
 
 
 def test_imports_have_few_floors() -> None:

@@ -58,10 +58,12 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
     ("strategy", "kind", "every"),
     [
         ("fsdp2", "grpo", 5),
-        ("fsdp2", "ppo-shared", 2),
         *[
             pytest.param("fsdp2", *case, marks=pytest.mark.slow)
-            for case in (("grpo", 3), ("grpo", 6), ("grpo-lora", 4), ("ppo", 2), ("ppo", 5), ("ppo", 6))
+            for case in (
+                *(("grpo", 3), ("grpo", 6), ("grpo-lora", 4)),
+                *(("ppo", 2), ("ppo", 5), ("ppo", 6), ("ppo-shared", 2)),
+            )
         ],
         pytest.param("ddp", "grpo", 4, marks=pytest.mark.slow),
         *[pytest.param("ddp", *case, marks=pytest.mark.slow) for case in (("ppo", 2), ("ppo-shared", 3))],
