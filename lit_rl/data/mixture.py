@@ -18,7 +18,6 @@ _LINE = 10**18
 """Length of all problems together; whole numbers, so that all ranks draw the same."""
 
 _ROUNDING = 1e-9
-"""By which lengths may miss what they should be."""
 
 
 class TaskShares(PreferMixed):
@@ -34,9 +33,6 @@ class TaskShares(PreferMixed):
         weights: by task, with which the ids of its problems begin.
         least: a task of which nothing is mixed keeps this part of its weight, in (0, 1]; 1 keeps shares fixed.
         rarely: as in :class:`PreferMixed`, among the problems of one task.
-
-    Raises:
-        ValueError: ``least`` or ``rarely`` is outside (0, 1].
     """
 
     def __init__(self, weights: Mapping[str, float], least: float = 1.0, rarely: float = 1.0) -> None:
@@ -119,12 +115,17 @@ class Mixture(TaskDataModule):
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
         if not tasks or any(isinstance(task, Mixture) or task.prefer is not None for task in tasks):
-            raise UsageError("tasks: expected one or more, no Mixture among them, none with prefer; set the Mixture's")
+            raise UsageError(
+                "tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks"
+            )
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
         if options.get("validation_tasks") is None:
             options["validation_tasks"] = tasks
         super().__init__(**options)
+        for task in tasks:
+            task.extraction = task.extraction or self.extraction
+        self.extraction = None  # each task has its own
         names = told_apart([task.name.replace("/", "_") for task in tasks])
         self.tasks = dict(zip(names, tasks, strict=True))
         rarely = 1.0 if self.prefer is None else self.prefer.rarely

@@ -185,6 +185,13 @@ def test_tasks_of_one_name_are_told_apart() -> None:
     assert Counter(map(task_of, epochs(mixture)[0])) == {"a_b": 1, "a_b_2": 1, "c": 1}
 
 
+def test_a_task_keeps_its_extraction_and_others_take_the_mixtures() -> None:
+    tasks: list[TaskDataModule] = [Letters("a", 2, extraction="answer"), Letters("b", 2)]
+    mixture = Mixture(tasks, extraction="last_block", validation_tasks=[Letters("c", 2)])
+    assert {(task_of(p), p.extraction) for p in mixture.problems("train")} == {("a", "answer"), ("b", "last_block")}
+    assert [p.extraction for p in mixture.validation_tasks[0].problems("validation")] == ["last_block"] * 2
+
+
 def mix(*numbers: int, **options: Any) -> Mixture:
     return Mixture([Letters(name, number) for name, number in zip("abc", numbers, strict=False)], **options)
 
@@ -192,8 +199,8 @@ def mix(*numbers: int, **options: Any) -> Mixture:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Mixture([]), "tasks: expected one or more"),
-        (lambda: Mixture([mix(4, 4)]), "no Mixture among them"),
+        (lambda: Mixture([]), "tasks: expected at least one"),
+        (lambda: Mixture([mix(4, 4)]), "no Mixture, "),
         (lambda: Mixture([Letters("a", 4, prefer=PreferMixed())]), "none with prefer"),
         (lambda: mix(4, weights=[1, 2]), r"weights: expected 1 numbers above 0, one for each task, got \[1, 2\]"),
         (lambda: mix(4, 4, weights=[1, 0]), "weights: expected 2 numbers above 0"),
