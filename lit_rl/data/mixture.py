@@ -115,9 +115,7 @@ class Mixture(TaskDataModule):
     ) -> None:
         given = [1.0] * len(tasks) if weights is None else weights
         if not tasks or any(isinstance(task, Mixture) or task.prefer is not None for task in tasks):
-            raise UsageError(
-                "tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks"
-            )
+            raise UsageError("tasks: expected at least one, no Mixture, none with prefer; list an inner one's tasks")
         if len(given) != len(tasks) or not all(isfinite(weight) and weight > 0 for weight in given):
             raise ArgumentError("weights", f"{len(tasks)} numbers above 0, one for each task", str(weights))
         if options.get("validation_tasks") is None:
