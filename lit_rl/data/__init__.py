@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lit_rl.data.contests.deepcoder import DeepCoder
     from lit_rl.data.humaneval import HumanEval
     from lit_rl.data.mbpp import MBPP, MBPPPlus
+    from lit_rl.data.mixture import Mixture
     from lit_rl.data.numerical.code_completion import CodeCompletion
     from lit_rl.data.numerical.einstein_toolkit import EinsteinToolkit
     from lit_rl.data.open_code_instruct import OpenCodeInstruct
@@ -31,6 +32,7 @@ __all__ = [
     "EinsteinToolkit",
     "HumanEval",
     "MBPPPlus",
+    "Mixture",
     "OpenCodeInstruct",
     "PreferMixed",
     "PreferencePairs",
@@ -50,6 +52,7 @@ __getattr__, __dir__ = load_when_used(
         "lit_rl.data.contests.deepcoder": ("DeepCoder",),
         "lit_rl.data.humaneval": ("HumanEval",),
         "lit_rl.data.mbpp": ("MBPP", "MBPPPlus"),
+        "lit_rl.data.mixture": ("Mixture",),
         "lit_rl.data.numerical.code_completion": ("CodeCompletion",),
         "lit_rl.data.numerical.einstein_toolkit": ("EinsteinToolkit",),
         "lit_rl.data.open_code_instruct": ("OpenCodeInstruct",),

@@ -54,6 +54,7 @@ class PreferMixed(TypedArguments):
         if not 0 < rarely <= 1:
             raise ArgumentError("rarely", "a share above 0 and at most 1", str(rarely), "0.25 for a quarter as often")
         self.rarely = rarely
+        self.reads_verdicts = True
         self.reset()
 
     def reset(self) -> None:
@@ -89,18 +90,14 @@ class PreferMixed(TypedArguments):
         Returns:
             one problem after the other, as many as fill whole rollouts; ``shuffled`` itself where all weigh the same.
         """
-        known = self._known | self._last if ahead else self._began
-        num_batches = len(shuffled) // global_batch
-        rare = ceil(_UNIT * max(self.rarely, 1 / num_batches))
+        known = self.known(ahead)
+        rare = ceil(_UNIT * max(self.rarely, 1 / (len(shuffled) // global_batch)))
         weights = [_UNIT if known.get(task_ids[i], True) else rare for i in shuffled]
-        if min(weights) == max(weights):
-            return shuffled
-        ends, wanted = list(accumulate(weights)), num_batches * global_batch
-        # Evenly spaced points on a line on which each problem is as long as its weight.
-        points = ((2 * k + 1) * ends[-1] // (2 * wanted) for k in range(wanted))
-        chosen = [shuffled[bisect_right(ends, point)] for point in points]
-        # Neighbours, such as visits of one problem, go to different rollouts.
-        return [i for number in range(num_batches) for i in chosen[number::num_batches]]
+        return shuffled if min(weights) == max(weights) else spread(shuffled, weights, global_batch)
+
+    def known(self, ahead: bool) -> Mapping[str, bool]:
+        """By task id, whether some passed and some did not, when this epoch began, or ``ahead`` for the next."""
+        return self._known | self._last if ahead else self._began
 
     def state_dict(self) -> dict[str, Any]:
         """Return the known results, now and when the epoch began."""
@@ -109,6 +106,28 @@ class PreferMixed(TypedArguments):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore it."""
         self._known, self._last, self._began = dict(state["known"]), dict(state["last"]), dict(state["began"])
+
+
+def spread(
+    order: Sequence[int], weights: Sequence[int], global_batch: int, start: tuple[int, int] = (0, 1)
+) -> list[int]:
+    """Draw an epoch from a line on which each problem is as long as its weight, by evenly spaced points.
+
+    Args:
+        order: of the problems on the line.
+        weights: of the problems in that order.
+        global_batch: problems of a rollout.
+        start: i and n: the first point is at (i + 1/2) / n of the distance of two.
+
+    Returns:
+        as many as fill whole rollouts; each rollout has its share, to within one, of every stretch of the line.
+    """
+    (first, parts), num_batches = start, len(order) // global_batch
+    ends, wanted = list(accumulate(weights)), num_batches * global_batch
+    points = ((2 * (parts * k + first) + 1) * ends[-1] // (2 * parts * wanted) for k in range(wanted))
+    chosen = [order[bisect_right(ends, point)] for point in points]
+    # Neighbours, such as visits of one problem, go to different rollouts.
+    return [i for number in range(num_batches) for i in chosen[number::num_batches]]
 
 
 class ProblemLoader:

@@ -138,12 +138,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     @property
     def validation_task_names(self) -> tuple[str, ...]:
         """The names of the validation loaders, in order; a second ``mbpp`` is ``mbpp_2``."""
-        names = [task.name for task in self.validation_tasks or (self,)]
-        told_apart: list[str] = []
-        for name in names:
-            free = (f"{name}_{number}" for number in itertools.count(2) if f"{name}_{number}" not in names + told_apart)
-            told_apart.append(next(free) if name in told_apart else name)
-        return tuple(told_apart)
+        return told_apart([task.name for task in self.validation_tasks or (self,)])
 
     def train_dataloader(self) -> ProblemLoader:
         """Batches of training problems, shuffled unless the trainer overfits the first ones."""
@@ -168,7 +163,7 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
                 f"{self.name}: the prompts of all {self.left_out['train']} train problems leave no room to write in: "
                 "take a policy with more positions, or raise the environment's max_row_tokens"
             )
-        if self.prefer is not None:
+        if self.prefer is not None and self.prefer.reads_verdicts:
             self._require_programs(problems)
         overfits = getattr(self.trainer, "overfit_batches", 0) > 0
         return self._loader(problems, self.batch_size, training=True, shuffle=not overfits)
@@ -194,7 +189,10 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
     def _require_programs(self, problems: Sequence[Problem]) -> None:
         """Require problems that run programs: the preference depends on verdicts."""
         if not any(problem.check.runs_program for problem in problems):
-            raise UsageError(f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out")
+            raise UsageError(
+                f"{self.name}: prefer goes by verdicts on programs, and this task runs none: leave it out"
+                " (in a Mixture also least)"
+            )
 
     def _loader(
         self, problems: list[Problem], batch_size: int, *, training: bool = False, shuffle: bool = False
@@ -210,6 +208,15 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
             world_size=trainer.world_size if trainer else 1,
             prefer=self.prefer if training else None,
         )
+
+
+def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, a second ``mbpp`` being ``mbpp_2``."""
+    found: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" for number in itertools.count(2) if f"{name}_{number}" not in [*names, *found])
+        found.append(next(free) if name in found else name)
+    return tuple(found)
 
 
 class SmallTaskOptions(TypedDict, total=False):

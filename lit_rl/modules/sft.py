@@ -37,15 +37,15 @@ class SFT(TextModule):
     def given(self, problems: Sequence[Problem]) -> tuple[Completions, int]:
         """The problems' texts as completions; sampled ones as they were sampled, if the policy has their tokenizer."""
         codec, rows = self.policy.codec, [problem.fields["row"] for problem in problems if "row" in problem.fields]
-        if len(rows) < len(problems):
-            return super().given(problems)
-        stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
-        conversations = restore_rows(stored, problems, 1, codec)
+        conversations = None
+        if len(rows) == len(problems):
+            stored = [row.as_sampled(0) | {"task_id": one.task_id} for row, one in zip(rows, problems, strict=True)]
+            conversations = restore_rows(stored, problems, 1, codec)
         if conversations is None:
             if any(len(row.turns) > 1 for row in rows):
                 raise UsageError(
-                    "the completions have several turns of another tokenizer or chat template: train the policy that "
-                    "sampled them, or sample with one turn"
+                    "the completions have several turns of another tokenizer or chat template, or share a batch with "
+                    "other demonstrations: train the policy that sampled them, on them alone, or sample with one turn"
                 )
             return super().given(problems)
         completions = pad_conversations(conversations, codec.pad_id, self.policy.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from lit_rl.execution.interface import Verdict
@@ -44,10 +45,12 @@ def summarise(rollout: Rollout, rewards: RewardOutput | None) -> Means:
         could be judged; where rows may have several turns ``execution/pass_rate/turn_<n>`` (as rows stood after n
         turns), ``turns/used`` and ``turns/repaired_fraction`` (of the rows whose first turn did not pass, those whose
         last turn did); with rewards ``reward/mean`` and ``reward/<term>`` (unweighted) of the rows that have one, and
-        ``reward/invalid_fraction``. Means over nothing are left out.
+        ``reward/invalid_fraction``; of each task of a mixture verdicts, pass rate and mean reward once more, under
+        ``task/<name>/``. Means over nothing are left out.
     """
     means = Means()
-    _add_verdicts(means, rollout)
+    _add_verdicts(means, rollout.judgements)
+    _add_tasks(means, rollout, rewards)
     _add_turns(means, rollout)
     _add_completions(means, rollout)
     if rewards is not None:
@@ -80,12 +83,24 @@ def mean_pass_at_k(counts: Mapping[str, tuple[int, int]], k: int) -> float | Non
     return sum(estimates) / len(estimates) if estimates else None
 
 
-def _add_verdicts(means: Means, rollout: Rollout) -> None:
-    verdicts = _verdicts(rollout.judgements)
+def _add_verdicts(means: Means, judgements: Sequence[Judgement], of: str = "") -> None:
+    verdicts = _verdicts(judgements)
     for verdict in Verdict:
-        means.add_sum(f"verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
+        means.add_sum(f"{of}verdict/{verdict}_fraction", verdicts.count(verdict), len(verdicts))
     judged = len(verdicts) - verdicts.count(Verdict.INFRASTRUCTURE_FAILURE)
-    means.add_sum("execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
+    means.add_sum(f"{of}execution/pass_rate", verdicts.count(Verdict.PASSED), judged)
+
+
+def _add_tasks(means: Means, rollout: Rollout, rewards: RewardOutput | None) -> None:
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, judgement in enumerate(rollout.judgements):
+        if "mixture_task" in judgement.problem.fields:
+            rows[judgement.problem.fields["mixture_task"]].append(row)
+    for name, of_task in rows.items():
+        _add_verdicts(means, [rollout.judgements[row] for row in of_task], f"task/{name}/")
+        if rewards is not None:
+            valid = rewards.valid[of_task]
+            means.add_sum(f"task/{name}/reward/mean", rewards.rewards[of_task][valid].sum(), valid.sum())
 
 
 def _add_turns(means: Means, rollout: Rollout) -> None:

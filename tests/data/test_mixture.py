@@ -1,0 +1,300 @@
+"""Several tasks in one run: shares, order, resume, ranks, metrics by task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from support.late_verdicts import Late, PassedAndEven, WholeText
+from support.small_runs import build_module, fit, weights, whole_and_resumed
+from support.tiny_models import TINY_QWEN2
+
+from lit_rl.callbacks import ExecutionEvaluation
+from lit_rl.data import Mixture, PreferMixed, ProblemLoader
+from lit_rl.data.mixture import TaskShares
+from lit_rl.data.task import Split, TaskDataModule
+from lit_rl.execution import ReferenceText, TokenTarget, Verdict
+from lit_rl.models import CausalLM
+from lit_rl.modules import SFT
+from lit_rl.rewards import TestsReward
+from lit_rl.rollout import FinishedRollout
+from lit_rl.types import Problem
+
+
+class Letters(TaskDataModule):
+    """A task of some problems."""
+
+    def __init__(self, name: str, number: int, check: Any = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.name, self.number, self.check = name, number, check or TokenTarget()
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        fields = {"demonstration": self.name * 3}
+        prompts = [self.name[:1] * (1 + i % 3) for i in range(self.number)]
+        return [Problem(f"{split}{i}", prompt, self.check, fields=fields) for i, prompt in enumerate(prompts)]
+
+
+def task_of(problem: Problem) -> str:
+    return problem.task_id.partition("/")[0]
+
+
+def ids(batch: Any) -> list[str]:
+    return [problem.task_id for problem in batch]
+
+
+def epochs(mixture: Mixture, number: int = 1, ranks: int = 1) -> list[list[Problem]]:
+    """Global batches of some epochs, as ranks get them row by row."""
+    loaders = []
+    for rank in range(ranks):
+        mixture.trainer = type("T", (), {"global_rank": rank, "world_size": ranks, "overfit_batches": 0})()
+        loaders.append(mixture.train_dataloader())
+    batches = []
+    for epoch in range(number):
+        for loader in loaders:
+            loader.sampler.set_epoch(epoch)
+        for parts in zip(*map(list, loaders), strict=True):
+            batches.append([problem for row in zip(*parts, strict=True) for problem in row])
+    return batches
+
+
+@pytest.mark.parametrize(
+    ("numbers", "given", "batch_size", "number"),
+    [
+        ((16, 12, 20), [1, 2, 5], 8, 40),  # whole numbers; 30 visits of 20 problems in an epoch
+        ((9, 31, 20), [1, 1, 1], 8, 40),
+        ((9, 31, 20), [0.1, 0.7, 0.45], 7, 40),
+        ((4, 4, 3), [1, 1, 1], 8, 300),  # one rollout an epoch, so that rounding alike each time would show
+    ],
+    ids=str,
+)
+def test_each_rollout_has_each_tasks_share_and_no_problem_twice(
+    numbers: tuple[int, ...], given: list[float], batch_size: int, number: int
+) -> None:
+    """To within one in a rollout, and within five standard errors (at most half a problem an epoch) in the mean."""
+    mixture = Mixture([Letters(n, k) for n, k in zip("abc", numbers, strict=True)], weights=given, seed=3)
+    mixture.batch_size = batch_size
+    batches = epochs(mixture, number)
+    num_batches = sum(numbers) // batch_size
+    assert len(batches) == number * num_batches
+    exact = {name: batch_size * weight / sum(given) for name, weight in zip("abc", given, strict=True)}
+    for batch in batches:
+        assert len(set(ids(batch))) == len(batch) == batch_size
+        of_tasks = Counter(map(task_of, batch))
+        assert all(abs(of_tasks[name] - wanted) < 1 for name, wanted in exact.items())
+        assert all(problem.fields["mixture_task"] == task_of(problem) for problem in batch)
+    total = Counter(task_of(problem) for batch in batches for problem in batch)
+    for name, wanted in exact.items():
+        error = 0.0 if wanted == int(wanted) else 5 * 0.5 / number**0.5 / num_batches
+        assert total[name] / len(batches) == pytest.approx(wanted, abs=error)
+    visited = Counter(task_id for batch in batches for task_id in ids(batch))
+    assert len(visited) == sum(numbers), "each problem comes"
+
+
+def test_two_ranks_deal_out_the_problems_of_one() -> None:
+    def mixture(batch_size: int) -> Mixture:
+        return Mixture([Letters("a", 9), Letters("b", 20)], weights=[1, 2], batch_size=batch_size, seed=5)
+
+    one = epochs(mixture(6), 3)
+    assert [ids(batch) for batch in epochs(mixture(3), 3, ranks=2)] == [ids(batch) for batch in one]
+
+
+def moved(least: float, rarely: float = 1.0) -> tuple[TaskShares, list[str]]:
+    """Two tasks of twenty; of a every problem is always solved, of b every second one now and then."""
+    shares = TaskShares({"a": 1.0, "b": 1.0}, least, rarely)
+    names = [f"{task}/{i}" for task in "ab" for i in range(20)]
+    shares.count_solved({name: (1 if name[0] == "b" and i % 2 else 4, 4) for i, name in enumerate(names)})
+    shares.count_solved({})
+    return shares, names
+
+
+@pytest.mark.parametrize("least", [1.0, 0.25])
+@pytest.mark.parametrize("rarely", [1.0, 0.2])
+def test_shares_move_towards_what_is_solved_now_and_then(least: float, rarely: float) -> None:
+    """Weights are equal; a keeps ``least`` of its own, b what the mean of ``least`` and 1 is; 40 visits an epoch."""
+    shares, names = moved(least, rarely)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(1)).tolist()
+    assert Counter(names[i][0] for i in shares.visits(names, order, 5)) == {"a": 20, "b": 20}, "not in the same epoch"
+    shares.begin()
+    visits = [names[i] for i in shares.visits(names, order, 5)]
+    share_of_b = (least + 1) / 2
+    wanted = 40 * share_of_b / (least + share_of_b)
+    of_b = [name for name in visits if name[0] == "b"]
+    assert len(of_b) == pytest.approx(wanted, abs=1)
+    now_and_then = sum(int(name[2:]) % 2 for name in of_b)
+    assert now_and_then == pytest.approx(wanted / (1 + rarely), abs=2)
+
+
+def test_an_epoch_that_would_take_a_problem_twice_in_a_rollout_has_the_weights_alone() -> None:
+    """Moved, five problems of b would fill 8 of 10 places."""
+    shares = TaskShares({"a": 1.0, "b": 1.0}, 0.25)
+    names = [*(f"a/{i}" for i in range(25)), *(f"b/{i}" for i in range(5))]
+    shares.count_solved({name: (4, 4) for name in names if name[0] == "a"})
+    shares.count_solved({})
+    shares.begin()
+    assert Counter(names[i][0] for i in shares.visits(names, range(30), 10)) == {"a": 15, "b": 15}
+
+
+@pytest.mark.parametrize("least", [1.0, 0.25])
+def test_after_any_batch_a_resumed_run_has_the_batches_that_would_have_followed(least: float) -> None:
+    """Three epochs of nine batches; a is solved now and then in each second of its problems, b never."""
+    total = 27
+
+    def start() -> tuple[Mixture, ProblemLoader]:
+        tasks = [Letters("a", 18, WholeText()), Letters("b", 11, WholeText())]
+        mixture = Mixture(tasks, weights=[1, 1], least=least, batch_size=3, seed=2)
+        mixture.setup("fit")
+        return mixture, mixture.train_dataloader()
+
+    def solved(task_id: str) -> tuple[int, int]:
+        return int(task_id.startswith("a") and int(task_id[-1]) % 2), 2
+
+    def follow(mixture: Mixture, loader: ProblemLoader, states: list[Any]) -> list[list[str]]:
+        batches: list[list[str]] = []
+        ahead = None
+        for epoch in range(loader.epoch, total // len(loader)):
+            loader.sampler.set_epoch(epoch)
+            for batch in loader:
+                batches.append(ids(batch))
+                assert ahead in (None, batches[-1]), "what was asked for ahead is what comes"
+                ahead = ids(loader.following(len(loader))[1])
+                mixture.shares.count_solved({task_id: solved(task_id) for task_id in batches[-1]})
+                states.append((loader.state_dict(), mixture.state_dict()))
+        return batches
+
+    states: list[Any] = []
+    whole = follow(*start(), states)
+    assert len(whole) == total
+    shares = [sum(name[0] == "a" for batch in whole[at : at + 9] for name in batch) / 27 for at in (0, 9, 18)]
+    assert shares[2] > 0.6 if least < 1 else all(abs(share - 0.5) <= 1 / 27 for share in shares)
+    for done, (position, preference) in enumerate(states, 1):
+        mixture, loader = start()
+        mixture.load_state_dict(preference)
+        loader.load_state_dict(position)
+        if position["position"] == len(loader):
+            loader.epoch += 1
+        assert follow(mixture, loader, []) == whole[done:], done
+
+
+def test_tasks_of_one_name_are_told_apart() -> None:
+    mixture = Mixture([Letters("a/b", 8), Letters("a_b", 8), Letters("c", 8)], batch_size=3)
+    assert Counter(map(task_of, epochs(mixture)[0])) == {"a_b": 1, "a_b_2": 1, "c": 1}
+
+
+def test_a_task_keeps_its_extraction_and_others_take_the_mixtures() -> None:
+    tasks: list[TaskDataModule] = [Letters("a", 2, extraction="answer"), Letters("b", 2)]
+    mixture = Mixture(tasks, extraction="last_block", validation_tasks=[Letters("c", 2)])
+    assert {(task_of(p), p.extraction) for p in mixture.problems("train")} == {("a", "answer"), ("b", "last_block")}
+    assert [p.extraction for p in mixture.validation_tasks[0].problems("validation")] == ["last_block"] * 2
+
+
+def mix(*numbers: int, **options: Any) -> Mixture:
+    return Mixture([Letters(name, number) for name, number in zip("abc", numbers, strict=False)], **options)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Mixture([]), "tasks: expected at least one"),
+        (lambda: Mixture([mix(4, 4)]), "no Mixture, "),
+        (lambda: Mixture([Letters("a", 4, prefer=PreferMixed())]), "none with prefer"),
+        (lambda: mix(4, weights=[1, 2]), r"weights: expected 1 numbers above 0, one for each task, got \[1, 2\]"),
+        (lambda: mix(4, 4, weights=[1, 0]), "weights: expected 2 numbers above 0"),
+        (lambda: mix(4, 4, weights=[-1, 1]), "weights: expected 2 numbers above 0"),
+        (lambda: mix(4, weights=[float("nan")]), r"weights\[0\]: expected float, got nan"),
+        (lambda: mix(4, weights=[float("inf")]), "weights"),
+        (lambda: mix(4, least=0.0), "least: expected a share above 0"),
+        (lambda: mix(4, 0).problems("train"), "b has no training problems"),
+        (lambda: mix(2, 30, batch_size=8).train_dataloader(), "weights: expected at most 2 problems of a .* got 4;"),
+        (lambda: mix(9, 9, max_train_problems=1, batch_size=1).train_dataloader(), "at most 0 problems of b"),
+        (
+            lambda: mix(9, least=0.5, batch_size=3).train_dataloader(),
+            "a: prefer goes by verdicts .*also least",
+        ),
+    ],
+)
+def test_what_cannot_be_mixed_is_refused(build: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        build()
+    assert "\n" not in str(refused.value)
+
+
+def test_problems_that_one_policy_has_no_room_for_come_back_with_another() -> None:
+    mixture = mix(3, 3)
+    mixture.keep_only(lambda problem: len(problem.prompt) < 3)
+    assert len(mixture.problems("train")) == 4
+    mixture.keep_only(lambda problem: True)
+    assert len(mixture.problems("train")) == 6
+
+
+# -- in runs -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WithTest(WholeText):
+    """A program with a test."""
+
+    @property
+    def num_tests(self) -> int:
+        return 1
+
+
+class Sums(pl.Callback):
+    """Rewards and verdicts of the last rollout by task, and whether each group is of one."""
+
+    def on_rollout_end(self, trainer: Any, module: Any, finished: FinishedRollout) -> None:
+        judgements = finished.rollout.judgements
+        self.rows: dict[str, list[tuple[float, Verdict]]] = {}
+        for reward, judgement in zip(finished.rewards.rewards.tolist(), judgements, strict=True):
+            self.rows.setdefault(task_of(judgement.problem), []).append((reward, judgement.outcome.verdict))
+        groups = finished.rollout.completions.groups().values()
+        assert all(len({task_of(judgements[row].problem) for row in rows}) == 1 for rows in groups)
+
+
+def programs(**options: Any) -> Mixture:
+    """Tasks whose programs pass now and then, always, and never; an epoch has five rollouts."""
+    checks = {"some": None, "sure": True, "never": False}
+    tasks: list[TaskDataModule] = [Letters(name, 7, WholeText(passes=passes)) for name, passes in checks.items()]
+    return Mixture(tasks, **{"weights": [2, 1, 1], "batch_size": 4, "seed": 4, **options})
+
+
+def test_a_run_logs_each_task_and_resumes_with_moving_shares(byte_tokenizer: str, tmp_path: Path) -> None:
+    def build(max_rollouts: int = 12) -> Any:
+        return build_module(byte_tokenizer, sandbox=Late, rewards=[PassedAndEven()], max_rollouts=max_rollouts)
+
+    whole, resumed = whole_and_resumed(build, tmp_path, 7, data=programs(least=0.25))
+    assert torch.equal(weights(whole), weights(resumed))
+    sums = Sums()
+    validation = {"limit_val_batches": 1.0, "val_check_interval": 2, "check_val_every_n_epoch": None}
+    trainer = fit(build(2), tmp_path, data=programs(), callbacks=[sums, ExecutionEvaluation()], **validation)
+    logged = trainer.callback_metrics
+    assert {name: len(rows) for name, rows in sums.rows.items()} == {"some": 8, "sure": 4, "never": 4}
+    for name, rows in sums.rows.items():
+        passed = sum(verdict is Verdict.PASSED for _, verdict in rows) / len(rows)
+        assert float(logged[f"task/{name}/reward/mean"]) == pytest.approx(sum(one for one, _ in rows) / len(rows))
+        assert float(logged[f"task/{name}/verdict/passed_fraction"]) == pytest.approx(passed)
+        assert float(logged[f"task/{name}/execution/pass_rate"]) == pytest.approx(passed)
+    assert [float(logged[f"val/{name}/greedy/pass@1"]) for name in ("sure", "never")] == [1, 0]
+    assert {"val/some/greedy/pass@1", "val/some/greedy/reward/mean"} <= logged.keys()
+
+
+def test_a_term_that_cannot_score_one_of_the_tasks_is_refused_before_anything_is_sampled(
+    byte_tokenizer: str, tmp_path: Path
+) -> None:
+    mixture = Mixture([Letters("run", 6, WithTest()), Letters("toy", 6)], batch_size=2)
+    module = build_module(byte_tokenizer, sandbox=Late, rewards=[TestsReward()], max_rollouts=1)
+    with pytest.raises(ValueError, match=r"\(TestsReward\) cannot score problem toy/train0: ") as refused:
+        fit(module, tmp_path, data=mixture)
+    assert "\n" not in str(refused.value)
+
+
+def test_demonstrations_of_several_tasks_are_learned(byte_tokenizer: str, tmp_path: Path) -> None:
+
+    tasks: list[TaskDataModule] = [Letters(name, 6, ReferenceText("")) for name in "ab"]
+    sft = SFT(CausalLM(config=TINY_QWEN2, tokenizer=byte_tokenizer), max_updates=4)
+    trainer = fit(sft, tmp_path, data=Mixture(tasks, batch_size=4))
+    assert trainer.global_step == 4
