@@ -280,15 +280,17 @@ def _require_fields(fields: Mapping[str, Any]) -> None:
     Raises:
         ArgumentError: the type is missing or unknown, or a field is mistyped.
     """
-    from transformers import CONFIG_MAPPING
+    from transformers import CONFIG_MAPPING, PreTrainedConfig
 
     name = fields.get("model_type")
     if name not in CONFIG_MAPPING:
         near = get_close_matches(str(name), list(CONFIG_MAPPING), n=2)
         meant = f"; did you mean {' or '.join(near)}?" if near and name else "; qwen2 and llama are such types"
         raise ArgumentError(f"{CONFIG_KEY}.model_type", "a type of model that transformers has", f"{name}{meant}")
-    known = {*inspect.signature(CONFIG_MAPPING[name].__init__).parameters, *CONFIG_MAPPING[name].attribute_map}
-    for field in fields.keys() - known - {"model_type"}:
+    own = CONFIG_MAPPING[name]
+    known = {name for kind in (own, PreTrainedConfig) for name in inspect.signature(kind.__init__).parameters}
+    known |= {*own.attribute_map, "model_type", "bos_token_id", "eos_token_id", "pad_token_id"}
+    for field in fields.keys() - known:
         if near := get_close_matches(field, known, n=1, cutoff=_MISTYPED):
             raise ArgumentError(f"{CONFIG_KEY}.{field}", f"a field of {name}", "another", f"did you mean {near[0]}?")
 
