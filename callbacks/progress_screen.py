@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sys
 import textwrap
@@ -264,14 +265,14 @@ def fitted(text: str, room: int, command: bool = False) -> list[str]:
     """A text in lines that break between its parts, else between words, never inside one.
 
     Args:
-        text: parts with three blanks between them.
+        text: parts with two or three blanks between them.
         room: columns of a line; a longer word, such as a path, keeps its own line.
         command: end broken lines in a backslash, so that a shell takes them as copied.
     """
     lines: list[str] = []
-    for part in [text] if command else text.split("   "):
-        if lines and len(lines[-1]) + 3 + len(part) <= room:
-            lines[-1] += f"   {part}"
+    for gap, part in [("", text)] if command else re.findall(r"(^|\s{2,})(.+?)(?=\s{2}|$)", text):
+        if lines and len(lines[-1] + gap + part) <= room:
+            lines[-1] += gap + part
         elif len(part) <= room:
             lines.append(part)
         else:

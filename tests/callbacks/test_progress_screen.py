@@ -324,6 +324,8 @@ def test_the_last_lines_break_between_words_and_commands_stay_commands() -> None
     text = "runs/mine/version_0   tensorboard --logdir runs/mine   0.858 after rollout 60"
     assert fitted(text, 80) == [text]
     assert fitted(text, 45) == ["runs/mine/version_0", "tensorboard --logdir runs/mine", "0.858 after rollout 60"]
+    verdicts = "0.000   syntax error 68%  exception 18%"
+    assert fitted(verdicts, 30) == ["0.000   syntax error 68%", "exception 18%"]
     assert fitted(text, 12) == [
         "runs/mine/version_0", "tensorboard", "--logdir", "runs/mine", "0.858 after", "rollout 60",
     ]  # fmt: skip
