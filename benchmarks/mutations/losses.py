@@ -94,7 +94,7 @@ LOSSES: list[Mutant] = [
         "lit_rl/functional/masking.py",
         "return (starts.cumsum(-1) - 1).clamp(min=0)",
         "return starts.cumsum(-1).clamp(max=int(starts.sum(-1).max()) - 1)",
-        "tests/advantages",
+        "lit_rl/functional/masking.py",
     ),
     Mutant(
         "the weight of the weighted k3 carries no gradient",

@@ -24,7 +24,7 @@ NAN = math.nan
 TURNS = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0], [1, 1, 0]]).bool()
 """Three rows of one problem, a fourth of it that nothing judged, and a row that is alone with its problem."""
 PARTS = torch.tensor([[4.0, 0, 0], [-1, 3, 0], [0, -1, 6], [NAN, NAN, 0], [2, 5, 0]], dtype=torch.float64)
-JUDGED = torch.tensor([[4.0, 0, 0], [0, 3, 0], [NAN, 5, 4], [NAN, NAN, 0], [2, 5, 0]], dtype=torch.float64)
+JUDGED = torch.tensor([[-4.0, 0, 0], [0, 3, 0], [NAN, 5, 4], [NAN, NAN, 0], [2, 5, 0]], dtype=torch.float64)
 CENTRED = GroupMean("none")
 
 
@@ -33,8 +33,8 @@ CENTRED = GroupMean("none")
     [
         # Returns 4 | 0.5, 3 | 1, 2, 6: means 11/6 and 5/2, and a third turn that is alone.
         (TurnReturns(0.5, CENTRED), PARTS, [[13 / 6, 0, 0], [-4 / 3, 0.5, 0], [-5 / 6, -0.5, 0]]),
-        # 4 | 3, 3 | 5, 5, 4: means 4 and 4.
-        (Murphy(CENTRED), JUDGED, [[0, 0, 0], [-1, -1, 0], [1, 1, 0]]),
+        # -4 | 3, 3 | 5, 5, 4: means 4/3 and 4.
+        (Murphy(CENTRED), JUDGED, [[-16 / 3, 0, 0], [5 / 3, -1, 0], [11 / 3, 1, 0]]),
         # Turns of all problems: 4, 0.5, 3, 1, 2, 6, 4.5, 5 have the mean 3.25.
         (
             TurnReturns(0.5, BatchMean("none")),

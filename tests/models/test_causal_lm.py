@@ -244,7 +244,7 @@ def test_rows_of_one_turn_and_of_several_end_with_the_positions(
     template = "{% for m in messages %}{{ m.role[0] }}:{{ m.content }}\n{% endfor %}a:"
     policy = CausalLM(config=config_of(family), tokenizer=byte_tokenizer, chat_template=template)
     policy.load()
-    policy.codec.eos_ids = frozenset({101})
+    policy.codec.eos_ids = frozenset(range(101, 121))  # many, so that a row of random words ends soon
     made = [chat(text) if is_chat else text for text in ("x" * (positions - 6), "ab")]
     both = [Problem(f"{i}", prompt, TokenTarget()) for i, prompt in enumerate(made)]
     with torch.no_grad(), evaluating(policy):
