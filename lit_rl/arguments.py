@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
@@ -24,6 +26,7 @@ from typing import (
     get_type_hints,
 )
 
+_ENVIRONMENT_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _MOST_CLASSES = 3
 """Named in the answer to a value of another type."""
 
@@ -279,6 +282,8 @@ def _remedy(kinds: Sequence[Any], value: object) -> str:
     if any(get_origin(kind) is Callable and fits(value, get_args(kind)[1]) for kind in kinds):
         return f"give a function that builds it, such as lambda it: {type(value).__name__}(it)"
     ours = [kind for kind in kinds if isinstance(kind, type) and kind.__module__.startswith("lit_rl.")]
+    if hasattr(value, "problems") and any(kind.__name__ == "Problem" for kind in ours):
+        return f"give {type(value).__name__}(...).problems('validation')"
     for kind in ours:
         if isinstance(value, Mapping) and value.keys() <= arguments_of(kind).keys() and not inspect.isabstract(kind):
             return f"write {kind.__name__}({', '.join(f'{key}={shown(one, 30)}' for key, one in value.items())})"
@@ -393,6 +398,21 @@ def require_items(owner: object, name: str) -> None:
         raise ArgumentError(where, "a tuple", type(value).__name__)
     if not value:
         raise ArgumentError(where, "at least one", "none", "every program would pass")
+
+
+def with_variables(text: str) -> str:
+    """Expand the environment variables in a path.
+
+    Raises:
+        FileNotFoundError: one is not set.
+    """
+    expanded = os.path.expandvars(text)
+    if unset := _ENVIRONMENT_VARIABLE.search(expanded):
+        name = unset[1] or unset[2]
+        raise FileNotFoundError(
+            f"{text}: the environment variable {name} is not set: `export {name}=FOLDER`, or give another path"
+        )
+    return expanded
 
 
 def shown(value: object, longest: int = 80) -> str:

@@ -88,6 +88,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         policy(model="./nan_weights", tokenizer=TOKENIZER),
         ("nan_weights (model.policy.model) has weights that are not finite", "embed_tokens.weight first"),
     ),
+    "a model below a variable that is not set": (
+        policy(model="$LIT_RL_UNSET/model", tokenizer=TOKENIZER),
+        ("$LIT_RL_UNSET/model: the environment variable LIT_RL_UNSET is not set",),
+    ),
     "an empty folder as model": (policy(model="./nothing"), ("nothing holds no", "model.policy.model")),
     "a configuration without a type": (
         policy(model="./no_type", tokenizer="package:lit_rl/data/basics/tokenizer"),

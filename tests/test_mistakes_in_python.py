@@ -23,6 +23,8 @@ from lit_rl import (
     LoRA,
     Problem,
     Sampling,
+    Sandbox,
+    TaskDataModule,
     TestsReward,
     Trainer,
     evaluate,
@@ -30,6 +32,7 @@ from lit_rl import (
 from lit_rl.arguments import ArgumentError, TypedArguments, arguments_of, fits
 from lit_rl.callbacks import Checkpointing
 from lit_rl.evaluation import Evaluation
+from lit_rl.execution import Checker
 from lit_rl.losses import Clipped
 from lit_rl.modules import Evaluate, Objective, Update
 from lit_rl.rewards import RewardTerm
@@ -44,6 +47,16 @@ class NoInit(RewardTerm):
 
     def score(self, completions: Any, judgements: Any) -> list[TermScore]:
         return []
+
+
+class NoOptions(TaskDataModule):
+    """Likewise, of a task."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def load_problems(self, split: str) -> list[Problem]:
+        return [PROBLEM]
 
 
 class Unnamed(NoInit):
@@ -149,6 +162,19 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "torch's name of the dtype": (lambda: CausalLM("a", torch_dtype="bf16"), ("torch_dtype; did you mean dtype?",)),  # type: ignore[call-arg]
     "a term without a name": (lambda: Unnamed(), ("Unnamed.default_name is empty",)),
     # -- tasks and problems --------------------------------------------------------------------------------------
+    "a task that forgets its base": (
+        lambda: NoOptions("x").problems("train"),
+        ("NoOptions has no _problems: have NoOptions.__init__ call super().__init__(**options)",),
+    ),
+    "a task that forgets its base, in a run": (
+        lambda: quiet().fit(grpo(), NoOptions("x")),
+        ("have NoOptions.__init__ call super().__init__(**options)",),
+    ),
+    "a checker's file": (
+        lambda: Checker("tests/check.cpp"),
+        ("Checker.source: expected the text of a program, not its file, got 'tests/check.cpp'",),
+    ),
+    "too little memory": (lambda: Sandbox(memory_bytes=512), ("memory_bytes: expected at least 16777216 bytes",)),
     "a split by another name": (lambda: Basics().problems("valid"), ("split: expected one of 'train', 'validation'",)),  # type: ignore[arg-type]
     "a problem with a text for a check": (
         lambda: Problem("a", "b", "assert f()"),
@@ -163,7 +189,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),  # type: ignore[arg-type]
     # -- without a trainer -----------------------------------------------------------------------------------------
     "texts to evaluate on": (lambda: evaluate(POLICY, ["def f():"]), ("problems[0]: expected Problem",)),  # type: ignore[list-item]
-    "a task to evaluate on": (lambda: evaluate(POLICY, Basics()), ("problems: expected a list of Problem",)),  # type: ignore[arg-type]
+    "a task to evaluate on": (
+        lambda: evaluate(POLICY, Basics()),
+        ("problems: expected a list of Problem", "give Basics(...).problems('validation')"),
+    ),  # type: ignore[arg-type]
     "a module to evaluate": (lambda: evaluate(grpo(), [PROBLEM]), ("policy: expected Policy", "CausalLM(...)")),  # type: ignore[arg-type]
     "programs without a sandbox": (lambda: evaluate(POLICY, [PROBLEM]), ("no sandbox", "give sandbox=Sandbox()")),
     "no k": (lambda: evaluate(POLICY, [PROBLEM], ks=[]), ("ks: expected at least 1",)),

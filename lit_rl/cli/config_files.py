@@ -29,6 +29,7 @@ _SECTIONS = (
     "verbose",
     "return_predictions",
 )
+_LISTS = ("model.rewards", "trainer.callbacks", "data.validation_tasks", "data.tasks")
 _VERBS = ("fit", "validate", "test", "predict", "config")
 
 
@@ -76,6 +77,21 @@ def with_parts(
     return found, parts
 
 
+class _NoKeyTwice(yaml.SafeLoader):
+    """Refuses a mapping with a key twice, of which YAML keeps the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in first:
+                problem = f"{key.value} is here and in line {first[key.value]}: put them together"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            first[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
 def check_file(name: str) -> dict[str, Any]:
     """Check whether a file is a configuration.
 
@@ -83,10 +99,10 @@ def check_file(name: str) -> dict[str, Any]:
         Its content.
 
     Raises:
-        ValueError: it is empty, not YAML, not a mapping, or has an unknown section; the message names the file.
+        ValueError: it is empty, not YAML, not a mapping, has a key twice or an unknown section; the message names it.
     """
     try:
-        content = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+        content = yaml.load(Path(name).read_text(encoding="utf-8"), _NoKeyTwice)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}: give the path of a YAML file") from error
     except UnicodeDecodeError as error:
@@ -119,9 +135,13 @@ def check_files(names: Iterable[str], given: Sequence[str], trainer: type) -> No
         trainer: class whose arguments the section ``trainer`` has.
 
     Raises:
-        ValueError: the message names the file and the key.
+        ValueError: the message names the file and the key, or the list that is given twice.
     """
-    flags = {word.partition("=")[0].removeprefix("--") for word in given}
+    words = [word.partition("=")[0].removeprefix("--") for word in given]
+    for name in _LISTS:
+        if words.count(name) > 1:
+            raise UsageError(f"--{name} is given twice, and the last one counts: give one list, --{name} '[A, B]'")
+    flags = {*words}
     named: dict[str, str | None] = {section: None for section in ("model", "data") if section in flags}
     for name in names:
         content = check_file(name)

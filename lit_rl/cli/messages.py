@@ -42,6 +42,8 @@ _BASES = {
     "estimator": "TokenAdvantages",
     "environment": "Environment",
     "engine": "Engine",
+    "teacher": "Teacher",
+    "divergence": "Divergence",
 }
 """Arguments that take classes of one kind where their home has several."""
 _NO_CLASS = "Expected a dot import path string: "
@@ -133,7 +135,8 @@ def causes_of(message: str) -> list[Cause]:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean a?`` if a known name is similar, and the known names."""
     names = list(dict.fromkeys(known))
-    near = get_close_matches(name, names, n=2, cutoff=0.6)
+    in_lower_case = {one.lower(): one for one in names}
+    near = [in_lower_case[one] for one in get_close_matches(name.lower(), in_lower_case, n=2, cutoff=0.6)]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     most = _MOST_NAMES_BESIDE_A_NEAR_ONE if near else _MOST_NAMES
     return meant + (f" ({', '.join(names)})" if 0 < len(names) <= most else "")
@@ -167,7 +170,11 @@ def _tell(cause: Cause, known_keys: tuple[str, ...], file: str) -> str | None:
         return str(misfit(where, group[0], found[1], group[1]))
     if found:
         now = value_now(where.rpartition(".")[2], found[1])
-        return f"{where}: there is no class {found[1]}{now or suggestion(found[1], _our_classes(cause.keys))}"
+        names = _our_classes(cause.keys)
+        if found[1] in names:  # of the items
+            return f"{where}: expected a list, got {found[1]}; write [{found[1]}]"
+        folder = "; a model's folder or hub id goes below a class, as its model" if "/" in found[1] else ""
+        return f"{where}: there is no class {found[1]}{folder or now or suggestion(found[1], names)}"
     if found := re.match(r"argument subcommand: invalid choice: '([^']*)' \(choose from (.*)\)", text):
         return no_verb(found[1])
     if found := re.match(r"unrecognized arguments: (?!-)(\S+)", text):
@@ -234,6 +241,8 @@ def _unknown_key(cause: Cause, where: str, name: str, known_keys: tuple[str, ...
     if owner is not None:
         known = arguments_at(owner)
         group, _, inside = name.partition(".")
+        if group.isdigit():
+            return f"{where} is a list: {where}.{inside} is that of its last item; give all items to change another"
         former = inside if group == "objective" else group
         if where == "model" and former not in known and (now := hint_of_key(former, known, file or "FILE")):
             return f"model.{name if group == 'objective' else group} is unknown to {owner.rpartition('.')[2]}{now}"
@@ -262,7 +271,7 @@ def _expected(cause: Cause, causes: Sequence[Cause], message: str) -> str:
         for kind in re.findall(r"Expected a (?:<class '([^']+)'>|typing\.Literal\[([^\]]*)\])", text):
             kinds.append(kind[0].replace("collections.abc.Mapping", "keys and values") or f"one of {kind[1]}")
     got = (
-        re.search(r"Got value: (.+)", "\n".join(same))
+        re.search(r"Got value: (.+?)(?:\. Got value: .*)?$", "\n".join(same), re.MULTILINE)
         or re.findall(r"Given value: (.+?)(?:\. Got value: .*)?$", message, re.MULTILINE)[:1]
     )
     value = got[1] if isinstance(got, re.Match) else got[0] if got else None
@@ -324,7 +333,8 @@ def _our_classes(keys: tuple[str, ...]) -> list[str]:
     homes |= dict.fromkeys(("loss", "correction"), "lit_rl.losses") | dict.fromkeys(
         ("baseline", "deltas", "estimator"), "lit_rl.advantages"
     )
-    homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines"}
+    homes |= {"environment": "lit_rl.rollout", "engine": "lit_rl.engines", "divergence": "lit_rl.divergences"}
+    homes |= {"teacher": "lit_rl.models", "tasks": "lit_rl.data", "validation_tasks": "lit_rl.data"}
     homes |= {"optimizer": "torch.optim", "lr_scheduler": "torch.optim.lr_scheduler"}
     homes |= {"critic": "lit_rl.models", "callbacks": "lit_rl.callbacks", "sandbox": "lit_rl.execution"}
     words = [word for key in keys for word in key.split(".")]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from lit_rl.arguments import with_variables
+
 JSON_LINES = (".jsonl", ".jsonl.gz")
 JSON_LISTS = (".json", ".json.gz")
 SUFFIXES = (*JSON_LINES, *JSON_LISTS, ".parquet")
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _ALIASES = {"valid": "validation", "val": "validation", "dev": "validation"}
 _SPLIT = re.compile(r"(train|test|validation|valid|val|dev|prompt)(?=[-_.]|$)", re.IGNORECASE)
 
@@ -22,13 +22,7 @@ def local_path(source: str) -> Path:
     Raises:
         FileNotFoundError: a variable is not set.
     """
-    expanded = os.path.expandvars(source)
-    if unset := _VARIABLE.search(expanded):
-        name = unset[1] or unset[2]
-        raise FileNotFoundError(
-            f"{source}: the environment variable {name} is not set: `export {name}=FOLDER`, or give another path"
-        )
-    return Path(expanded).expanduser()
+    return Path(with_variables(source)).expanduser()
 
 
 def data_files(folder: Path, subset: str | None = None, split: str | None = None) -> list[Path]:

@@ -214,7 +214,8 @@ def _read_file(path: Path) -> Iterator[Row]:
         else:
             raise UsageError(f"{path} has an unknown ending: needs one of {', '.join(SUFFIXES)}")
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as fault:
-        raise UsageError(f"{path} cannot be read to its end ({fault}): fetch or unpack it again") from None
+        advice = "save it as UTF-8" if isinstance(fault, UnicodeDecodeError) else "fetch or unpack it again"
+        raise UsageError(f"{path} cannot be read to its end ({fault}): {advice}") from None
 
 
 def _open(path: Path) -> IO[str]:

@@ -77,6 +77,13 @@ class TaskDataModule(pl.LightningDataModule, TypedArguments):
         super().__init_subclass__(**settings)
         show_all_arguments(cls)
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise for what only the constructor sets; reached where an attribute is missing."""
+        if name in ("prefer", "validation_tasks", "_problems"):
+            own = type(self).__name__
+            raise UsageError(f"{own} has no {name}: have {own}.__init__ call super().__init__(**options)")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def load_problems(self, split: Split) -> list[Problem]:
         """All problems of a split, in a fixed order; an empty list if the task has no such split."""
         raise NotImplementedError

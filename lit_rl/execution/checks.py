@@ -29,6 +29,7 @@ COMPILE_SECONDS = 10.0
 MOST_COMPILATIONS = 3
 _LONG_TEST = 1_500_000
 _DEEP = 100
+_PATH = re.compile(r"[\w./~$-]+\.(?:py|c|cc|cpp|cxx)", re.ASCII)
 _FILE_NAME = re.compile(r"\w[\w.+-]{0,99}", re.ASCII)
 _LARGE_FACTOR = re.compile(r"\*\s*\d[\d_]{5}")
 _DEEP_LITERAL = re.compile(r"(?:[\[({][^\[\](){}\n]{0,9}){99}")
@@ -160,8 +161,8 @@ class Checker:
     def __post_init__(self) -> None:
         require_one_of(self, "language", ("python", "c", "cpp"))
         require_seconds(self, "timeout_seconds")
-        if not (_is_text(self.source) and self.source.strip()):
-            raise ArgumentError("Checker.source", "the text of a program", str(shown(self.source)))
+        if not (_is_text(self.source) and self.source.strip()) or _PATH.fullmatch(self.source):
+            raise ArgumentError("Checker.source", "the text of a program, not its file", str(shown(self.source)))
         names = [file[0] for file in self.files if isinstance(file, tuple) and all(map(_is_text, file))]
         taken = (*self.ARGUMENTS, LANGUAGES[self.language].file)
         if len(names) < len(self.files) or not all(map(_FILE_NAME.fullmatch, names)) or {*names} & {*taken}:

@@ -26,6 +26,7 @@ from lit_rl.execution.zygote.work_folder import empty_folder
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 30.0
+_LEAST_MEMORY = 16 << 20  # an interpreter alone takes most of it
 _CHUNK = 8
 # Descriptors: per worker in this process (also while it is replaced), spare ones for the trainer, within a worker.
 _OF_WORKER, _SPARE, _WITHIN_WORKER = 4, 16, 96
@@ -73,6 +74,10 @@ class Sandbox(ProgramRunner):
     ) -> None:
         if num_workers < 1:
             raise ArgumentError("num_workers", "at least 1", str(num_workers))
+        if memory_bytes < _LEAST_MEMORY:
+            raise ArgumentError(
+                "memory_bytes", f"at least {_LEAST_MEMORY} bytes", str(memory_bytes), "512 MiB are usual"
+            )
         if tier is not None and tier not in TIERS:
             raise SandboxError(f"tier {tier} is unknown: the tiers are {sorted(TIERS)}, None for the best one")
         self._arguments = (

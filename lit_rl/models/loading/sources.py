@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from lit_rl.arguments import UsageError
+from lit_rl.arguments import UsageError, with_variables
 from lit_rl.models.family import UnsupportedModelError
 
 MODEL_KEY, TOKENIZER_KEY, CONFIG_KEY = "model.policy.model", "model.policy.tokenizer", "model.policy.config"
@@ -33,14 +32,14 @@ def resolve(source: str) -> str:
     The package's own code is not run: one that ships a model may import what is not installed here.
 
     Raises:
-        FileNotFoundError: a path that looks local does not exist.
+        FileNotFoundError: a path that looks local does not exist, or a variable in it is not set.
         ModuleNotFoundError: the package is not installed.
         UsageError: it is a run, or a checkpoint of one.
     """
     if source.startswith("package:"):
         package, _, path = source.removeprefix("package:").partition("/")
         return str(_package_folder(package, source) / path)
-    source = os.path.expandvars(source)
+    source = with_variables(source)
     given = Path(source).expanduser()
     if given.suffix == ".ckpt" or (any(given.glob("*.ckpt")) and not (given / "config.json").exists()):
         advice = f"lit-rl export {source} FOLDER writes one; give that folder"
