@@ -318,10 +318,11 @@ class WrongAdvantages(ShareRule):
         if not trained or any(trained) or flat is None or flat > 1 - self.at_most or taught:
             return super().look(run)
         said = f"no row was trained in {run.patience} rollouts, and rewards differ in {1 - flat:.0%} of the groups"
-        cause = (f"{run.estimator} returns advantages of 0: read it", "lit-rl docs own_algorithm")
-        if run.module.update.mask_truncated:
-            cause = ("mask_truncated leaves out all rows", f"{run.where.fit} --model.update.mask_truncated false")
-        return told(said, "nothing is learned", cause)
+        causes = [(f"{run.estimator} returns advantages of 0: read it", "lit-rl docs own_algorithm")]
+        if run.module.update.mask_truncated and run.share("completion/truncated_fraction"):
+            todo = f"{run.where.fit} --model.update.mask_truncated false"
+            causes.insert(0, ("mask_truncated leaves out all rows that have one", todo))
+        return told(said, "nothing is learned", *causes)
 
     def told(self, run: RunHistory, value: str) -> str:
         """Name the estimator."""
@@ -346,7 +347,8 @@ class RepeatedRows(Rule):
     def look(self, run: RunHistory) -> str:
         """Compare the rows of the last rollouts, and those of the first; a policy that grew sure is another matter."""
         share, equal = run.share(REPEATED), run.share("group/zero_advantage_fraction")
-        if min(share, equal, run.begun.get(REPEATED, 0.0)) < self.at_least or is_solved(run):
+        taught = run.mean("teacher/gap") is not None  # who needs no rewards
+        if min(share, equal, run.begun.get(REPEATED, 0.0)) < self.at_least or is_solved(run) or taught:
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
         causes = [("a policy that is sure of its answers, from too long an imitation", run.where.show)]
@@ -393,12 +395,15 @@ class ValidationDiffers(Rule):
             if more[end] < self.share * (passed.mean - now[name]):
                 continue
             what = end.rpartition("/")[2].removesuffix("_fraction")
+            causes = [
+                ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
+                ("sampling of validation (evaluate.sampling) that repeats or cuts its rows", "lit-rl docs evaluation"),
+            ]
             return told(
                 f"{name} is {now[name]:.2f} while {passed.mean:.0%} of the training rows pass; of the validation rows "
                 f"{now[f'{place}{end}']:.0%} end as {what}, of the training rows {run.share(f'{ours}{end}'):.0%}",
                 "validation does not ask or judge as training does",
-                ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
-                ("sampling of validation (evaluate.sampling) that cuts its rows", "lit-rl docs evaluation"),
+                *(reversed(causes) if what == "truncated" else causes),
             )
         return ""
 

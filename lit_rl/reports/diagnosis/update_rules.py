@@ -464,7 +464,7 @@ class StillWeights(Rule):
             began = run.best.get("optimizer/learning_rate", Level(0.0)).mean > 0
             return told(measured, "nothing is learned", ended if began else ("the learning rate is 0", todo))
         if clip is not None and moved * norm / clip > self.at_most * float(weights[0].norm()):
-            return told(measured, "nothing is learned", _clipped(run, f"cuts them by {norm / clip:.0e}"))
+            return told(measured, "nothing is learned", _clipped(run, f"leaves {clip / norm:.1g} of them"))
         small = f"the learning rate {rate:.2g} is too small for the weights' dtype"
         return told(measured, "nothing is learned", (small, todo), ended)
 
