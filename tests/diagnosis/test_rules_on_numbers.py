@@ -98,7 +98,8 @@ def told(
     **options: Any,
 ) -> list[Diagnosis]:
     """What is said of a run with these numbers, all of whose rollouts have the same rows."""
-    rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
+    unlike = [f"    return {number}" for number in range(20)]
+    rollout = rollout or rows([Outcome(W)] * 20, said=unlike, ends=StopReason.LENGTH)
     callback = Diagnostics(patience, **options)
     policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
     sampler = SimpleNamespace(settings=Collect())
@@ -531,7 +532,7 @@ def test_a_reward_that_a_wrong_sign_lost_is_not_blamed_on_the_learning_rate_late
 
 
 def four(advantages: Sequence[float], rewards: Sequence[float], groups: Sequence[int], **more: Any) -> Experience:
-    """Four rows of three tokens, the last of which is padding."""
+    """Four rows of two tokens."""
     done = rows([Outcome(P), Outcome(W), Outcome(P), Outcome(W)], said=["ab", "cd", "ab", "ef"]).completions
     done = replace(done, group_ids=torch.tensor(groups)).trim()
     mask = done.completion_mask

@@ -30,7 +30,8 @@ _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
 _COMPARED = 3
 """Rollouts in which rows could be compared that it takes to judge by them."""
-_LOW_TEMPERATURE = 0.5
+_LOW_TEMPERATURE, _MOSTLY_FLAT = 0.5, 0.8
+_REPEATED_AND_EQUAL = (REPEATED, "group/zero_advantage_fraction")
 _ENDINGS = (
     *(f"verdict/{name}_fraction" for name in ("no_program", "syntax_error", "timed_out", "out_of_memory")),
     "completion/truncated_fraction",
@@ -315,7 +316,7 @@ class WrongAdvantages(ShareRule):
         """Compare the share with the limit, and look for groups whose rewards differ and that train nothing."""
         trained, flat = run.values("update/trained_fraction"), run.mean("group/zero_advantage_fraction")
         taught = run.mean("teacher/gap") is not None
-        if not trained or any(trained) or flat is None or flat > 1 - self.at_most or taught:
+        if not trained or any(trained) or flat is None or flat > _MOSTLY_FLAT or taught:
             return super().look(run)
         said = f"no row was trained in {run.patience} rollouts, and rewards differ in {1 - flat:.0%} of the groups"
         causes = [(f"{run.estimator} returns advantages of 0: read it", "lit-rl docs own_algorithm")]
@@ -346,9 +347,9 @@ class RepeatedRows(Rule):
 
     def look(self, run: RunHistory) -> str:
         """Compare the rows of the last rollouts, and those of the first; a policy that grew sure is another matter."""
-        share, equal = run.share(REPEATED), run.share("group/zero_advantage_fraction")
+        shares = [of for name in _REPEATED_AND_EQUAL for of in (run.share(name), run.begun.get(name, 0.0))]
         taught = run.mean("teacher/gap") is not None  # who needs no rewards
-        if min(share, equal, run.begun.get(REPEATED, 0.0)) < self.at_least or is_solved(run) or taught:
+        if min(shares) < self.at_least or is_solved(run) or taught:
             return ""
         temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
         causes = [("a policy that is sure of its answers, from too long an imitation", run.where.show)]
@@ -360,7 +361,7 @@ class RepeatedRows(Rule):
         else:
             causes.append(("an engine that samples at another temperature, or with one seed for all", run.where.show))
         return told(
-            f"{share:.0%} of the completions repeat another one of their group, and did in the first rollout",
+            f"{shares[0]:.0%} of the completions repeat another one of their group, and did in the first rollout",
             "there is nothing to compare",
             *causes,
         )
