@@ -66,8 +66,9 @@ class Diagnostics(pl.Callback, TypedArguments):
         if trainer.state.fn != "fit" or not self._run.rollout_step:
             return
         measured = {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val")}
-        reward = self._run.mean("reward/mean")
-        self._run.add_validation(measured | ({} if reward is None else {"reward/mean": reward}))
+        reward = self._run.level("reward/mean")
+        trained = {} if reward is None else {"reward/mean": reward.mean, "reward/error": reward.error}
+        self._run.add_validation(measured | trained)
         self._look(trainer)
 
     def _look(self, trainer: pl.Trainer) -> None:

@@ -17,24 +17,29 @@ from typing import Any
 import pytest
 import torch
 from support.ill_runs import (
+    AsCompleted,
+    AskedOtherwise,
     FlippedAdvantages,
     FlippedLoss,
     Judged,
+    MixesGroups,
     NeverRenewed,
+    NoAdvantages,
     OtherSampling,
     Permuted,
     Programs,
     Reports,
 )
 from support.small_runs import Scored, build_module, fit
+from support.tiny_models import TINY_QWEN2
 
-from lit_rl.callbacks import Diagnostics
+from lit_rl.callbacks import Diagnostics, ExecutionEvaluation
 from lit_rl.data import Corridor, Sorting
 from lit_rl.data.task import Split
 from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import Check, Outcome, Verdict
-from lit_rl.models import CorridorCritic, CorridorPolicy, SortingPolicy
-from lit_rl.modules import GRPO, PPO, CriticUpdate, Objective, Update
+from lit_rl.models import CausalLM, CorridorCritic, CorridorPolicy, ModelTeacher, SortingPolicy
+from lit_rl.modules import GRPO, PPO, CriticUpdate, Distillation, Objective, Update
 from lit_rl.rewards import CorridorReward, SortingReward, TestsReward
 from lit_rl.types import Completions, Problem, Sampling
 
@@ -192,6 +197,45 @@ PLANTED: dict[str, tuple[dict[str, Any], str, str]] = {
         "jumping_weights",
         "the learning rate (1e+09) is far too high",
     ),
+    "rewards in another order than rows": (
+        {"rewards": [AsCompleted()]},
+        "misplaced_reward",
+        "tests returns its values in another order",
+    ),
+    "groups mixed up": ({"baseline": MixesGroups()}, "wrong_advantages", "MixesGroups mixes up groups"),
+    "advantages lost": ({"baseline": NoAdvantages()}, "wrong_advantages", "NoAdvantages returns advantages of 0"),
+    "kl_coef 1000": ({"objective": Objective(kl_coef=1000.0)}, "stiff_kl", "kl_coef (1000) is too large"),
+    "entropy_coef 1": (
+        {"objective": Objective(entropy_coef=1.0), "model": {"initializer_range": 0.3}, "rollouts": 24},
+        "entropy_bonus",
+        "likely entropy_coef (1) is too large",
+    ),
+    "temperature 0.02": (
+        {"sampling": Sampling(num_samples=8, max_tokens=6, temperature=0.02), "model": {"initializer_range": 0.3}},
+        "repeated_rows",
+        "likely the temperature of training (0.02)",
+    ),
+    "a stop string in validation alone": (
+        {"data": AskedOtherwise(batch_size=4), "validates": True, "rollouts": 40},
+        "validation_differs",
+        "100% end as no_program, of the training rows 0%",
+    ),
+    "memory limit too small": (
+        {"sandbox": SomeEndAs(Verdict.OUT_OF_MEMORY, 0.7)},
+        "out_of_memory",
+        "likely a limit too small for honest programs",
+    ),
+    "gradient_clip_norm 1e-9": ({"gradient_clip_norm": 1e-9}, "still_weights", "gradient_clip_norm (1e-09) leaves"),
+    "learning rate ends after 5 rollouts": (
+        {"lr_scheduler": partial(torch.optim.lr_scheduler.StepLR, step_size=5, gamma=0.0)},
+        "still_weights",
+        "the schedule has ended",
+    ),
+    "a teacher that is worse": (
+        {"cls": Distillation, "from_trained": True},
+        "worse_teacher",
+        "likely the teacher solves fewer of these problems",
+    ),
 }
 
 
@@ -199,10 +243,17 @@ def diagnosed(tokenizer: str, folder: Path, rollouts: int = 16, **options: Any) 
     """What ten rollouts of patience find in a run of the tiny model."""
     torch.manual_seed(0)
     data = options.pop("data", None) or Programs(batch_size=4)
+    validation = {"limit_val_batches": 1.0} if options.pop("validates", False) else {}
     settings = {"sandbox": PassesAscii(), "rewards": [TestsReward()], "optimizer": adam(0.003), "sampling": SIX}
+    trained = build_module(tokenizer, max_rollouts=60, **settings) if options.pop("from_trained", False) else None
+    if trained is not None:
+        fit(trained, folder, data=Programs(batch_size=4))
+        options["teacher"] = ModelTeacher(CausalLM(config=TINY_QWEN2, tokenizer=tokenizer, dtype="float64"))
     module = build_module(tokenizer, max_rollouts=rollouts, **settings | options)
+    if trained is not None:
+        module.policy = CausalLM(trained.policy.model, tokenizer=tokenizer, dtype="float64")
     callback = Diagnostics(leave_out=["truncated"])
-    fit(module, folder, data=data, callbacks=[callback])
+    fit(module, folder, data=data, callbacks=[callback, ExecutionEvaluation()], **validation)
     return callback.found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,15 +33,16 @@ from lit_rl.execution import AssertTests, TokenTarget
 from lit_rl.execution.interface import FailedCase, Outcome, Verdict
 from lit_rl.models import CausalLM, LoRA
 from lit_rl.modules import GRPO, Collect, Objective, Update
-from lit_rl.reports.diagnosis import Diagnosis, FirstRatio, RunHistory
+from lit_rl.reports.diagnosis import Diagnosis, FirstRatio, RewardHacking, RunHistory, ValidationDiffers
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
+from lit_rl.reports.diagnosis.row_shares import kl_push, misplaced, repeated, unequal_advantages
 from lit_rl.reports.diagnosis.run_history import Where
 from lit_rl.reports.diagnosis.stop_strings import string_that_ended
 from lit_rl.reports.diagnosis.update_rules import WeightDecay
 from lit_rl.rewards import Composite, FormatReward, TestsReward
 from lit_rl.rollout import FinishedRollout, Rollout
 from lit_rl.training.progress import Clock
-from lit_rl.types import Completions, Judgement, Problem, Program, Sampling, StopReason
+from lit_rl.types import Completions, Experience, Judgement, Problem, Program, Sampling, StopReason
 
 P, W, S, N, X = (
     Verdict.PASSED,
@@ -96,19 +98,23 @@ def told(
     **options: Any,
 ) -> list[Diagnosis]:
     """What is said of a run with these numbers, all of whose rollouts have the same rows."""
-    rollout = rollout or rows([Outcome(W)] * 20, ends=StopReason.LENGTH)
+    unlike = [f"    return {number}" for number in range(20)]
+    rollout = rollout or rows([Outcome(W)] * 20, said=unlike, ends=StopReason.LENGTH)
     callback = Diagnostics(patience, **options)
     policy = SimpleNamespace(version=0, parameters=lambda: (), codec=SimpleNamespace(decode=letters))
     sampler = SimpleNamespace(settings=Collect())
     clock = Clock("rollout")
-    settings = {"sampling": Sampling(), "sampler": sampler, "update": Update(), "rewards": None} | dict(module or {})
+    settings = {
+        **{"sampling": Sampling(), "sampler": sampler, "update": Update(), "rewards": None, "objective": Objective()},
+        **dict(module or {}),
+    }
     trained: Any = SimpleNamespace(policy=policy, clock=clock, **settings)
     trainer: Any = SimpleNamespace(
         is_global_zero=True, loggers=[], callbacks=[callback], datamodule=Programs(), optimizers=[], log_dir=None
     )
     callback.on_train_start(trainer, trained)
     zeros = torch.zeros(len(rollout.judgements))
-    rewards: Any = SimpleNamespace(rewards=zeros, valid=zeros == 0)
+    rewards: Any = SimpleNamespace(rewards=zeros, valid=zeros == 0, term_values={})
     for metrics in numbers:
         clock.count += 1
         finished = FinishedRollout(rollout, rewards, None, {"reward/std": 0.1 * abs(metrics["reward/mean"])} | metrics)  # type: ignore[arg-type]
@@ -520,6 +526,130 @@ def test_a_reward_that_a_wrong_sign_lost_is_not_blamed_on_the_learning_rate_late
     against = {"update/advantage_agreement": -0.9}
     numbers = [earned(0.4) | against] * 6 + [earned(0.1) | against] * 4 + [WRECKED] * 40
     assert [one.rule for one in told(numbers, module=OBJECTIVE)] == ["wrong_sign"]
+
+
+# -- rows compared with each other ---------------------------------------------------------------------------
+
+
+def four(advantages: Sequence[float], rewards: Sequence[float], groups: Sequence[int], **more: Any) -> Experience:
+    """Four rows of two tokens."""
+    done = rows([Outcome(P), Outcome(W), Outcome(P), Outcome(W)], said=["ab", "cd", "ab", "ef"]).completions
+    done = replace(done, group_ids=torch.tensor(groups)).trim()
+    mask = done.completion_mask
+    return Experience(
+        completions=done,
+        rewards=torch.tensor(rewards),
+        row_mask=torch.ones(4).bool(),
+        advantages=torch.tensor(advantages)[:, None] * mask,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("advantages", "groups", "share"),
+    [
+        ([0.5, -0.5, 0.5, -0.5], [7, 7, 7, 7], 0.0),
+        ([0.5, -0.5, 0.4, -0.5], [7, 7, 7, 7], 1.0),  # both earned 1
+        ([0.5, -0.5, 0.0, -0.5], [7, 7, 7, 7], 0.0),  # the third row was dropped
+        ([0.5, -0.5, 0.4, -0.4], [7, 7, 9, 9], None),  # no two rows of a group earned the same
+    ],
+)
+def test_rows_of_equal_rewards_have_equal_advantages(
+    advantages: list[float], groups: list[int], share: float | None
+) -> None:
+    assert unequal_advantages(four(advantages, [1.0, 0.0, 1.0, 0.0], groups)) == share
+
+
+def test_rows_that_repeat_another_of_their_group_are_counted() -> None:
+    assert repeated(four([1.0] * 4, [1.0] * 4, [7, 7, 7, 9]).completions) == 1 / 2  # of ab, cd, ab; and ef alone
+    assert repeated(four([1.0] * 4, [1.0] * 4, [7, 8, 9, 10]).completions) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [
+        ([1.0, 0.0, 1.0, 0.0], 0.0),
+        ([1.0, 1.0, 0.0, 0.0], 1 / 2),
+        ([0.0, 1.0, 0.0, 1.0], 1.0),
+        ([1.0, 1.0, 1.0, 0.0], -1.0),  # about something else
+        ([1.0, 0.5, 0.0, 0.0], None),  # graded
+        ([1.0, nan, 0.0, 0.0], -1.0),  # one has the larger value, and two passed
+    ],
+)
+def test_a_term_that_pays_other_rows_than_those_that_pass_is_seen(values: list[float], share: float | None) -> None:
+    rollout = rows([Outcome(P), Outcome(W), Outcome(P), Outcome(W)])
+    rewards: Any = SimpleNamespace(term_values={"tests": torch.tensor(values)})
+    assert misplaced("tests", rollout, rewards) == share
+
+
+def test_the_push_of_a_kl_is_compared_with_that_of_the_rewards() -> None:
+    apart = torch.tensor([[0.3, -0.1], [0.0, 0.2], [5.0, 5.0], [0.1, 0.1]])  # the third row is not trained
+    old = torch.full((4, 2), -1.0)
+    ours = four([0.5, -0.25, 0.0, 0.75], [1.0, 0.0, 1.0, 0.0], [7] * 4, old_logprobs=old, ref_logprobs=old - apart)
+    assert kl_push(ours, 10.0) == pytest.approx(10 * (0.8 / 6) / (3.0 / 6))
+    assert kl_push(ours, 0.0) is None
+    taken = torch.tensor([[0.0, 1.0], [2.0, 1.0], [9.0, 9.0], [0.0, 5.0]])  # 1, 3 and 5 of the rows that are trained
+    credit = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    paid = replace(ours, token_rewards=credit - taken)
+    assert kl_push(paid, 10.0) == pytest.approx((8 / 3) ** 0.5 / (2 / 9) ** 0.5)
+
+
+ENTROPY = [4.0 + 0.05 * i for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("coef", "reward", "speaks"), [(1.0, 0.0, True), (0.01, 0.0, False), (0.0, 0.0, False), (1.0, 0.02, False)]
+)
+def test_an_entropy_that_rises_is_told_where_a_bonus_pays_for_it_and_the_reward_does_not_rise(
+    coef: float, reward: float, speaks: bool
+) -> None:
+    numbers = [earned(0.1 + reward * i, policy__entropy=one) for i, one in enumerate(ENTROPY)]
+    found = told(numbers, leave_out=["truncated"], module={"objective": Objective(entropy_coef=coef)})
+    assert [one.rule for one in found] == ["entropy_bonus"] * speaks
+
+
+@pytest.mark.parametrize(("rows_repeat", "equal", "speaks"), [(1.0, 1.0, True), (1.0, 0.3, False), (0.0, 1.0, False)])
+def test_rows_that_repeat_are_told_where_rewards_are_equal_too(rows_repeat: float, equal: float, speaks: bool) -> None:
+    said = ["same"] * 20 if rows_repeat else [f"no {i}" for i in range(20)]
+    rollout = rows([Outcome(W)] * 20, said=said)
+    numbers = [earned(0.1, group__zero_advantage_fraction=equal) for _ in range(12)]
+    found = told(numbers, rollout, module={"sampling": Sampling(temperature=0.1)}, leave_out=["flat_groups"])
+    assert [one.rule for one in found] == ["repeated_rows"] * speaks
+    assert all("(0.1)" in one.message for one in found)
+
+
+@pytest.mark.parametrize(("own", "begins", "speaks"), [(False, 0.9, True), (True, 0.9, False), (False, 0.3, False)])
+def test_a_policy_that_comes_closer_to_a_worse_teacher_is_told(own: bool, begins: float, speaks: bool) -> None:
+    teacher = SimpleNamespace(is_policy=own, reads_reference=False)
+    numbers = [earned(begins, teacher__gap=0.8), *(earned(0.25, teacher__gap=0.1) for _ in range(12))]
+    found = told(numbers, leave_out=["truncated", "collapse"], module={"teacher": teacher})
+    assert [one.rule for one in found] == ["worse_teacher"] * speaks
+
+
+def test_a_fall_within_the_first_rollouts_is_found() -> None:
+    """Their mean hides it. The spread of one group is 0.09 here, and four times that is less than the fall."""
+    numbers = [earned(0.9), earned(0.6), *(earned(0.1 + 0.01 * (i % 3)) for i in range(10))]
+    assert [one.rule for one in told(numbers, leave_out=["truncated"])] == ["collapse"]
+
+
+@pytest.mark.parametrize(("ends", "speaks"), [("no_program", True), ("wrong_answer", False)])
+def test_a_validation_that_ends_otherwise_is_told_and_one_that_is_harder_is_not(ends: str, speaks: bool) -> None:
+    rule, run = ValidationDiffers(), RunHistory(10)
+    run.add_validation({"val/a/pass@1": 0.0, "val/a/num_problems": 50.0, f"val/a/verdict/{ends}_fraction": 1.0})
+    module: Any = SimpleNamespace(policy=SimpleNamespace(), clock=SimpleNamespace(count=1))
+    for _ in range(10):
+        run.add_numbers(module, {"execution/pass_rate": 0.5, "verdict/wrong_answer_fraction": 0.5})
+    assert bool(rule.look(run)) == speaks
+
+
+@pytest.mark.parametrize(("noise", "speaks"), [(0.0, True), (0.2, False)])
+def test_a_reward_that_rises_by_noise_is_no_sign_of_hacking_where_validation_falls(noise: float, speaks: bool) -> None:
+    run = RunHistory(10)
+    for passed, reward in ((0.5, 0.3), (0.1, 0.4)):
+        measured = {"val/a/pass@1": passed, "val/a/num_problems": 50.0}
+        run.add_validation(measured | {"reward/mean": reward, "reward/error": noise})
+    run.module = SimpleNamespace(rewards=None)  # type: ignore[assignment]
+    assert bool(RewardHacking().look(run)) == speaks
 
 
 def test_what_is_not_finite_is_said_alone_and_at_once() -> None:

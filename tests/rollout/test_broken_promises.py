@@ -73,6 +73,10 @@ ENGINES: dict[str, tuple[Engine, str]] = {
     "never says that it is done": (Changed(lambda done: done, lambda n: 5), "num_unfinished is 5, but 1 requests"),
     "says too much": (Changed(lambda done: [replace(done[0], ids=(1,) * 10)]), "10 ids, but 1 to 9 were asked for"),
     "says nothing": (Changed(lambda done: [replace(done[0], ids=(), logprobs=())]), "0 ids, but 1 to 9"),
+    "goes on after EOS": (
+        Changed(lambda done: [replace(one, ids=(one.ids[-1], *one.ids[1:])) for one in done]),
+        "ids after EOS: end a completion at each of",
+    ),
     "leaves EOS unscored": (Changed(lambda done: [replace(done[0], logprobs=(0.0,))]), "1 log-probabilities for 5 ids"),
     "gives tensors": (
         Changed(lambda done: [replace(done[0], ids=torch.tensor(done[0].ids))]),  # type: ignore[arg-type]

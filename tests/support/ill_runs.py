@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
+from random import Random
+from string import printable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from lit_rl.advantages import GroupMean
+from lit_rl.advantages import GroupMean, RowAdvantages
 from lit_rl.data.task import Split, TaskDataModule
 from lit_rl.engines import InProcess
 from lit_rl.engines.engine import Engine, Session
@@ -21,6 +23,7 @@ from lit_rl.execution.interface import Check, Outcome, ProgramRunner, Verdict
 from lit_rl.losses import Clipped, Tokens
 from lit_rl.models.adapters import using_adapter
 from lit_rl.models.causal_lm import CausalLM
+from lit_rl.rewards import TestsReward
 from lit_rl.rewards.term import TermScore
 from lit_rl.types import Completions, Generation, Judgement, Problem, Request, Sampling, StopReason
 from support.small_runs import EvenBytes, Scored
@@ -48,6 +51,15 @@ class Falling(EvenBytes):
         return [TermScore(scale * (one.value or 0.0)) for one in super().score(completions, judgements)]
 
 
+class AsCompleted(TestsReward):
+    """Returns its values in the order in which programs happened to end."""
+
+    def score(self, completions: Completions, judgements: Sequence[Judgement]) -> list[TermScore]:
+        found = super().score(completions, judgements)
+        Random(len(found)).shuffle(found)
+        return found
+
+
 class FlippedLoss(Clipped):
     """Lost its minus sign."""
 
@@ -60,6 +72,21 @@ class FlippedAdvantages(GroupMean):
 
     def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
         return -super().advantages(scores, valid, group_ids)
+
+
+class MixesGroups(RowAdvantages):
+    """Takes rows for sorted by sample, eight of a problem, which are sorted by problem."""
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        table = scores.view(8, -1)
+        return (table - table.mean(0)).flatten()
+
+
+class NoAdvantages(RowAdvantages):
+    """Loses all advantages in a division of integers."""
+
+    def advantages(self, scores: Tensor, valid: Tensor, group_ids: Tensor) -> Tensor:
+        return (scores.long() // 2).to(scores)
 
 
 # -- tasks and judges ----------------------------------------------------------------------------------------
@@ -77,6 +104,14 @@ class Programs(TaskDataModule):
     def load_problems(self, split: Split) -> list[Problem]:
         check = AssertTests("assert True")
         return [Problem(f"{split}{i}", "p" * (1 + i % 5), check, stop_strings=self.stop_strings) for i in range(12)]
+
+
+class AskedOtherwise(Programs):
+    """Cuts what is written for validation at its first letter."""
+
+    def load_problems(self, split: Split) -> list[Problem]:
+        problems = super().load_problems(split)
+        return problems if split == "train" else [replace(one, stop_strings=tuple(printable)) for one in problems]
 
 
 class Judged(ProgramRunner):

@@ -34,12 +34,15 @@ class FormatFalling(Rule):
         for name, what in _PROGRAMS.items():
             best, share = run.best.get(name, Level(0.0)).mean, run.mean(name)
             if share is not None and best - share > self.at_most:
-                return told(
-                    f"completions {what} fell from {best:.0%} to {share:.0%}",
-                    "the policy unlearns to answer",
+                fell, form = f"completions {what} fell from {best:.0%} to {share:.0%}", "lit-rl docs FormatReward"
+                causes = [
                     (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
-                    ("nothing that pays for the form (FormatReward)", "lit-rl docs FormatReward"),
-                )
+                    ("nothing that pays for the form (FormatReward)", form),
+                ]
+                if run.has_risen:
+                    fell += f" while the reward rose to {run.share('reward/mean'):.3g}"
+                    causes[0] = ("a term that pays for answers without one", run.where.show)
+                return told(fell, "the policy unlearns to answer", *causes)
         return ""
 
 
@@ -138,6 +141,25 @@ class TimedOut(ShareRule):
     message = (
         "of the programs time out: what they would have said is unknown; likely a time limit too short for this "
         "machine (`{check_data}`), or more workers than cores (`{fit} --model.sandbox.init_args.num_workers 2`)"
+    )
+
+    def __init__(self, at_most: float = 0.2) -> None:
+        super().__init__(at_most)
+
+
+class OutOfMemory(ShareRule):
+    """Many programs end at the memory limit.
+
+    Args:
+        at_most: largest allowed share of the rows.
+    """
+
+    name = "out_of_memory"
+    metric = "verdict/out_of_memory_fraction"
+    message = (
+        "of the programs end at the memory limit: what they would have said is unknown; likely a limit too small for "
+        "honest programs (`{check_data}` runs the references under it; "
+        "`{fit} --model.sandbox.init_args.memory_bytes 2147483648`), or programs that build too much (`{show}`)"
     )
 
     def __init__(self, at_most: float = 0.2) -> None:

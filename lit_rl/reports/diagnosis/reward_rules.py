@@ -6,8 +6,10 @@ from math import sqrt
 
 from lit_rl.arguments import require_at_least, require_share
 from lit_rl.reports.diagnosis.failure_mode import failure_mode
+from lit_rl.reports.diagnosis.row_shares import MISPLACED, REPEATED, UNEQUAL
 from lit_rl.reports.diagnosis.rule import Rule, ShareRule, told
 from lit_rl.reports.diagnosis.run_history import Level, RunHistory
+from lit_rl.reports.learned import wilson
 
 _NUM_SHOWN, _MOST_CHARACTERS = 3, 600
 WHAT_A_LOST_POLICY_SHOWS = (
@@ -26,6 +28,15 @@ _SOLVED, _UNSOLVED = 0.9, 0.7
 _FEW, _MOST, _RECOVERED = 0.02, 0.9, 0.75
 _LOST = 0.1
 """A reward that fell by this share of its best was lost."""
+_COMPARED = 3
+"""Rollouts in which rows could be compared that it takes to judge by them."""
+_LOW_TEMPERATURE, _MOSTLY_FLAT = 0.5, 0.8
+_REPEATED_AND_EQUAL = (REPEATED, "group/zero_advantage_fraction")
+_ENDINGS = (
+    *(f"verdict/{name}_fraction" for name in ("no_program", "syntax_error", "timed_out", "out_of_memory")),
+    "completion/truncated_fraction",
+)
+"""Endings that tell of the form and the limits of an answer, and not of how hard its problem is."""
 _LUCKY, _LUCKY_IN_ONE, _LUCKY_ROWS = 0.01, 0.05, 3
 """Programs that pass although the tests are of another problem: this share of them as a mean over rollouts; in a single
 rollout this share, or this many."""
@@ -143,7 +154,8 @@ class RewardCollapse(Rule):
             ends = f" ({failure_mode(run).what})" if runs_programs(run) else ""
             fell = f"rollout {peak.rollout} earned {peak.reward:.3g}, from rollout {since} on {now:.3g}{ends}"
             return f"the policy was lost: {fell}; {_faster(run)}"
-        best, level = run.best.get("reward/mean"), run.level("reward/mean")
+        level = run.level("reward/mean")
+        best = max(filter(None, (run.best.get("reward/mean"), run.start("reward/mean"))), default=None)
         if best is None or level is None or not was_earned(run) or not best.exceeds(level):
             return ""
         if level.mean >= run.lowest + self.below * (best.mean - run.lowest):
@@ -222,7 +234,9 @@ class RewardHacking(Rule):
             done, best = max(known, key=lambda one: one[1][name])
             problems = now.get(f"{name.removesuffix('pass@1')}num_problems", 0.0)
             fell, rose = best[name] - now[name], now["reward/mean"] - best["reward/mean"]
-            if fell > max(self.fall, chance(best[name], problems)) and rose > self.rise:
+            earned, before = (Level(one["reward/mean"], one.get("reward/error", 0.0)) for one in (now, best))
+            noise = chance((best[name] + now[name]) / 2, problems)
+            if fell > max(self.fall, noise) and rose > self.rise and earned.exceeds(before):
                 fall = f"{name} fell from {best[name]:.3f} (after rollout {done}) to {now[name]:.3f}"
                 return f"{fall} while the reward rose by {rose:.2g}"
         return ""
@@ -245,6 +259,154 @@ class NegativeWeight(Rule):
         rewards = getattr(run.module, "rewards", None)
         doubts = rewards.doubts() if rewards is not None else []
         return f"{'; '.join(doubts)} (`{run.where.fit}`)" if doubts else ""
+
+
+class MisplacedReward(Rule):
+    """A term that pays for passing pays other rows than those that pass.
+
+    Args:
+        at_most: largest allowed share of the passing rows that it leaves out.
+    """
+
+    name = "misplaced_reward"
+    explains = (*WHAT_A_LOST_POLICY_SHOWS, "reward_hacking")
+
+    def __init__(self, at_most: float = 0.1) -> None:
+        require_share(at_most=at_most)
+        self.at_most = at_most
+
+    def look(self, run: RunHistory) -> str:
+        """Look for a term that in every rollout gave as many rows the larger of two values as passed, and not those."""
+        for term in run.rewards.term_values:
+            values = run.values(f"{MISPLACED}{term}")
+            missed = sum(values) / max(1, len(values))
+            if len(values) >= min(_COMPARED, run.patience) and min(values) >= 0 and missed > self.at_most:
+                return told(
+                    f"the term {term} pays as many rows of a rollout as pass, but {missed:.0%} of those that pass get "
+                    "the smaller value",
+                    "programs earn what others did",
+                    (
+                        f"{term} returns its values in another order than its rows: read its score",
+                        "lit-rl docs rewards",
+                    ),
+                )
+        return ""
+
+
+class WrongAdvantages(ShareRule):
+    """Rows of one group that earned the same have different advantages, or all have advantage 0.
+
+    Args:
+        at_most: largest allowed share of groups in which advantages differ without a reason.
+    """
+
+    name = "wrong_advantages"
+    metric = UNEQUAL
+    explains = (*WHAT_A_LOST_POLICY_SHOWS, "wrong_sign")
+    message = (
+        "of the groups have rows of equal rewards and different advantages: a completion is compared with those of "
+        "other problems; {kind} mixes up groups: compare rows with the same number in group_ids (`lit-rl docs "
+        "own_algorithm`)"
+    )
+
+    def __init__(self, at_most: float = 0.05) -> None:
+        super().__init__(at_most)
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the share with the limit, and look for groups whose rewards differ and that train nothing."""
+        trained, flat = run.values("update/trained_fraction"), run.mean("group/zero_advantage_fraction")
+        taught = run.mean("teacher/gap") is not None
+        if not trained or any(trained) or flat is None or flat > _MOSTLY_FLAT or taught:
+            return super().look(run)
+        said = f"no row was trained in {run.patience} rollouts, and rewards differ in {1 - flat:.0%} of the groups"
+        causes = [(f"{run.estimator} returns advantages of 0: read it", "lit-rl docs own_algorithm")]
+        if run.module.update.mask_truncated and run.share("completion/truncated_fraction"):
+            todo = f"{run.where.fit} --model.update.mask_truncated false"
+            causes.insert(0, ("mask_truncated leaves out all rows that have one", todo))
+        return told(said, "nothing is learned", *causes)
+
+    def told(self, run: RunHistory, value: str) -> str:
+        """Name the estimator."""
+        return f"{value} {self.message.format(kind=run.estimator)}"
+
+
+class RepeatedRows(Rule):
+    """Sampling gives nearly the same completion again and again, from the first rollout on.
+
+    Args:
+        at_least: share of the rows that repeat another of their group, and of the groups whose rewards are equal: where
+            there are few answers rows repeat too.
+    """
+
+    name = "repeated_rows"
+    explains = WHAT_A_LOST_POLICY_SHOWS
+
+    def __init__(self, at_least: float = 0.8) -> None:
+        require_share(at_least=at_least)
+        self.at_least = at_least
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the rows of the last rollouts, and those of the first; a policy that grew sure is another matter."""
+        shares = [of for name in _REPEATED_AND_EQUAL for of in (run.share(name), run.begun.get(name, 0.0))]
+        taught = run.mean("teacher/gap") is not None  # who needs no rewards
+        if min(shares) < self.at_least or is_solved(run) or taught:
+            return ""
+        temperature = run.module.sampling.temperature if run.module.sampling is not None else 1.0
+        causes = [("a policy that is sure of its answers, from too long an imitation", run.where.show)]
+        if temperature < _LOW_TEMPERATURE:
+            todo = f"{run.where.fit} --model.sampling.temperature 1"
+            causes.insert(
+                0, (f"the temperature of training ({temperature:g}), whose gradients it also multiplies", todo)
+            )
+        else:
+            causes.append(("an engine that samples at another temperature, or with one seed for all", run.where.show))
+        return told(
+            f"{shares[0]:.0%} of the completions repeat another one of their group, and did in the first rollout",
+            "there is nothing to compare",
+            *causes,
+        )
+
+
+class ValidationDiffers(Rule):
+    """Validation rows end in ways that training rows do not, and fail by that.
+
+    Args:
+        share: part of the distance between the two pass rates that such an ending must account for.
+    """
+
+    name = "validation_differs"
+    explains = ("reward_hacking",)
+
+    def __init__(self, share: float = 0.5) -> None:
+        require_share(share=share)
+        self.share = share
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the last validation with the last rollouts."""
+        now = run.validations[-1][1] if run.validations else {}
+        for name in (name for name in now if name.endswith("pass@1")):
+            place, problems = name.removesuffix("pass@1"), now.get(f"{name.removesuffix('pass@1')}num_problems", 0.0)
+            task = "/".join(place.split("/")[1:-2])  # of a mixture
+            ours = f"task/{task}/" if task else ""
+            passed = run.level(f"{ours}execution/pass_rate")
+            if passed is None or not problems or passed.mean - 2 * passed.error <= wilson(now[name], problems)[1]:
+                continue
+            more = {end: now.get(f"{place}{end}", 0.0) - run.share(f"{ours}{end}") for end in _ENDINGS}
+            end = max(more, key=lambda one: more[one])
+            if more[end] < self.share * (passed.mean - now[name]):
+                continue
+            what = end.rpartition("/")[2].removesuffix("_fraction")
+            causes = [
+                ("prompts, stop strings or extraction of the validation problems are others", run.where.check_data),
+                ("sampling of validation (evaluate.sampling) that repeats or cuts its rows", "lit-rl docs evaluation"),
+            ]
+            return told(
+                f"{name} is {now[name]:.2f} while {passed.mean:.0%} of the training rows pass; of the validation rows "
+                f"{now[f'{place}{end}']:.0%} end as {what}, of the training rows {run.share(f'{ours}{end}'):.0%}",
+                "validation does not ask or judge as training does",
+                *(reversed(causes) if what == "truncated" else causes),
+            )
+        return ""
 
 
 def paid_for(run: RunHistory) -> str:

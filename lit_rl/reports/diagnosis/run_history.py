@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from lit_rl.reports.diagnosis.row_shares import row_shares
 from lit_rl.reports.diagnosis.stop_strings import Decode, stop_shares
 from lit_rl.rewards.term import RewardOutput
 from lit_rl.rollout import FinishedRollout, Rollout
@@ -23,7 +24,7 @@ _ERRORS = 4.0
 _GONE = 0.05
 """A reward is gone if at most this share is left of the way from the lowest (or 0) to the best."""
 
-_SAVED = ("validations", "gone_since", "least", "highest", "worst")
+_SAVED = ("validations", "gone_since", "least", "highest", "worst", "begun", "num_begun")
 """Attributes that a checkpoint holds as they are."""
 
 LAG = "engine/lag_updates"
@@ -92,6 +93,7 @@ class RunHistory:
         rollout: the last, this rank's rows.
         rewards: of the same rows.
         first: by metric, its level in the first ``patience`` rollouts that were seen.
+        begun: metrics of the first rollout that was seen, of ``num_begun`` groups.
         best: by metric, the largest of its levels so far, the present one left out.
         least: by metric, its lowest value in a rollout.
         highest: largest reward of a row so far; ``worst`` is the smallest.
@@ -110,6 +112,8 @@ class RunHistory:
     def __init__(self, patience: int) -> None:
         self.patience = patience
         self.rollout_step = 0
+        self.begun: dict[str, float] = {}
+        self.num_begun = 0
         self.first: dict[str, Level] = {}
         self.best: dict[str, Level] = {}
         self.least: dict[str, float] = {}
@@ -152,10 +156,30 @@ class RunHistory:
             mean, sqrt(sum((one - mean) ** 2 for one in values) / (number - 1) / number) if number > 1 else 0.0
         )
 
+    def start(self, name: str) -> Level | None:
+        """Reward or pass rate of the first rollout alone; its error is that over groups, whose rows are alike."""
+        if name not in self.begun:
+            return None
+        mean = self.begun[name]
+        spread = self.begun.get("reward/std", inf) if name == "reward/mean" else sqrt(mean * (1 - mean))
+        return Level(mean, spread / sqrt(max(1, self.num_begun)))
+
     @property
     def rate(self) -> float:
         """Largest learning rate of the last rollouts."""
         return self.largest("optimizer/learning_rate")
+
+    @property
+    def has_risen(self) -> bool:
+        """True if the reward is above that of the first rollouts, by more than noise explains."""
+        first, now = self.first.get("reward/mean"), self.level("reward/mean")
+        return first is not None and now is not None and now.exceeds(first)
+
+    @property
+    def estimator(self) -> str:
+        """Name of the class that makes advantages of rewards."""
+        module: Any = self.module
+        return type(getattr(module, "baseline", None) or getattr(module, "estimator", module)).__name__
 
     @property
     def slower(self) -> str:
@@ -208,7 +232,10 @@ class RunHistory:
         self.rollout, self.rewards = finished.rollout, finished.rewards
         known = finished.rewards.rewards[finished.rewards.valid].tolist()
         self.highest, self.worst = max([self.highest, *known]), min([self.worst, *known])
-        self.add_numbers(module, {**finished.metrics, LAG: self._lag(module), **stop_shares(finished.rollout)})
+        own = {LAG: self._lag(module), **stop_shares(finished.rollout), **row_shares(module, finished)}
+        if not self.begun:
+            self.begun, self.num_begun = {**finished.metrics, **own}, len(finished.rollout.completions.groups())
+        self.add_numbers(module, {**finished.metrics, **own})
 
     def add_numbers(self, module: TrainedModule, metrics: Mapping[str, float]) -> None:
         """Take over the numbers of a rollout, or of an update in a run without rollouts."""

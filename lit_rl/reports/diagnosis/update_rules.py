@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 from lit_rl.arguments import require_above, require_at_least, require_share
+from lit_rl.losses import Loss
 from lit_rl.reports.diagnosis.ratio_probe import Findings, probe_ratio
 from lit_rl.reports.diagnosis.reward_rules import WHAT_A_LOST_POLICY_SHOWS, is_solved
+from lit_rl.reports.diagnosis.row_shares import KL_PUSH
 from lit_rl.reports.diagnosis.rule import LimitRule, Rule, told
 from lit_rl.reports.diagnosis.run_history import LAG, Level, RunHistory
 
@@ -20,6 +22,9 @@ _MEASURED = 3
 """Measurements of an agreement that it takes to judge it."""
 _EXPLAINED = 0.5
 """Weight decay explains what weights lost if it takes at least this share of it."""
+_STEP = 0.01
+"""Share of the learning rate by which Adam moves a weight at least, unless gradients are below its ``eps``."""
+_VALIDATE = "lit-rl validate --config FILE --model.policy.init_args.model TEACHER"
 _MANY = 5.0
 """Weights this many times as large as they began were not trained but blown up."""
 
@@ -212,6 +217,42 @@ class TeacherCollapse(Rule):
         return f"{name} went from {first.mean:.2g} to {now:.2g}"
 
 
+class WorseTeacher(Rule):
+    """The policy comes closer to another model that teaches it, and passes less.
+
+    Args:
+        fall: share of the first rollout's pass rate (or mean reward) that is lost, and more than noise explains.
+        closer: share of the first rollout's distance from the teacher that is left.
+    """
+
+    name = "worse_teacher"
+    explains = (*WHAT_A_LOST_POLICY_SHOWS, "teacher_collapse", "reward_hacking")
+
+    def __init__(self, fall: float = 0.2, closer: float = 0.5) -> None:
+        require_share(fall=fall, closer=closer)
+        self.fall, self.closer = fall, closer
+
+    def look(self, run: RunHistory) -> str:
+        """Compare distance and pass rate with the first rollout's."""
+        teacher: Any = getattr(run.module, "teacher", None)
+        name = "execution/pass_rate" if "execution/pass_rate" in run.begun else "reward/mean"
+        far, gap = run.begun.get("teacher/gap"), run.last("teacher/gap")
+        start, now = run.start(name), run.level(name)
+        if teacher is None or teacher.is_policy or teacher.reads_reference or start is None or now is None:
+            return ""
+        if far is None or gap is None or gap > self.closer * far:
+            return ""
+        if now.mean > (1 - self.fall) * start.mean or not start.exceeds(now):
+            return ""
+        return told(
+            f"{name} fell from {start.mean:.2f} to {now.mean:.2f} while the teacher came closer, from {far:.2g} to "
+            f"{gap:.2g} nats a token",
+            "the policy learns what its teacher does",
+            ("the teacher solves fewer of these problems than the policy did: measure it", _VALIDATE),
+            (f"too large a step: lower the learning rate ({run.rate:.2g})", run.slower),
+        )
+
+
 class ReferenceDrifted(LimitRule):
     """The policy is far from its reference.
 
@@ -229,6 +270,66 @@ class ReferenceDrifted(LimitRule):
 
     def __init__(self, at_most: float = 0.5) -> None:
         super().__init__(at_most)
+
+
+class StiffKL(LimitRule):
+    """The KL to the reference outweighs the rewards, which then teach nothing.
+
+    Args:
+        at_most: largest allowed push of the KL, compared to that of the rewards; where the two balance it is 1.
+    """
+
+    name = "stiff_kl"
+    metric = KL_PUSH
+    explains = ("exploding_loss", "reference_drifted")
+
+    def __init__(self, at_most: float = 5.0) -> None:
+        super().__init__(at_most)
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the two, unless the policy learns nevertheless."""
+        module: Any = run.module
+        push, coef = run.share(self.metric), run.last("policy/kl_coef") or module.objective.kl_coef
+        if push <= self.at_most or run.has_risen:
+            return ""
+        return told(
+            f"the KL to the reference pushes a token {push:.0f} times as hard as its advantage",
+            "the policy is held where it began",
+            (f"kl_coef ({coef:g}) is too large for these rewards", f"{run.where.fit} --model.objective.kl_coef 0.01"),
+        )
+
+
+class EntropyBonus(Rule):
+    """The entropy bonus raises the entropy, and the rewards do not rise.
+
+    Args:
+        rise: factor of the first rollouts' entropy from which on it matters.
+        paid: or what the bonus pays a token for the rise, where an advantage has size 1.
+    """
+
+    name = "entropy_bonus"
+    explains = (*WHAT_A_LOST_POLICY_SHOWS, "exploding_loss", "reference_drifted")
+
+    def __init__(self, rise: float = 1.5, paid: float = 0.1) -> None:
+        require_above(1, rise=rise)
+        require_above(0, paid=paid)
+        self.rise, self.paid = rise, paid
+
+    def look(self, run: RunHistory) -> str:
+        """Compare the entropy with that of the first rollouts, where there is a bonus."""
+        module: Any = run.module
+        first, now = run.first.get("policy/entropy"), run.level("policy/entropy")
+        coef = run.last("policy/entropy_coef") or module.objective.entropy_coef
+        if first is None or now is None or coef <= 0 or not now.exceeds(first) or run.has_risen:
+            return ""
+        if now.mean < self.rise * first.mean and coef * (now.mean - first.mean) < self.paid:
+            return ""
+        return told(
+            f"the entropy rose from {first.mean:.2g} to {now.mean:.2g} nats a token, and the reward did not rise",
+            "the policy is paid for writing anything",
+            (f"entropy_coef ({coef:g}) is too large", f"{run.where.fit} --model.objective.entropy_coef {coef / 100:g}"),
+            ("rewards that teach nothing", run.where.show),
+        )
 
 
 class UselessCritic(Rule):
@@ -350,15 +451,40 @@ class StillWeights(Rule):
             return ""
         moved = float((weights[-1] - weights[0]).norm())
         norm, rate = run.share("policy/gradient_norm"), run.largest("optimizer/learning_rate")
-        if norm == 0 or moved > self.at_most * float(weights[0].norm()):
+        if norm == 0:
             return ""
+        if moved > self.at_most * float(weights[0].norm()):
+            return self._below_eps(run, norm)
         measured = f"the weights did not move in {run.patience} rollouts despite gradients (norm {norm:.2g})"
         todo = f"{run.where.fit} --model.update.optimizer.init_args.lr 1e-6"
-        if rate == 0:
-            return told(measured, "nothing is learned", ("the learning rate is 0", todo))
-        small = f"the learning rate {rate:.2g} is too small for the weights' dtype"
         ended = ("the schedule has ended", f"{run.where.fit} --model.update.lr_scheduler null")
+        settings: Any = run.module.update
+        clip = settings.gradient_clip_norm
+        if rate == 0:
+            began = run.best.get("optimizer/learning_rate", Level(0.0)).mean > 0
+            return told(measured, "nothing is learned", ended if began else ("the learning rate is 0", todo))
+        if clip is not None and moved * norm / clip > self.at_most * float(weights[0].norm()):
+            return told(measured, "nothing is learned", _clipped(run, f"leaves {clip / norm:.1g} of them"))
+        small = f"the learning rate {rate:.2g} is too small for the weights' dtype"
         return told(measured, "nothing is learned", (small, todo), ended)
+
+    def _below_eps(self, run: RunHistory, norm: float) -> str:
+        """Tell of steps that are far below the learning rate because gradients are below Adam's ``eps``."""
+        settings: Any = run.module.update
+        eps, rate, clip = float(run.optimizer.get("eps") or 0.0), run.rate, settings.gradient_clip_norm
+        if "betas" not in run.optimizer or rate == 0:
+            return ""
+        moves = [float((after - before).norm()) for before, after in pairwise(run.weights)]
+        share = max(moves) / sqrt(len(run.weights[0])) / (rate * settings.steps)
+        spread = sqrt(sum(p.numel() for p in run.module.policy.parameters() if p.requires_grad))
+        if share >= _STEP or min(norm, clip or norm) / spread >= eps:
+            return ""
+        small = f"Adam's eps ({eps:g}) is larger than the gradients (norm {norm:.2g})"
+        cause = (small, f"{run.where.fit} --model.update.optimizer.init_args.eps 1e-8")
+        if norm / spread >= eps:
+            cause = _clipped(run, f"leaves of gradients of norm {norm:.2g} less than Adam's eps ({eps:g})")
+        measured = f"an update moves a weight by {share:.1g} of the learning rate ({rate:.2g})"
+        return told(measured, "next to nothing is learned", cause)
 
 
 class JumpingWeights(Rule):
@@ -415,11 +541,10 @@ class WrongSign(Rule):
         """Look at the mean of each agreement over the last rollouts that measured it."""
         module: Any = run.module
         if self._is_reversed(run, _OF_ADVANTAGES):
-            kind = type(getattr(module, "baseline", None) or getattr(module, "estimator", module))
             return told(
                 f"advantages agree with rewards by {run.share(_OF_ADVANTAGES):.2f} (1 is right, -1 reversed)",
                 "the policy learns to earn less",
-                (f"the sign of the advantages: read {kind.__name__}", "lit-rl docs algorithms"),
+                (f"the sign of the advantages: read {run.estimator}", "lit-rl docs algorithms"),
             )
         if not self._is_reversed(run, _OF_LOSS):
             return ""
@@ -430,13 +555,13 @@ class WrongSign(Rule):
         if run.optimizer.get("maximize"):
             todo = f"{run.where.fit} --model.update.optimizer.init_args.maximize false"
             return told(measured, meaning, ("the optimizer maximises the loss (maximize)", todo))
-        loss = type(module.objective.loss).__name__
-        return told(
-            measured,
-            meaning,
-            (f"the sign of the loss: read {loss}.token_losses", f"{run.where.fit} --model.objective.loss Clipped"),
+        loss = type(module.objective.loss)
+        sign = f"the sign of the loss: read {loss.__name__}.token_losses"
+        causes = [
+            (sign, f"{run.where.fit} --model.objective.loss Clipped"),
             (f"steps that overshoot: lower the learning rate ({run.rate:.2g})", run.slower),
-        )
+        ]
+        return told(measured, meaning, *(reversed(causes) if loss.__module__ == Loss.__module__ else causes))
 
     def persists(self, run: RunHistory) -> bool:
         """Return whether nothing was measured since: a policy that lost everything trains no row."""
@@ -505,6 +630,13 @@ class NotFinite(Rule):
             (f"the learning rate ({run.rate:.2g}) is too high", run.slower),
             ("a reward or loss of your own divides by 0", run.where.show),
         )
+
+
+def _clipped(run: RunHistory, how: str) -> tuple[str, str]:
+    """The cause that clipping is, and its command."""
+    settings: Any = run.module.update
+    said = f"gradient_clip_norm ({settings.gradient_clip_norm:g}) {how}"
+    return said, f"{run.where.fit} --model.update.gradient_clip_norm 1"
 
 
 def _has_jumped(run: RunHistory) -> bool:
