@@ -21,9 +21,9 @@ from lit_rl.execution.wire.program_messages import LONGEST_MESSAGE
 DRIVERS = Path(__file__).resolve().parent.parent / "program_side" / "drivers"
 _PARSE_SECONDS = 10.0
 _PUBLIC = re.compile(r"^public(?=\s+(?:(?:final|abstract|sealed|strictfp)\s+)*(?:class|interface|enum|record)\b)", re.M)
-_JAVA_PACKAGE = re.compile(r"^\s*package\s[^;\n]*;", re.M)
+_JAVA_PACKAGE = re.compile(r"^[ \t]*package\s[^;\n]*;", re.M)
 _JAVA_MAIN = re.compile(r"\b(?:class|interface|enum|record)\s+(\w+)(?=[^{]{0,200}\{)|\bstatic\s+void\s+main\s*\(")
-_GO_PACKAGE = re.compile(r"^\s*package\s+\w+", re.M)
+_GO_PACKAGE = re.compile(r"^[ \t]*package\s+\w+", re.M)
 
 
 def prepared(program: str, language: Language) -> str:
