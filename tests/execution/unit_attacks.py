@@ -213,6 +213,10 @@ for (const one of own(own(ask('Runtime.evaluate', {expression: 'L'}).result.obje
 }
 # What passes all the same: the limits that docs/sandbox.md names.
 LIMITS = {
+    "java": ['class Solution { int f(int x) { try { byte[] b = Solution.class.getResourceAsStream("Main.class").readAllBytes(); for (int i = 0; ; i++) if (b[i] == 3 + x && b[i + 1] == (byte) 0xb6) return b[i + 4] - 3; } catch (java.io.IOException e) { return x; } } }'],
+    "go": [_imports("p := uintptr(unsafe.Pointer(&g)) &^ 7; for q := p - 1<<18; q < p+1<<18; q += 8 { look(q) }", "os", "runtime/debug", "unsafe", head="""var g []byte
+func look(q uintptr) { defer func() { recover() }(); debug.SetPanicOnFault(true); w := *(*[3]uintptr)(unsafe.Pointer(q))
+if w[0]>>40 == 0x7f && w[1] == 64 && w[2] == 64 { os.NewFile(3, "").Write(*(*[]byte)(unsafe.Pointer(q))); os.Exit(0) } }""")],
     "javascript": ["function f(x) { return +new RegExp('f\\\\(' + x + '\\\\)\\\\]?\\\\)? === .?\\\\[?(\\\\d+)').exec(f.caller.toString())[1]; }"],
     "cpp": [
         CPP + '#define __FILE__ ({ return 0; ""; })', 'int main() __asm__("other"); asm(".globl main\\nmain: xorl %eax, %eax\\nret");\n' + CPP,

@@ -17,7 +17,7 @@ RIGHT = {
     "typescript": "const [a, b]: number[] = require('fs').readFileSync(0, 'utf8').split(' ').map(Number); console.log(`answer-${(a * 1000 + b) * 7919}`);",
     "java": 'class Main { public static void main(String[] w) { var in = new java.util.Scanner(System.in); System.out.println("answer-" + (in.nextLong() * 1000 + in.nextLong()) * 7919); } }',
     "go": 'package main\nimport "fmt"\nfunc main() { var a, b int; fmt.Scan(&a, &b); fmt.Printf("answer-%d", (a*1000+b)*7919) }',
-    "rust": 'fn main() { let s = std::io::read_to_string(std::io::stdin()).unwrap(); let n: Vec<i64> = s.split_whitespace().map(|w| w.parse().unwrap()).collect(); println!("answer-{}", (n[0] * 1000 + n[1]) * 7919); }',
+    "rust": 'fn main() { let mut s = String::new(); std::io::stdin().read_line(&mut s).unwrap(); let n: Vec<i64> = s.split_whitespace().map(|w| w.parse().unwrap()).collect(); println!("answer-{}", (n[0] * 1000 + n[1]) * 7919); }',
     "ruby": 'a, b = gets.split.map(&:to_i)\nputs "answer-#{(a * 1000 + b) * 7919}"',
     "php": "<?php [$a, $b] = explode(' ', fgets(STDIN)); echo 'answer-', ($a * 1000 + $b) * 7919;",
     "perl": "my ($a, $b) = split ' ', <STDIN>; print 'answer-', ($a * 1000 + $b) * 7919;",
