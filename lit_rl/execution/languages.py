@@ -34,6 +34,7 @@ _NODE = (
     *("{program}", "--max-old-space-size={memory}", "--stack-size=15000", "--v8-pool-size=2", "--enable-source-maps"),
     *("-e", "{driver}", "{file}", "{mode}"),
 )
+_NODE_CALLS = (*_NODE[:-1], "{entry}", "{in_place}")
 _NODE_ERROR = r"^(?:Uncaught )?(?P<type>\w*Error)(?: \[\w+\])?(?:: (?P<message>.*))?$"
 _NODE_ENVIRONMENT = (("UV_THREADPOOL_SIZE", "2"), ("OPENSSL_CONF", "/dev/null"))
 _TSC = """
@@ -69,6 +70,7 @@ class LanguageSpec:
         builds_tests: the same where a driver and tests are built with the program, if that takes others.
         artefact: file that they leave; a folder becomes a jar.
         run: command that runs the artefact; empty where it is an executable.
+        calls: command that runs it with a driver that calls ``{entry}``; empty where the driver is compiled.
         checks: command that parses the artefact and does not run it, for runtimes that compile as they start.
         error: pattern of an error message, with the groups ``type`` and ``message``.
         needs: languages whose tools its own tools start.
@@ -94,6 +96,7 @@ class LanguageSpec:
     builds_tests: tuple[tuple[str, ...], ...] = ()
     artefact: str = "program"
     run: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     error: str = r"(?P<type>)(?P<message>)\Z(?!)"
     needs: tuple[Language, ...] = ()
@@ -176,6 +179,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         looks=r"^[ \t]*(?:const|let|var|function|class|import|export|async)\b|\bconsole\.log\(|\brequire\(",
         good='console.log("good");\n',
         run=_NODE,
+        calls=_NODE_CALLS,
         checks=_NODE,
         error=_NODE_ERROR,
         environment=_NODE_ENVIRONMENT,
@@ -191,6 +195,7 @@ LANGUAGES: dict[Language, LanguageSpec] = {
         builds=(("{program}", "-e", _TSC, "program.ts"),),
         artefact="program.ts",
         run=_NODE,
+        calls=_NODE_CALLS,
         error=_NODE_ERROR,
         needs=("javascript",),
         folders=("{home}",),
